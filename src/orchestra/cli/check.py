@@ -1,0 +1,114 @@
+"""Commands that check: verify, schema, doctor."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from orchestra import __version__
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.core.errors import OrchestraError, UsageError
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+def verify(folder: Path) -> int:
+    """Check the run folder DIR against the spec; each broken requirement is printed with its id (exit 1)."""
+    from orchestra.verify import verify as check
+    from orchestra.workflows.loop.states import TABLE
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; give a run folder, e.g. .runs/workflows/<runId>")
+    findings = check(folder.resolve(), {TABLE.name: TABLE})
+    for finding in findings:
+        click.echo(str(finding))
+    if findings:
+        click.echo(f"{folder}: {len(findings)} requirement(s) broken", err=True)
+        return 1
+    click.echo(f"{folder}: conforms")
+    return 0
+
+
+@click.command()
+@click.argument("name", required=False)
+def schema(name: str | None) -> int:
+    """JSON Schema of the record NAME; without NAME, all their names."""
+    from orchestra.schemas import RECORDS
+    from orchestra.schemas import schema as schema_of
+
+    if name is None:
+        for known, (_, what) in RECORDS.items():
+            click.echo(f"{known:<22} {what}")
+        return 0
+    if name not in RECORDS:
+        raise UsageError(f"no record {name!r}; there are: {', '.join(RECORDS)}")
+    click.echo(msgspec.json.format(msgspec.json.encode(schema_of(name))).decode())
+    return 0
+
+
+@click.command()
+@options.project
+def doctor(project: Path) -> int:
+    """What works on this machine, and what to do about the rest."""
+    worst = 0
+    for good, what, cure in _probes(project):
+        mark = click.style("ok  ", fg="green") if good else click.style("FAIL", fg="red")
+        click.echo(f"{mark} {what}" + (f"\n     → {cure}" if not good else ""))
+        worst = worst or (0 if good else 1)
+    return worst
+
+
+def _probes(project: Path) -> Iterator[tuple[bool, str, str]]:
+    version = sys.version.split()[0]
+    yield sys.version_info >= (3, 11), f"orchestra {__version__} on Python {version}", "install Python 3.11 or newer"
+    yield (
+        sys.platform == "linux",
+        f"platform {sys.platform}",
+        "only Linux is supported yet: processes are contained by its means",
+    )
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    yield encoding == "utf8", f"terminal encoding {sys.stdout.encoding}", "set LANG=C.UTF-8, or Hangul will not print"
+    yield shutil.which("git") is not None, "git is installed", "apt-get install git (only checks that use it need it)"
+    try:
+        app = App(project)
+    except OrchestraError as error:
+        yield False, "configuration", str(error)
+        return
+    yield True, f"configuration: {app.config_path or 'none, all defaults'}", ""
+    yield (
+        os.access(app.project, os.W_OK),
+        f"project folder {app.project} is writable",
+        "choose another folder with -C DIR",
+    )
+    free = shutil.disk_usage(app.project).free // 2**20
+    yield free > 200, f"{free} MiB free for runs", "make room: a full disk stops a run (it stays resumable)"
+    yield (
+        _locks(app.project),
+        "file locks work here",
+        "put the project on a local file system: flock is needed for one driver per run",
+    )
+    default = app.config.providers.get("default", "")
+    yield (
+        bool(default),
+        f"model provider: {default or 'none configured'}",
+        "this release has scripted:FILE and replay:RUN (--provider, or providers.default in the configuration)",
+    )
+
+
+def _locks(folder: Path) -> bool:
+    import fcntl
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as one:
+            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except OSError:
+        return False

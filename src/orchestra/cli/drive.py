@@ -1,0 +1,171 @@
+"""Commands that send a person's word to a run and drive it on: resume, approve, reject, answer, cancel, fork."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from orchestra.app import App, Models, routing
+from orchestra.cli import options
+from orchestra.cli.session import Session
+from orchestra.core.errors import RunLocked, UsageError
+from orchestra.core.journal import read_events
+from orchestra.core.records import FINAL
+from orchestra.core.run import RunFolder, is_driven
+
+
+def _no_drive(function: Callable[..., int]) -> Callable[..., int]:
+    return click.option("--no-drive", is_flag=True, help="Only record it; do not drive the run on.")(function)
+
+
+@click.command()
+@options.run_argument
+@click.option(
+    "--accept-drift",
+    "drift",
+    multiple=True,
+    metavar="KEY",
+    help="Keep this step's recorded result although the code changed.",
+)
+@options.models
+@options.driving
+@options.project
+def resume(
+    run: str,
+    drift: tuple[str, ...],
+    provider: str,
+    max_budget_usd: float | None,
+    roles: dict[str, str],
+    model: str,
+    as_json: bool,
+    no_input: bool,
+    project: Path,
+) -> int:
+    """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget."""
+    folder = App(project).find(run)
+    recorded = App(project).summary(folder).created.payload.get("models", {})
+    models: Models | None = None
+    if provider or roles or model or max_budget_usd:
+        config = App(project).config
+        models = routing(
+            config,
+            provider=provider or recorded.get("default", ""),
+            roles={**recorded.get("roles", {}), **roles},
+            model=model or recorded.get("model", ""),
+            budget=max_budget_usd or recorded.get("maxBudgetUsd"),
+        )
+    session = Session(project, as_json=as_json, no_input=no_input, models=models)
+    return session.drive(lambda: folder, accept_drift=frozenset(drift))
+
+
+@click.command()
+@options.run_argument
+@click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
+@click.option("--digest", default="", help="Grant only if the waiting patch has this digest.")
+@_no_drive
+@options.driving
+@options.project
+def approve(
+    run: str, only: tuple[str, ...], digest: str, no_drive: bool, as_json: bool, no_input: bool, project: Path
+) -> int:
+    """Grant the patch RUN waits with, and drive the run on."""
+    return _say(project, run, lambda app, f: app.approve(f, digest=digest, only=only), no_drive, as_json, no_input)
+
+
+@click.command()
+@options.run_argument
+@click.option("--reason", required=True, help="Why; goes to the fixer.")
+@click.option("--end", is_flag=True, help="End the run instead of fixing.")
+@_no_drive
+@options.driving
+@options.project
+def reject(run: str, reason: str, end: bool, no_drive: bool, as_json: bool, no_input: bool, project: Path) -> int:
+    """Reject the patch RUN waits with; the reason goes to the fixer."""
+    text = options.clean(reason)
+    return _say(project, run, lambda app, f: app.reject(f, reason=text, end=end), no_drive, as_json, no_input)
+
+
+@click.command()
+@options.run_argument
+@click.argument("text")
+@_no_drive
+@options.driving
+@options.project
+def answer(run: str, text: str, no_drive: bool, as_json: bool, no_input: bool, project: Path) -> int:
+    """Answer the question RUN waits with."""
+    return _say(project, run, lambda app, f: app.answer(f, options.clean(text)), no_drive, as_json, no_input)
+
+
+@click.command()
+@options.run_argument
+@click.option("--reason", default="", help="Why; kept in the run.")
+@options.project
+def cancel(run: str, reason: str, project: Path) -> int:
+    """End RUN for good, whether it is driven, parked or was killed."""
+    app = App(project)
+    folder = app.root_of(app.find(run))
+    app.ask_to_cancel(folder, reason=options.clean(reason))
+    end = asyncio.run(app.engine.cancel(folder))
+    click.echo(
+        f"{folder.id}: canceled" if end else f"{folder.id}: cancel recorded; the process driving it is stopping",
+        err=True,
+    )
+    return 0
+
+
+@click.command()
+@options.run_argument
+@click.option(
+    "--at", default="", metavar="EVENT", help="The last event to keep (default: the last one before the run failed)."
+)
+@click.option("--no-drive", is_flag=True, help="Only create the new run.")
+@options.driving
+@options.project
+def fork(run: str, at: str, no_drive: bool, as_json: bool, no_input: bool, project: Path) -> int:
+    """Start a new run that shares RUN's history up to an event, and drive it from there."""
+    session = Session(project, as_json=as_json, no_input=no_input)
+    folder = session.app.find(run)
+    point = at.zfill(8) if at else _before_failure(folder)
+    if no_drive:
+        new = session.app.engine.fork(folder, point)
+        click.echo(f"{new.id}", err=True)
+        return 0
+    return session.drive(lambda: session.app.engine.fork(folder, point))
+
+
+def _before_failure(folder: RunFolder) -> str:
+    """The last event after which the run can go another way: before the step that failed began."""
+    events = read_events(folder.events)
+    if events[-1].type not in FINAL:
+        raise UsageError(
+            f"run {folder.id} has not ended: go on with it (orchestra resume {folder.id}), or name --at EVENT"
+        )
+    kept = [event for event in events if event.type not in FINAL]
+    while kept and kept[-1].type in ("PHASE_FAILED", "PHASE_STARTED"):
+        kept.pop()
+    return kept[-1].id
+
+
+def _say(
+    project: Path, run: str, act: Callable[[App, RunFolder], str], no_drive: bool, as_json: bool, no_input: bool
+) -> int:
+    """Record a word, then drive the run on unless someone else does or nobody should."""
+    session = Session(project, as_json=as_json, no_input=no_input)
+    folder = session.app.find(run)
+    request = act(session.app, folder)
+    note = f"{folder.id}: recorded for {request}"
+    if no_drive:
+        click.echo(note, err=True)
+        return 0
+    root = session.app.root_of(folder)
+    if is_driven(root):
+        click.echo(f"{note}; the process driving the run goes on with it", err=True)
+        return 0
+    try:
+        return session.drive(lambda: root)
+    except RunLocked:  # its driver came back between our look and our try: it sees the answer
+        click.echo(f"{note}; the process driving the run goes on with it", err=True)
+        return 0

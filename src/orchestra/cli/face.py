@@ -1,0 +1,264 @@
+"""How a driven run looks on a terminal, in a pipe, and as JSON. Three faces; none of them decides anything.
+
+- JsonFace: NDJSON on stdout and nothing else (design §8).
+- LineFace: one plain line per event on stderr: pipes, CI logs.
+- TerminalFace: LineFace with colour and live progress; prompts for approvals and answers, and steps aside when they
+  come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from orchestra.cli.text import paint_diff, safe, step_line
+from orchestra.core.engine import RunEnd
+from orchestra.core.errors import UsageError
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+
+if TYPE_CHECKING:
+    from orchestra.app import App
+
+
+class JsonFace:
+    """`--json`: launch, every event as written, done."""
+
+    def launched(self, folder: RunFolder, workflow: str) -> None:
+        self._say({"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": workflow})
+
+    def event(self, event: Event) -> None:
+        self._say(event)
+
+    def waiting(self, folder: RunFolder, request: Event) -> None:
+        pass
+
+    def token(self, key: str, text: str) -> None:
+        pass
+
+    def done(self, end: RunEnd) -> None:
+        self._say({"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code})
+
+    def _say(self, record: object) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+class LineFace:
+    """Plain progress lines on stderr."""
+
+    colour = False
+
+    def launched(self, folder: RunFolder, workflow: str) -> None:
+        self.line(f"run {folder.id}")
+
+    def event(self, event: Event) -> None:
+        text = step_line(event)
+        if text:
+            self.line(text)
+
+    def waiting(self, folder: RunFolder, request: Event) -> None:
+        pass
+
+    def token(self, key: str, text: str) -> None:
+        pass
+
+    def line(self, text: str) -> None:
+        click.echo(text, err=True, color=self.colour)
+
+    def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
+        """The last words: what happened, where it is, what to do next."""
+        for text in ending(end, app, folder):
+            self.line(text)
+
+
+class TerminalFace(LineFace):
+    """A person at a terminal."""
+
+    def __init__(self) -> None:
+        self.colour = "NO_COLOR" not in os.environ
+        self.app: App | None = None
+        self.left = False  # the person chose to leave the run waiting
+        self._stop: Callable[[], None] = lambda: None
+        self._open: tuple[RunFolder, Event] | None = None
+        self._await_line: Callable[[str], None] | None = None
+        self._arrived = 0
+        self._width = 0
+
+    def bind(self, app: App, stop: Callable[[], None]) -> None:
+        """Give the face what its prompts need: the app to answer through, and a way to leave."""
+        self.app, self._stop = app, stop
+
+    # -- progress -----------------------------------------------------------------------------------------------------
+
+    def event(self, event: Event) -> None:
+        self._clear()
+        if self._open is not None and event.type in ("APPROVAL_GRANTED", "APPROVAL_REJECTED", "QUESTION_ANSWERED"):
+            self._close_prompt()
+        self._arrived = 0
+        super().event(event)
+        if event.type == "PHASE_STARTED":
+            self._status(f"  … {event.phase}: {event.payload.get('key')}")
+
+    def token(self, key: str, text: str) -> None:
+        self._arrived += len(text)
+        self._status(f"  … {key}: {self._arrived} characters")
+
+    def _status(self, text: str) -> None:
+        self._clear()
+        self._width = len(text)
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            self._width = 0
+
+    # -- prompts ------------------------------------------------------------------------------------------------------
+
+    def waiting(self, folder: RunFolder, request: Event) -> None:
+        """Show what is asked and read answers line by line, without holding up the run: another may answer first."""
+        self._clear()
+        self._open = (folder, request)
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
+        if request.type == "APPROVAL_REQUESTED":
+            self._show_patch()
+            self._ask_approval()
+        else:
+            self.line(click.style("? ", fg="yellow") + safe(request.payload["question"]))
+            self.line(f"  why: {safe(request.payload['reason'])}")
+            for needed in request.payload["needed_input"]:
+                self.line(f"  needed: {safe(needed)}")
+            self._prompt("answer (empty line: leave it waiting) > ", self._answered)
+
+    def _show_patch(self) -> None:
+        assert self._open is not None
+        folder, request = self._open
+        patch = folder.path / request.payload["patch"]["path"]
+        self.line("")
+        for text in paint_diff(patch.read_text(encoding="utf-8", errors="replace")):
+            self.line(text)
+        self.line("")
+        for number, file in enumerate(request.payload["files"], start=1):
+            self.line(f"  {number}. {safe(file['path'])}  {file['change']} +{file['added']} -{file['removed']}")
+        for reason in request.payload["reasons"]:
+            self.line(click.style(f"  ! {safe(reason)}", fg="yellow"))
+
+    def _ask_approval(self) -> None:
+        self._prompt(
+            "[a]pprove  [a 1,3] only these files  [r]eject  [d]iff again  [q] leave it waiting > ", self._decided
+        )
+
+    def _decided(self, said: str) -> None:
+        assert self._open is not None and self.app is not None
+        folder, request = self._open
+        word, _, rest = said.partition(" ")
+        match word.lower():
+            case "a" | "approve" | "y" | "yes" | "예":
+                paths = tuple(file["path"] for file in request.payload["files"])
+                chosen = _numbers(rest, paths)
+                if chosen is None:
+                    self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2")
+                    return self._ask_approval()
+                self._deliver(lambda app: app.approve(folder, only=chosen))
+            case "r" | "reject" | "n" | "no" | "아니오":
+                if rest:
+                    return self._deliver(lambda app: app.reject(folder, reason=rest))
+                self._prompt(
+                    "reason (goes to the fixer) > ",
+                    lambda text: self._deliver(lambda app: app.reject(folder, reason=text)),
+                )
+            case "d" | "diff":
+                self._show_patch()
+                self._ask_approval()
+            case "q" | "quit":
+                self._leave()
+            case _:
+                self._ask_approval()
+        return None
+
+    def _answered(self, said: str) -> None:
+        assert self._open is not None
+        folder, _ = self._open
+        if not said:
+            return self._leave()
+        return self._deliver(lambda app: app.answer(folder, said))
+
+    def _deliver(self, act: Callable[[App], object]) -> None:
+        assert self.app is not None
+        try:
+            act(self.app)
+        except UsageError as error:  # someone else was faster: the run goes on with their word
+            self.line(f"  {error}")
+
+    def _leave(self) -> None:
+        self.left = True
+        self._close_prompt()
+        self._stop()
+
+    def _prompt(self, text: str, then: Callable[[str], None]) -> None:
+        self._await_line = then
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def _line_came(self) -> None:
+        line = sys.stdin.readline()
+        then, self._await_line = self._await_line, None
+        if not line:  # end of input: nobody is there any more
+            return self._leave()
+        if then is not None:
+            then(line.strip())
+        return None
+
+    def _close_prompt(self) -> None:
+        if self._await_line is not None:
+            sys.stderr.write("\n")
+        self._open = self._await_line = None
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+
+def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The files chosen by number; none given means all; None if a number is wrong."""
+    chosen: list[str] = []
+    for word in text.replace(",", " ").split():
+        if not word.isdigit() or not 1 <= int(word) <= len(paths):
+            return None
+        chosen.append(paths[int(word) - 1])
+    return tuple(chosen)
+
+
+def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
+    """What to say when a drive ends."""
+    colour = {"completed": "green", "failed": "red", "canceled": "red"}.get(end.status, "yellow")
+    lines = ["", click.style(f"{end.status}", fg=colour, bold=True) + (f": {safe(end.message)}" if end.message else "")]
+    if end.exit_code == 3:
+        lines += how_to_answer(app, folder)
+    lines += [f"  run folder: {folder.path}", f"  look closer: orchestra show {end.run_id}"]
+    if end.status == "completed":
+        lines.append(f"  what changed: orchestra diff {end.run_id}")
+    if end.status == "failed":
+        lines.append(f"  why: orchestra logs {end.run_id}   go on from an earlier point: orchestra fork {end.run_id}")
+    return lines
+
+
+def how_to_answer(app: App, folder: RunFolder) -> list[str]:
+    """The commands that answer what a run, or one of its children, waits for."""
+    lines: list[str] = []
+    for run in [s for s in app.summaries() if app.root_of(s.folder).id == app.root_of(folder).id]:
+        for request in run.fold.pending.values():
+            run_id = run.folder.id
+            if request.type == "APPROVAL_REQUESTED":
+                lines.append(f"  waits for your approval of {safe(request.payload['summary'])!r}")
+                lines.append(f"    see it: orchestra diff {run_id}")
+                lines.append(f"    orchestra approve {run_id}   or   orchestra reject {run_id} --reason TEXT")
+            else:
+                lines.append(f"  asks: {safe(request.payload['question'])}")
+                lines.append(f"    orchestra answer {run_id} TEXT")
+    return lines

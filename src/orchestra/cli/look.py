@@ -1,0 +1,284 @@
+"""Commands that only read: inbox, runs, show, watch, logs, diff, audit, report. They work on any run, also a live one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from orchestra.app import App, RunSummary
+from orchestra.cli import options
+from orchestra.cli.face import how_to_answer
+from orchestra.cli.text import paint_diff, safe, step_line
+from orchestra.cli.wide import table
+from orchestra.core.errors import UsageError
+from orchestra.core.journal import follow_events, read_events
+from orchestra.core.records import FINAL, Event
+from orchestra.core.run import RunFolder
+from orchestra.providers.calling import PastCall, past_calls
+
+POLL_SECONDS = 0.2
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object per line."
+)
+
+
+def _print_json(record: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+@click.command()
+@_json_option
+@options.project
+def runs(as_json: bool, project: Path) -> int:
+    """All runs of this project, newest last."""
+    summaries = App(project).summaries()
+    if as_json:
+        for summary in summaries:
+            _print_json({**msgspec.to_builtins(summary.fold.state), **_facts(summary)})
+        return 0
+    if not summaries:
+        click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD"')
+        return 0
+    rows = [
+        (s.folder.id, s.fold.state.status + (" *" if s.driven else ""), str(s.fold.state.iteration), safe(_goal(s)))
+        for s in summaries
+    ]
+    for line in table(("run", "status", "iteration", "goal"), rows):
+        click.echo(line)
+    if any(s.driven for s in summaries):
+        click.echo("* driven by a process right now")
+    return 0
+
+
+@click.command()
+@_json_option
+@options.project
+def inbox(as_json: bool, project: Path) -> int:
+    """Everything that waits for you, with the command that answers it."""
+    app = App(project)
+    waiting = [s for s in app.summaries() if s.fold.pending]
+    for summary in waiting:
+        if as_json:
+            for name, event in summary.fold.pending.items():
+                _print_json({"runId": summary.folder.id, "id": name, "type": event.type, "payload": event.payload})
+            continue
+        click.echo(click.style(summary.folder.id, bold=True) + f"  {safe(_goal(summary))}")
+        for line in how_to_answer(app, summary.folder):
+            click.echo(line)
+    if not waiting and not as_json:
+        click.echo("nothing waits for you")
+    return 0
+
+
+@click.command()
+@options.run_argument
+@_json_option
+@options.project
+def show(run: str, as_json: bool, project: Path) -> int:
+    """What RUN is, what it did and what it waits for."""
+    app = App(project)
+    summary = app.summary(app.find(run))
+    state = summary.fold.state
+    if as_json:
+        _print_json({**msgspec.to_builtins(state), **_facts(summary)})
+        return 0
+    click.echo(click.style(safe(_goal(summary)), bold=True))
+    status = state.status + (" (driven right now)" if summary.driven else "")
+    rows = [
+        ("run", state.runId),
+        ("status", status),
+        ("phase", state.currentPhase or "-"),
+        ("iteration", str(state.iteration)),
+    ]
+    rows += [("started", state.createdAt), ("last event", f"{state.lastEventId} at {state.updatedAt}")]
+    rows += [("folder", str(summary.folder.path)), ("parent", summary.parent or "-")]
+    if not isinstance(state.lastError, UnsetType):
+        rows.append(("last error", f"{state.lastError.code}: {state.lastError.message}"))
+    for name, value in rows:
+        click.echo(f"  {name:<11}{safe(value)}")
+    for line in how_to_answer(app, summary.folder) if summary.fold.pending else ():
+        click.echo(line)
+    click.echo("")
+    for event in read_events(summary.folder.events):
+        if text := step_line(event):
+            click.echo(f"  {event.ts[11:19]} {text}")
+    if state.status not in FINAL.values() and not summary.driven and not summary.fold.pending:
+        click.echo(f"\n  nobody drives it: orchestra resume {state.runId}")
+    return 0
+
+
+@click.command()
+@options.run_argument
+@_json_option
+@options.project
+def watch(run: str, as_json: bool, project: Path) -> int:
+    """Follow RUN from its beginning until it ends (Ctrl-C leaves it alone)."""
+    return _follow(App(project).find(run), as_json=as_json)
+
+
+@click.command()
+@options.run_argument
+@click.option("-f", "--follow", is_flag=True, help="Keep printing as events come.")
+@_json_option
+@options.project
+def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
+    """RUN's events, one per line, with errors in full."""
+    folder = App(project).find(run)
+    if follow:
+        return _follow(folder, as_json=as_json, full=True)
+    for event in read_events(folder.events):
+        _print_event(event, as_json=as_json, full=True)
+    return 0
+
+
+def _follow(folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
+    offset = 0
+    while True:
+        events, offset = follow_events(folder.events, offset)
+        for event in events:
+            _print_event(event, as_json=as_json, full=full)
+            if event.type in FINAL:
+                return 0
+        time.sleep(POLL_SECONDS)
+
+
+def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
+    if as_json:
+        _print_json(event)
+    elif full:
+        phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
+        text = step_line(event) or event.payload.get("key", "")
+        click.echo(f"{event.id} {event.ts} {event.type:<26}{phase:<12}{text}")
+        error = event.payload.get("error")
+        for line in (error or {}).get("stack", "").splitlines():
+            click.echo(f"    {safe(line)}")
+    elif text := step_line(event):
+        click.echo(f"{event.ts[11:19]} {text}")
+
+
+@click.command()
+@options.run_argument
+@options.project
+def diff(run: str, project: Path) -> int:
+    """The patch RUN waits with, or else every patch it applied, in order."""
+    folder = App(project).find(run)
+    events = read_events(folder.events)
+    waiting = [e for e in App(project).summary(folder).fold.pending.values() if e.type == "APPROVAL_REQUESTED"]
+    produced = {e.iteration: e.payload["outcome"]["patch"]["path"] for e in events if e.type == "PATCH_PRODUCED"}
+    applied = [produced[e.iteration] for e in events if e.type == "PATCH_APPLIED"]
+    paths = [e.payload["patch"]["path"] for e in waiting] or applied
+    if not paths:
+        click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
+        return 0
+    for path in paths:
+        file = folder.path / path
+        if not file.exists():
+            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch")
+        for line in paint_diff(file.read_text(encoding="utf-8", errors="replace")):
+            click.echo(line)
+    return 0
+
+
+@click.command()
+@options.run_argument
+@_json_option
+@options.project
+def audit(run: str, as_json: bool, project: Path) -> int:
+    """Every model call of RUN: key, role, tokens, cost, paid once or possibly twice, and the total."""
+    folder = App(project).find(run)
+    calls = past_calls(read_events(folder.events))
+    total = _total(calls)
+    if as_json:
+        for call in calls:
+            _print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
+        _print_json({"type": "total", **total})
+        return 0
+    rows = [
+        (
+            call.key,
+            call.role,
+            f"{call.provider} {call.model}".strip() or "-",
+            str(_tokens(call.usage.inputTokens)),
+            str(_tokens(call.usage.outputTokens)),
+            f"{call.costUsd:.4f}",
+            _paid(call),
+        )
+        for call in calls
+    ]
+    last = (
+        "total",
+        f"{total['calls']} calls",
+        "",
+        str(total["inputTokens"]),
+        str(total["outputTokens"]),
+        f"{total['costUsd']:.4f}",
+        "",
+    )
+    for line in table(("key", "role", "provider", "in", "out", "USD", "paid"), [*rows, last]):
+        click.echo(line)
+    if total["possiblyTwice"]:
+        click.echo(
+            f"{total['possiblyTwice']} call(s) may have been paid twice: orchestra was killed while the reply was on its "
+            f"way, and asked again."
+        )
+    return 0
+
+
+@click.command()
+@options.run_argument
+@options.project
+def report(run: str, project: Path) -> int:
+    """RUN's report as Markdown; of an unfinished run, as far as it got."""
+    from orchestra.report import render
+
+    app = App(project)
+    summary = app.summary(app.find(run))
+    if summary.folder.report.exists() and summary.fold.state.status in FINAL.values():
+        click.echo(summary.folder.report.read_text(encoding="utf-8"), nl=False)
+    else:
+        click.echo(render(read_events(summary.folder.events), status=summary.fold.state.status, message=""), nl=False)
+    return 0
+
+
+def _paid(call: PastCall) -> str:
+    if call.status == "open":
+        return "not known yet"
+    if call.twice:
+        return "possibly twice"
+    return "once" if call.error is None else f"failed ({call.error.code})"
+
+
+def _total(calls: list[PastCall]) -> dict[str, Any]:
+    return {
+        "calls": len(calls),
+        "inputTokens": sum(_tokens(c.usage.inputTokens) for c in calls),
+        "outputTokens": sum(_tokens(c.usage.outputTokens) for c in calls),
+        "costUsd": sum(c.costUsd for c in calls),
+        "possiblyTwice": sum(c.twice for c in calls),
+    }
+
+
+def _tokens(value: int | UnsetType) -> int:
+    return 0 if isinstance(value, UnsetType) else value
+
+
+def _goal(summary: RunSummary) -> str:
+    return str(summary.created.payload.get("goal", ""))
+
+
+def _facts(summary: RunSummary) -> dict[str, Any]:
+    return {
+        "workflow": summary.created.payload.get("workflow"),
+        "goal": _goal(summary),
+        "dir": str(summary.folder.path),
+        "driven": summary.driven,
+        "parentRunId": summary.parent,
+        "pending": [{"id": name, "type": e.type} for name, e in summary.fold.pending.items()],
+    }

@@ -1,0 +1,112 @@
+"""`orchestra loop`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+
+from orchestra.app import App, Models, routing
+from orchestra.cli import options
+from orchestra.cli.session import Session
+from orchestra.core.errors import UsageError
+from orchestra.policy import ApprovalPolicy
+from orchestra.workflows.loop.shapes import Job
+
+
+@click.command(short_help="Reach a goal by patches.")
+@click.argument("goal")
+@click.option(
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="CMD",
+    help="A command that must exit 0, split like a shell would, never run by one. Repeatable.",
+)
+@click.option(
+    "--approval",
+    type=click.Choice(["always", "risk", "never"]),
+    envvar="ORCHESTRA_APPROVAL",
+    help="When a person must see a patch first (default: always).",
+)
+@click.option("--max-fixes", type=click.IntRange(0, 100), help="How many fixes at most (default: 3).")
+@options.models
+@options.driving
+@options.project
+def loop(
+    goal: str,
+    checks: tuple[str, ...],
+    approval: ApprovalPolicy | None,
+    max_fixes: int | None,
+    provider: str,
+    max_budget_usd: float | None,
+    roles: dict[str, str],
+    model: str,
+    as_json: bool,
+    no_input: bool,
+    project: Path,
+) -> int:
+    """Reach GOAL by patches: plan, patch, approval, checks, fix or ask, until the checks pass.
+
+    \b
+    orchestra loop "make the tests pass" --check "pytest -q"
+    orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
+    orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
+    """
+    session = Session(project, as_json=as_json, no_input=no_input)
+    app = session.app
+    models = _absolute(routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd))
+    defaults = app.config.loop
+    job = Job(
+        goal=_goal(goal),
+        checks=tuple(split_check(command, app) for command in (checks or defaults.checks)),
+        approval=approval or defaults.approval,
+        maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
+        evaluator=defaults.evaluator,
+        timeoutMs=defaults.timeout_ms,
+        checkTimeoutMs=defaults.check_timeout_ms,
+        retries=app.config.retries.max,
+        backoffSec=app.config.retries.backoff_base_sec,
+    )
+    return session.drive(lambda: app.start_loop(job, models))
+
+
+def _goal(text: str) -> str:
+    goal = options.clean(text).strip()
+    if not goal:
+        raise UsageError(
+            'the goal is empty; say what to reach: orchestra loop "fix the failing test" --check "pytest -q"'
+        )
+    return goal
+
+
+def split_check(command: str, app: App) -> tuple[str, ...]:
+    """A check command as argv; its program must exist now, so that a typing mistake does not cost a run."""
+    try:
+        argv = tuple(shlex.split(options.clean(command)))
+    except ValueError as error:
+        raise UsageError(f"--check {command!r} cannot be split into words: {error}") from error
+    if not argv:
+        raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
+    at = app.project / argv[0] if os.sep in argv[0] else None
+    found = shutil.which(argv[0]) if at is None else (str(at) if os.access(at, os.X_OK) else None)
+    if found is None:
+        raise UsageError(
+            f"--check {command!r}: {argv[0]!r} is not an executable on PATH or in {app.project}. "
+            f"It is started directly, not by a shell: no pipes, no built-ins, no variables"
+        )
+    return argv
+
+
+def _absolute(models: Models) -> Models:
+    """Script files are named from where the person stands; a run is resumed from anywhere."""
+
+    def fix(spec: str) -> str:
+        name, colon, argument = spec.partition(":")
+        return f"scripted:{os.path.abspath(argument)}" if name == "scripted" and colon and argument else spec
+
+    roles = {name: fix(spec) for name, spec in models.roles.items()}
+    return Models(fix(models.default), roles, models.model, models.maxBudgetUsd)

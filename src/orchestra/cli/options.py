@@ -1,0 +1,87 @@
+"""Options that several commands share; each has its ORCHESTRA_* variable (design §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from orchestra.core.records import utf8
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def project(function: F) -> F:
+    """-C DIR, on every command."""
+    return click.option(
+        "-C",
+        "project",
+        metavar="DIR",
+        envvar="ORCHESTRA_PROJECT",
+        default=".",
+        type=click.Path(path_type=Path),
+        help="Project folder (default: here).",
+    )(function)
+
+
+def driving(function: F) -> F:
+    """How a command that drives a run talks: --json, --no-input."""
+    function = click.option(
+        "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else."
+    )(function)
+    return click.option(
+        "--no-input",
+        is_flag=True,
+        envvar="ORCHESTRA_NO_INPUT",
+        help="Never prompt: park (exit 3) when a person is needed.",
+    )(function)
+
+
+def models(function: F) -> F:
+    """Which model answers, and what it may cost."""
+    function = click.option(
+        "--model", default="", envvar="ORCHESTRA_MODEL", metavar="NAME", help="Model name for the provider."
+    )(function)
+    function = click.option(
+        "--role",
+        "roles",
+        multiple=True,
+        metavar="NAME=PROVIDER[:ARG]",
+        callback=_roles,
+        help="Another provider for one role or agent. Repeatable.",
+    )(function)
+    function = click.option(
+        "--max-budget-usd",
+        type=click.FloatRange(min=0, min_open=True),
+        envvar="ORCHESTRA_MAX_BUDGET_USD",
+        help="Stop (exit 4) before a call once this much is spent.",
+    )(function)
+    return click.option(
+        "--provider",
+        default="",
+        envvar="ORCHESTRA_PROVIDER",
+        metavar="NAME[:ARG]",
+        help="Who answers: scripted:FILE, replay:RUN.",
+    )(function)
+
+
+def run_argument(function: F) -> F:
+    """RUN: an id, a unique prefix, or `last`."""
+    return click.argument("run", metavar="RUN")(function)
+
+
+def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    roles: dict[str, str] = {}
+    for entry in value:
+        name, equals, spec = entry.partition("=")
+        if not (name and equals and spec):
+            raise click.BadParameter(f"{entry!r}: want NAME=PROVIDER[:ARG], e.g. evaluator=scripted:judge.yaml")
+        roles[name] = spec
+    return roles
+
+
+def clean(text: str) -> str:
+    """Text from a command line as valid Unicode: undecodable bytes become `?`."""
+    return utf8(text).decode()

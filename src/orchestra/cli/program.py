@@ -1,0 +1,98 @@
+"""The `orchestra` group: finds commands by the table, turns every error into one message and the right exit code.
+
+This is a face's top level: the one place of the CLI that may catch everything.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from orchestra.cli import COMMANDS
+from orchestra.core.errors import OrchestraError
+
+
+class CommandTable(click.Group):
+    """A group whose commands are imported only when they run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"orchestra.cli.{COMMANDS[name][0]}")
+        command = getattr(module, name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near[0]}'?", ctx) from error
+
+
+@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="orchestra-agents", prog_name="orchestra", message="%(prog)s %(version)s")
+def program() -> None:
+    """Takes a goal and has language models reach it, with a person in control.
+
+    Start with:  orchestra loop "fix the failing test" --check "pytest -q"
+
+    RUN is a run's id, a unique prefix of it, or `last`. Every command takes -C DIR for another project folder.
+
+    Exit codes: 0 completed, 1 failed, 2 usage, 3 waiting for a person, 4 budget reached, 5 refused by policy, 6
+    provider unavailable, 7 run locked by another process, 130 interrupted.
+    """
+
+
+def run() -> int:
+    """Run the command line; returns the exit code. No traceback reaches a user."""
+    try:
+        code = program.main(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        return 0
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except OrchestraError as error:
+        click.echo(f"orchestra: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Nothing more can be flushed; silence the interpreter's own attempt.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        click.echo(f"orchestra: {error.strerror or error}{where}", err=True)
+        return 1
+    except Exception as error:
+        if os.environ.get("ORCHESTRA_DEBUG"):
+            raise
+        click.echo(
+            f"orchestra: internal error: {type(error).__name__}: {error}\n"
+            "The run is safe in its folder. Please report this with what the same command prints under ORCHESTRA_DEBUG=1.",
+            err=True,
+        )
+        return 1

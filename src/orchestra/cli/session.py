@@ -1,0 +1,84 @@
+"""Driving a run from the command line: choose the face, drive, say how it ended, return the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from orchestra.app import App, Models
+from orchestra.cli.face import JsonFace, LineFace, TerminalFace
+from orchestra.core.engine import RunEnd
+from orchestra.core.errors import OrchestraError, RunLocked
+from orchestra.core.run import RunFolder
+
+
+class Session:
+    """One command's face and app."""
+
+    def __init__(self, project: Path, *, as_json: bool, no_input: bool, models: Models | None = None) -> None:
+        self.face = choose_face(as_json=as_json, no_input=no_input)
+        self.app = App(project, face=self.face, models=models)
+        self.patient = isinstance(self.face, TerminalFace)
+
+    def drive(self, start: Callable[[], RunFolder], *, accept_drift: frozenset[str] = frozenset()) -> int:
+        """Start or find a run and drive it; the exit code of how it ended."""
+        folder: RunFolder | None = None
+        try:
+            folder = start()
+            end = asyncio.run(self._drive(folder, accept_drift))
+        except KeyboardInterrupt:
+            end = self._interrupted(folder)
+        except RunLocked:
+            raise
+        except OrchestraError as error:
+            if folder is not None:
+                self._done(
+                    RunEnd(folder.id, self.app.summary(folder).fold.state.status, error.exit_code, str(error)), folder
+                )
+                return error.exit_code
+            raise
+        if folder is not None:
+            self._done(end, folder)
+        return end.exit_code
+
+    async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
+        task = asyncio.ensure_future(self.app.drive(folder, patient=self.patient, accept_drift=accept_drift))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        if isinstance(self.face, TerminalFace):
+            self.face.bind(self.app, stop=lambda: _cancel(task))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if isinstance(self.face, TerminalFace) and self.face.left:
+                return RunEnd(folder.id, self.app.summary(folder).fold.state.status, 3)
+            raise KeyboardInterrupt from None
+
+    def _interrupted(self, folder: RunFolder | None) -> RunEnd:
+        if folder is None:
+            raise KeyboardInterrupt
+        status = self.app.summary(folder).fold.state.status
+        return RunEnd(folder.id, status, 130, f"interrupted; nothing is lost. Go on: orchestra resume {folder.id}")
+
+    def _done(self, end: RunEnd, folder: RunFolder) -> None:
+        if isinstance(self.face, JsonFace):
+            self.face.done(end)
+            if end.message and end.exit_code not in (0, 1, 3):
+                sys.stderr.write(f"orchestra: {end.message}\n")
+        else:
+            self.face.done(end, self.app, folder)
+
+
+def _cancel(task: asyncio.Future[RunEnd]) -> None:
+    task.cancel()
+
+
+def choose_face(*, as_json: bool, no_input: bool) -> JsonFace | LineFace | TerminalFace:
+    """JSON if asked; prompts only where a person can see and answer them."""
+    if as_json:
+        return JsonFace()
+    if not no_input and sys.stdin.isatty() and sys.stderr.isatty():
+        return TerminalFace()
+    return LineFace()

@@ -1,0 +1,91 @@
+"""Commands that set up: config, init, completion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.config import FILE_NAME, find_config, load_config
+from orchestra.core.errors import UsageError
+
+
+@click.group()
+def config() -> None:
+    """Show, find or validate the configuration."""
+
+
+@config.command()
+@options.project
+def show(project: Path) -> int:
+    """The configuration in force, defaults included, as YAML."""
+    import msgspec
+    import yaml
+
+    tree = msgspec.to_builtins(App(project).config)
+    click.echo(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), nl=False)
+    return 0
+
+
+@config.command()
+@options.project
+def path(project: Path) -> int:
+    """Where the configuration is read from."""
+    found = find_config(project.resolve())
+    if found is None:
+        click.echo(f"no {FILE_NAME} in {project.resolve()}; all defaults (orchestra init writes one)", err=True)
+        return 0
+    click.echo(str(found))
+    return 0
+
+
+@config.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@options.project
+def validate(file: Path | None, project: Path) -> int:
+    """Check a configuration file; each mistake is named with its line."""
+    found = file or find_config(project.resolve())
+    if found is None:
+        raise UsageError(f"there is no {FILE_NAME} in {project.resolve()}; write one: orchestra init")
+    load_config(found)
+    click.echo(f"{found}: valid")
+    return 0
+
+
+@click.command()
+@options.project
+def init(project: Path) -> int:
+    """Write a commented orchestra.config.yaml with every default; never overwrites one."""
+    import importlib.resources
+
+    target = project / FILE_NAME
+    text = importlib.resources.files("orchestra").joinpath("config.sample.yaml").read_text(encoding="utf-8")
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{target} exists already; check it: orchestra config validate") from None
+    click.echo(f"wrote {target}\nnext: edit it, then `orchestra config validate`, `orchestra doctor`")
+    return 0
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script for SHELL.
+
+    \b
+    bash: eval "$(orchestra completion bash)"      (in ~/.bashrc)
+    zsh:  eval "$(orchestra completion zsh)"       (in ~/.zshrc)
+    fish: orchestra completion fish | source       (in ~/.config/fish/config.fish)
+    """
+    from click.shell_completion import get_completion_class
+
+    from orchestra.cli.program import program
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(program, {}, "orchestra", "_ORCHESTRA_COMPLETE").source())
+    return 0

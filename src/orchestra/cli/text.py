@@ -1,0 +1,51 @@
+"""Text for people: one line per event, painted diffs, and nothing that could play tricks on a terminal."""
+
+from __future__ import annotations
+
+import click
+from msgspec import UNSET
+
+from orchestra.core.records import Event
+from orchestra.report import headline
+from orchestra.worker.capture import clean
+
+_COLOURS = {
+    "PHASE_FAILED": "red",
+    "PATCH_APPLY_FAILED": "red",
+    "RUN_FAILED": "red",
+    "RUN_CANCELED": "red",
+    "APPROVAL_REJECTED": "yellow",
+    "APPROVAL_REQUESTED": "yellow",
+    "QUESTION_RAISED": "yellow",
+    "EVALUATION_FAILED_FIXABLE": "yellow",
+    "EVALUATION_FAILED_BLOCKED": "yellow",
+    "EVALUATION_PASSED": "green",
+    "RUN_COMPLETED": "green",
+}
+
+
+def safe(text: str) -> str:
+    """Model and tool text as one may print it: control, bidi and zero-width characters are shown, not obeyed."""
+    return clean(text)
+
+
+def step_line(event: Event) -> str:
+    """An event as a line of progress; empty if it is not worth one."""
+    text = headline(event)
+    if not text or event.type == "RUN_CREATED":
+        return ""
+    iteration = f"{event.iteration}" if event.iteration is not UNSET else " "
+    mark = {"red": "✗", "green": "✓", "yellow": "•"}.get(_COLOURS.get(event.type, ""), "·")
+    return click.style(f"{mark} {iteration} {safe(text)}", fg=_COLOURS.get(event.type))
+
+
+def paint_diff(diff: str) -> list[str]:
+    """A unified diff in colour, line by line."""
+    return [_paint(line) for line in diff.splitlines()]
+
+
+def _paint(line: str) -> str:
+    if line.startswith(("diff ", "--- ", "+++ ", "index ", "new file", "deleted file", "rename ", "similarity ")):
+        return click.style(safe(line), bold=True)
+    colour = {"@@": "cyan", "+": "green", "-": "red"}
+    return click.style(safe(line), fg=colour.get("@@" if line.startswith("@@") else line[:1]))

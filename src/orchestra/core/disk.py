@@ -1,0 +1,163 @@
+"""The disk: the few operations by which bytes become durable, and the seam where crashes are made.
+
+Rules
+1. Every byte orchestra keeps goes through one of these operations; nothing else opens a file for writing.
+2. Each operation is the smallest step a crash can fall between: append, sync, replace, link, unlink.
+3. `Disk` does them. `ChaosDisk` does them too, but dies (SIGKILL) or fails (ENOSPC) at a chosen one. It ships with the
+   product (`ORCHESTRA_CHAOS=17:torn`), so the kill tests run the very program a user runs.
+4. A refused write is `DiskFull`, whatever the file system calls it.
+
+It does not decide *when* to sync: that is the journal's business.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from orchestra.core.errors import DiskFull, UsageError
+
+PRIVATE = 0o600  # run folders hold prompts, diffs and raw replies: for the owner's eyes (C-12)
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Disk:
+    """The real disk."""
+
+    def append(self, fd: int, data: bytes) -> None:
+        """Write all of `data` at the end of an open file; after this it survives `kill -9`, not yet a power cut."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(fd, view) :]
+        except OSError as error:
+            raise _named(error, "append") from error
+
+    def sync(self, fd: int) -> None:
+        """After this, what was appended survives a power cut."""
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise _named(error, "sync") from error
+
+    def replace(
+        self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
+        """Atomically give the file at `source` the name `target`, whatever had that name."""
+        try:
+            os.replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        except OSError as error:
+            raise _named(error, target) from error
+
+    def link(self, source: str, target: str) -> None:
+        """Give the file a second name; FileExistsError if the name is taken: how the first of two writers wins."""
+        try:
+            os.link(source, target)
+        except OSError as error:
+            raise _named(error, target) from error
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        """Remove a name."""
+        os.unlink(path, dir_fd=dir_fd)
+
+    def publish(self, path: Path, data: bytes, *, durable: bool, mode: int = PRIVATE) -> None:
+        """Replace a whole file: readers see the old bytes or the new, never a mixture.
+
+        `durable` also survives a power cut before returning (file and name); a projection that can be rebuilt needs
+        none.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        self.write(temporary, data, durable=durable, mode=mode)
+        self.replace(temporary, str(path))
+        if durable:
+            self.sync_folder(path.parent)
+
+    def write(self, path: str, data: bytes, *, durable: bool, mode: int = PRIVATE) -> None:
+        """Write a file nobody reads yet: it has a temporary name, or no event names it."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            self.append(fd, data)
+            if durable:
+                self.sync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in a folder (created, renamed) survive a power cut."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.sync(fd)
+        finally:
+            os.close(fd)
+
+
+def _named(error: OSError, what: str) -> Exception:
+    if error.errno in _NO_ROOM:
+        return DiskFull(
+            f"the disk is full: {what} was not written ({error.strerror}). Nothing acknowledged is lost; "
+            f"make room, then: orchestra resume RUN"
+        )
+    return error
+
+
+Mode = Literal["before", "torn", "after", "enospc"]
+
+
+class ChaosDisk(Disk):
+    """A disk that kills this process (or is full) at its n-th operation. What `orchestra` must withstand."""
+
+    def __init__(self, at: int, mode: Mode) -> None:
+        self._left = at
+        self._mode: Mode = mode
+
+    @classmethod
+    def from_spec(cls, spec: str) -> ChaosDisk:
+        """Read `N:before|torn|after|enospc`, the form of ORCHESTRA_CHAOS."""
+        number, _, mode = spec.partition(":")
+        if not number.isdigit() or mode not in ("before", "torn", "after", "enospc"):
+            raise UsageError(f"ORCHESTRA_CHAOS={spec!r}: want N:before, N:torn, N:after or N:enospc, e.g. 17:torn")
+        return cls(int(number), mode)  # type: ignore[arg-type]  # checked by the line above
+
+    def append(self, fd: int, data: bytes) -> None:
+        self._at(lambda: super(ChaosDisk, self).append(fd, data), torn=lambda: os.write(fd, data[: len(data) // 2]))
+
+    def sync(self, fd: int) -> None:
+        self._at(lambda: super(ChaosDisk, self).sync(fd))
+
+    def replace(
+        self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
+        act = super().replace
+        self._at(lambda: act(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd))
+
+    def link(self, source: str, target: str) -> None:
+        self._at(lambda: super(ChaosDisk, self).link(source, target))
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        self._at(lambda: super(ChaosDisk, self).unlink(path, dir_fd=dir_fd))
+
+    def _at(self, act: Callable[[], None], torn: Callable[[], object] | None = None) -> None:
+        self._left -= 1
+        if self._left != 0:
+            # A full disk stays full until the process ends: one failed write must not be followed by a lucky one.
+            if self._left < 0 and self._mode == "enospc":
+                raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
+            return act()
+        match self._mode:
+            case "before":
+                pass
+            case "torn":
+                (torn or act)()
+            case "after":
+                act()
+            case "enospc":
+                if torn:
+                    torn()
+                raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None

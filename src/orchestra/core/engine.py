@@ -1,0 +1,359 @@
+"""The engine: start, drive, cancel and fork runs. The only code that catches everything.
+
+Rules
+1. `start` makes the folder and RUN_CREATED, synced: from then on the run exists, whatever happens.
+2. `drive` takes the run's lock, replays the journal through the flow and goes on live until the run ends or parks.
+   A second driver gets RunLocked.
+3. The flow's verdict becomes the last event; the report is written before it (C-26). An error nobody foresaw becomes
+   RUN_FAILED with its stack (S1-119). Errors of durability (full disk, drift, a damaged journal) are not the run's
+   end: they reach the caller.
+4. A cancel is a message like any other: whoever drives sees it within a moment and ends the run; if nobody drives, the
+   canceller does.
+5. Parking and answering cannot miss each other: after letting go of the lock the parker looks into the inbox once more.
+6. A child run is driven by its parent's process, inside the parent's step; it parks and is canceled with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core import inbox
+from orchestra.core.context import Context, Handlers, Step, Verdict
+from orchestra.core.disk import Disk
+from orchestra.core.effects import Approve, Ask, ChildResult, ChildRun
+from orchestra.core.errors import BudgetReached, DurabilityError, OrchestraError, RunLocked, Suspended, UsageError
+from orchestra.core.journal import read_events, read_first
+from orchestra.core.ledger import Ledger
+from orchestra.core.machine import Fold, Table
+from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder, create_folder, slug
+
+CANCEL_POLL_SECONDS = 0.1
+
+
+class Workflow(Struct, frozen=True):
+    """A way of working: its name, where its runs live, its table, its parameters and its flow."""
+
+    name: str
+    root: Path
+    table: Table
+    params: Any
+    flow: Callable[[Context, Any], Awaitable[Verdict]]
+
+
+class RunEnd(Struct, frozen=True):
+    """How a drive ended: final, or waiting for a person."""
+
+    run_id: str
+    status: RunStatus
+    exit_code: int
+    message: str = ""
+
+
+class Observer(Protocol):
+    """A face: it is told, it never decides."""
+
+    def launched(self, folder: RunFolder, workflow: str) -> None: ...
+
+    def event(self, event: Event) -> None: ...
+
+    def waiting(self, folder: RunFolder, request: Event) -> None: ...
+
+
+HandlersFor = Callable[[Ledger, Event], Handlers]
+BeforeEnd = Callable[[Ledger, Verdict], None]
+
+
+class Engine:
+    """Everything that can be done with runs, for every workflow alike."""
+
+    def __init__(
+        self,
+        workflows: Mapping[str, Workflow],
+        *,
+        disk: Disk,
+        redactor: Redactor,
+        observer: Observer,
+        handlers_for: HandlersFor,
+        before_end: BeforeEnd,
+    ) -> None:
+        self._workflows = workflows
+        self._disk = disk
+        self._redactor = redactor
+        self._observer = observer
+        self._handlers_for = handlers_for
+        self._before_end = before_end
+
+    # -- start --------------------------------------------------------------------------------------------------------
+
+    def start(self, workflow: str, name: str, params: dict[str, Any], facts: dict[str, Any]) -> RunFolder:
+        """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug."""
+        kind = self._workflows[workflow]
+        date = datetime.now(UTC).date().isoformat()  # G4-1
+        folder = create_folder(kind.root, date=date, workflow=workflow, name=slug(name))
+        self._create(kind, folder, params, facts)
+        return folder
+
+    def _create(self, kind: Workflow, folder: RunFolder, params: dict[str, Any], facts: dict[str, Any]) -> None:
+        self._observer.launched(folder, kind.name)
+        with folder.locked():
+            ledger = self._open(folder, kind)
+            try:
+                if not ledger.events:
+                    ledger.record("RUN_CREATED", {"workflow": kind.name, "params": params, **facts})
+                self._disk.sync_folder(folder.path)
+                self._disk.sync_folder(folder.path.parent)
+            finally:
+                ledger.close()
+
+    # -- drive --------------------------------------------------------------------------------------------------------
+
+    async def drive(
+        self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
+    ) -> RunEnd:
+        """Drive a run until it ends or waits for a person. `patient`: keep waiting here instead of parking."""
+        driving = _Driving(patient, accept_drift)
+        while True:
+            end = await self._drive_once(folder, driving)
+            if end.status in FINAL.values() or not self._mail_came(folder):
+                return end
+            # Rule 5: an answer came between the last look and the release of the lock.
+
+    async def _drive_once(self, folder: RunFolder, driving: _Driving) -> RunEnd:
+        with folder.locked():
+            created = _created(folder)
+            kind = self._kind(created)
+            ledger = self._open(folder, kind)
+            try:
+                status = ledger.fold.state.status
+                if status in FINAL.values():
+                    return _end(ledger)
+                await self._run(ledger, kind, driving)
+                return _end(ledger)
+            finally:
+                ledger.close()
+
+    async def _run(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> None:
+        flow = asyncio.ensure_future(self._flow(ledger, kind, driving))
+        watch = asyncio.ensure_future(self._watch_for_cancel(ledger.folder, flow, driving))
+        try:
+            verdict = await flow
+        except Suspended:
+            return
+        except asyncio.CancelledError:
+            if not flow.done():  # we were cancelled from outside (Ctrl-C): stop the flow first
+                flow.cancel()
+                await asyncio.gather(flow, return_exceptions=True)
+            if not driving.canceled:
+                raise
+            said = inbox.read(ledger.folder, inbox.CANCEL)
+            reason = (said.text or f"canceled by {said.by}") if said else "the parent run was canceled"
+            verdict = Verdict(status="canceled", result={"reason": reason})
+        finally:
+            watch.cancel()
+        self._finish(ledger, verdict)
+
+    async def _flow(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> Verdict:
+        created = ledger.events[0]
+        people = inbox.People(
+            patient=driving.patient, on_wait=lambda request: self._observer.waiting(ledger.folder, request)
+        )
+
+        async def child(effect: ChildRun, step: Step) -> ChildResult:
+            return await self._child(effect, step, driving)
+
+        handlers: Handlers = {
+            Ask: people.ask,
+            Approve: people.approve,
+            ChildRun: child,
+            **self._handlers_for(ledger, created),
+        }
+        context = Context(
+            ledger,
+            handlers,
+            accepted_drift=driving.accept_drift,
+            name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
+        )
+        try:
+            params = msgspec.convert(created.payload["params"], kind.params)
+            return await kind.flow(context, params)
+        except (DurabilityError, BudgetReached):
+            raise  # the run is not over: a cure lets it go on (rule 3)
+        except OrchestraError as error:
+            return Verdict(status="failed", error=ErrorInfo(error.code, str(error)), exit_code=error.exit_code)
+        except Exception as error:
+            stack = traceback.format_exc()
+            return Verdict(
+                status="failed",
+                error=ErrorInfo("INTERNAL", f"{type(error).__name__}: {error}"),
+                result={"stack": stack},
+                exit_code=1,
+            )
+
+    def _finish(self, ledger: Ledger, verdict: Verdict) -> None:
+        payload: dict[str, Any] = {"result": verdict.result, "exitCode": verdict.exit_code}
+        if verdict.error is not None:
+            payload["error"] = msgspec.to_builtins(verdict.error)
+            if "stack" in verdict.result:
+                payload["error"]["stack"] = payload["result"].pop("stack")
+        self._before_end(ledger, verdict)
+        match verdict.status:
+            case "completed":
+                ledger.record("RUN_COMPLETED", payload)
+            case "failed":
+                ledger.record("RUN_FAILED", payload)
+            case "canceled":
+                ledger.record("RUN_CANCELED", payload)
+        ledger.journal.sync()
+
+    # -- cancel, children ---------------------------------------------------------------------------------------------
+
+    async def cancel(self, folder: RunFolder) -> RunEnd | None:
+        """End a run whose cancel message lies in its inbox. None: another process drives it and will see it."""
+        try:
+            return await self.drive(folder)
+        except RunLocked:
+            return None
+
+    async def _watch_for_cancel(self, folder: RunFolder, flow: asyncio.Future[Verdict], driving: _Driving) -> None:
+        while True:
+            if (folder.inbox / f"{inbox.CANCEL}.json").exists():
+                driving.canceled = True
+                flow.cancel()
+                return
+            await asyncio.sleep(CANCEL_POLL_SECONDS)
+
+    async def _child(self, effect: ChildRun, step: Step, driving: _Driving) -> ChildResult:
+        kind = self._workflows[effect.workflow]
+        name = step.intent.payload["childRunId"] if step.intent is not None else effect.childRunId
+        folder = RunFolder(kind.root / name)
+        folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if read_first(folder.events) is None:
+            parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
+            facts = {k: v for k, v in step.ledger.events[0].payload.items() if k not in _OWN_FACTS}
+            self._create(kind, folder, effect.params, {**facts, **parent})
+        await self._drive_once(folder, driving)
+        last = read_events(folder.events)[-1]
+        if last.type not in FINAL:
+            raise Suspended(f"child run {folder.id} waits for a person")
+        return ChildResult(childRunId=folder.id, status=_final(last), result=last.payload.get("result", {}))
+
+    # -- fork ---------------------------------------------------------------------------------------------------------
+
+    def fork(self, folder: RunFolder, at: str) -> RunFolder:
+        """A new run that shares this one's history up to and including event `at`, and then goes its own way."""
+        events = read_events(folder.events)
+        kept = [event for event in events if event.id <= at]
+        if at not in {event.id for event in events}:
+            raise UsageError(
+                f"run {folder.id} has no event {at}; it has 00000001 to {events[-1].id} (orchestra logs {folder.id})"
+            )
+        if kept[-1].type in FINAL:
+            raise UsageError(
+                f"event {at} is the end of run {folder.id}: nothing can follow it; fork at an earlier event"
+            )
+        kind = self._kind(events[0])
+        _, _, workflow, name = folder.id.split("_", 3)
+        new = create_folder(kind.root, date=datetime.now(UTC).date().isoformat(), workflow=workflow, name=name)
+        _copy_tree(folder.artifacts, new.artifacts, self._disk)
+        self._observer.launched(new, kind.name)
+        with new.locked():
+            ledger = self._open(new, kind)
+            try:
+                for event in kept:
+                    payload = {k: v for k, v in event.payload.items() if k != "prev"}
+                    if event.type == "RUN_CREATED":
+                        payload["forkedFrom"] = {"runId": folder.id, "at": at}
+                    ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration)
+                ledger.journal.sync()
+                self._disk.sync_folder(new.path.parent)
+            finally:
+                ledger.close()
+        return new
+
+    # -- small parts --------------------------------------------------------------------------------------------------
+
+    def _open(self, folder: RunFolder, kind: Workflow) -> Ledger:
+        ledger = Ledger(folder, kind.table, disk=self._disk, redactor=self._redactor, on_event=self._observer.event)
+        ledger.open()
+        return ledger
+
+    def _kind(self, created: Event) -> Workflow:
+        name = created.payload.get("workflow", "")
+        if name not in self._workflows:
+            raise UsageError(f"run {created.runId}: workflow {name!r} is not one of {', '.join(self._workflows)}")
+        return self._workflows[name]
+
+    def _mail_came(self, folder: RunFolder) -> bool:
+        """Whether the inbox of this run, or of a child it waits for, holds something the flow has not seen yet."""
+        if (folder.inbox / f"{inbox.CANCEL}.json").exists():
+            return True
+        fold, children = Fold(), dict[str, RunFolder]()
+        for event in read_events(folder.events):
+            fold.add(event)
+            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
+                root = self._workflows[event.payload["workflow"]].root
+                children[event.payload["key"]] = RunFolder(root / event.payload["childRunId"])
+            else:
+                children.pop(event.payload.get("key", ""), None)
+        if len(inbox.waiting(folder, fold.pending)) < len(fold.pending):
+            return True
+        return any(read_first(child.events) and self._mail_came(child) for child in children.values())
+
+
+_OWN_FACTS = ("workflow", "params", "prev", "parentRunId", "parentKey", "forkedFrom")
+
+
+class _Driving:
+    """What one drive shares with the child runs it drives."""
+
+    def __init__(self, patient: bool, accept_drift: frozenset[str]) -> None:
+        self.patient = patient
+        self.accept_drift = accept_drift
+        self.canceled = False
+
+
+def child_id(parent: str, workflow: str, key: str) -> str:
+    """A child's id follows from its parent's id and its key alone, so that a kill cannot make two (D-07, D-08)."""
+    date, number, parent_workflow, name = parent.split("_", 3)
+    return f"{date}_{number}_{workflow}_{parent_workflow}-{name}-{slug(key)}"
+
+
+def _created(folder: RunFolder) -> Event:
+    created = read_first(folder.events)
+    if created is None:
+        raise UsageError(f"run {folder.id} was never started (no RUN_CREATED in {folder.events}); start a new one")
+    return created
+
+
+def _final(event: Event) -> Literal["completed", "failed", "canceled"]:
+    status = FINAL[event.type]
+    assert status in ("completed", "failed", "canceled")
+    return status
+
+
+def _end(ledger: Ledger) -> RunEnd:
+    state = ledger.fold.state
+    last = ledger.events[-1]
+    if last.type in FINAL:
+        code = int(last.payload.get("exitCode", 0 if last.type == "RUN_COMPLETED" else 1))
+        if last.type == "RUN_CANCELED":
+            code = 1
+        error = last.payload.get("error") or {}
+        return RunEnd(ledger.folder.id, state.status, code, str(error.get("message", "")))
+    return RunEnd(ledger.folder.id, state.status, 3)
+
+
+def _copy_tree(source: Path, target: Path, disk: Disk) -> None:
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            disk.publish(target / path.relative_to(source), path.read_bytes(), durable=False)

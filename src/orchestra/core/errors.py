@@ -1,0 +1,161 @@
+"""The error tree. An error says who must act; its message says what, where and what to do next.
+
+OrchestraError                 never raised itself
+├── UsageError                 the user acts: wrong argument, configuration, run id           exit 2
+├── ContractError              a model's output broke a format: repair or retry               (becomes an outcome)
+├── PolicyError                refused by policy or sandbox; never retried                    exit 5
+├── ProviderError              the model could not be had: S1's five codes                    exit 6
+├── BudgetReached              the money or token cap is reached                              exit 4
+├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
+└── DurabilityError            the run folder cannot be driven on as it is                    exit 1
+    ├── JournalCorrupt         a line in the middle of the journal is not what was written
+    ├── IllegalEvent           the workflow's table forbids this event now
+    ├── Drift                  the code now wants something else than the journal recorded
+    ├── DiskFull               the disk refused a write; nothing acknowledged is lost
+    └── RunLocked              another process drives this run                                exit 7
+
+Suspended (BaseException)      the run parks; nothing in a flow may swallow it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+ProviderErrorCode = Literal["TIMEOUT", "RATE_LIMIT", "AUTH", "BAD_REQUEST", "UNKNOWN"]
+
+
+class OrchestraError(Exception):
+    """Base of every error a person may see; `exit_code` is design §8's."""
+
+    exit_code = 1
+    code = "ERROR"
+
+
+class UsageError(OrchestraError):
+    """The user asked for something that cannot be; the message names the cure."""
+
+    exit_code = 2
+    code = "USAGE"
+
+
+class ContractError(OrchestraError):
+    """A model's reply (or a record) breaks its format. `reason` is a short machine-readable word."""
+
+    code = "CONTRACT"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class PolicyError(OrchestraError):
+    """A command or a patch that must not happen. Never retried."""
+
+    exit_code = 5
+    code = "POLICY"
+
+
+class ProviderError(OrchestraError):
+    """A model call failed for good; `retriable` says whether a later call may succeed (S1-27, S1-28)."""
+
+    exit_code = 6
+
+    def __init__(self, code: ProviderErrorCode, message: str, *, retriable: bool) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retriable = retriable
+
+
+class BudgetReached(OrchestraError):
+    """The run's money cap would be passed by the next call."""
+
+    exit_code = 4
+    code = "BUDGET"
+
+
+class StepFailed(OrchestraError):
+    """A step whose failure is in the journal. The flow may catch it and take another path."""
+
+    def __init__(
+        self,
+        key: str,
+        code: str,
+        message: str,
+        *,
+        reason: str = "",
+        retriable: bool = False,
+        retry_after: float = 0.0,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.key = key
+        self.code = code
+        self.reason = reason
+        self.retriable = retriable
+        self.retry_after = retry_after  # seconds the other side asked us to wait at least
+        self.details = details or {}  # what is recorded beside the error: the raw reply, the usage
+
+
+class DurabilityError(OrchestraError):
+    """The run folder cannot be driven on as it stands. Nothing in it has been overwritten."""
+
+    code = "DURABILITY"
+
+
+class JournalCorrupt(DurabilityError):
+    """A line before the last one is damaged: that is no crash, so nothing is repaired by guessing."""
+
+    code = "JOURNAL_CORRUPT"
+
+    def __init__(self, path: str, line: int, why: str) -> None:
+        super().__init__(
+            f"{path}: line {line} is damaged ({why}). Nothing was changed. "
+            f"Restore the file from a backup, or fork the run before that line: orchestra fork RUN --at EVENT"
+        )
+        self.path = path
+        self.line = line
+
+
+class IllegalEvent(DurabilityError):
+    """The workflow's transition table refuses this event in this state; nothing was written."""
+
+    code = "ILLEGAL_EVENT"
+
+
+class Drift(DurabilityError):
+    """The recorded intent of a step differs from what the code now wants."""
+
+    code = "DRIFT"
+
+    def __init__(self, run_id: str, key: str, recorded: str, wanted: str) -> None:
+        super().__init__(
+            f"run {run_id}: step {key} was recorded with intent {recorded[:19]}… but the code now wants "
+            f"{wanted[:19]}…. To keep the recorded result: orchestra resume {run_id} --accept-drift {key}. "
+            f"To go another way from before it: orchestra fork {run_id} --at EVENT"
+        )
+        self.key = key
+
+
+class DiskFull(DurabilityError):
+    """A write was refused by the disk. What was acknowledged is kept; resume after making room."""
+
+    code = "DISK_FULL"
+
+
+class RunLocked(DurabilityError):
+    """Another process drives this run."""
+
+    exit_code = 7
+    code = "LOCKED"
+
+
+class Suspended(BaseException):
+    """The run waits for a person (or for a cure) and leaves memory.
+
+    A BaseException, so that `except Exception` in a flow cannot swallow it. Only the engine catches it.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why

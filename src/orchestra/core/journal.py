@@ -1,0 +1,203 @@
+"""The journal: events.ndjson, the only truth of a run (D-01).
+
+Rules
+1. One line is one event is one JSON object (S1-115). Lines are only ever added; earlier bytes never change (S1-114).
+2. `append` writes the whole line at once: it survives `kill -9` when it returns. `barrier` makes everything appended
+   so far survive a power cut; it precedes every act on the world and every acknowledgement to a person. So the outcome
+   of one step and the intent of the next share one sync: a sequential step costs one.
+3. Group commit: all barriers asked for in one turn of the event loop share one sync.
+4. The sync runs in the loop's own thread. A hand-over to a thread costs about as much as the sync
+   (benchmarks/README.md) and would buy nothing: no branch may act before it.
+5. Each line carries in `payload.prev` the digest of the line before it. A changed byte anywhere but in the last line is
+   found on open and refused with its line number; nothing is overwritten.
+6. A torn last line (a crash in the middle of rule 2's write, or zeros after a power cut) was never acted upon: it is
+   cut off on open and reported.
+7. What is appended is redacted first; the caller goes on with what was written, so a replay sees the same.
+8. After a failed write the file is cut back to its last whole line, and the journal refuses everything else.
+
+It knows nothing of keys, tables or states.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from orchestra.core.disk import PRIVATE, Disk
+from orchestra.core.errors import DurabilityError, JournalCorrupt
+from orchestra.core.records import Event
+from orchestra.core.redact import Redactor
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Event).decode
+
+
+class Journal:
+    """The open, writable journal of one run. One per run and process; the run's lock sees to the process."""
+
+    def __init__(self, path: Path, *, disk: Disk, redactor: Redactor) -> None:
+        self.path = path
+        self.torn_bytes = 0  # how much rule 6 cut off when this journal was opened
+        self._disk = disk
+        self._redactor = redactor
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
+        self._size = 0
+        self._synced = 0
+        self._prev = ""
+        self._waiters: list[asyncio.Future[None]] = []
+        self._broken: Exception | None = None
+
+    def load(self) -> list[Event]:
+        """Every event so far; repairs a torn tail (rule 6) and refuses any other damage (rule 5)."""
+        data = _read(self._fd)
+        events, good = _parse(data, str(self.path))
+        self.torn_bytes = len(data) - good
+        if self.torn_bytes:
+            os.ftruncate(self._fd, good)
+        self._size = good
+        if events:
+            self._prev = _digest(data[data.rfind(b"\n", 0, good - 1) + 1 : good])
+        # What an earlier process appended may not be synced yet: the next barrier covers it.
+        return events
+
+    def append(self, event: Event) -> Event:
+        """Write one event (rule 2) and return it as written, that is redacted (rule 7)."""
+        if self._broken is not None:
+            raise self._broken
+        line = self._line(event)
+        if self._redactor.suspects(line):
+            event = msgspec.structs.replace(event, payload=self._redactor.record(event.payload))
+            line = self._line(event)
+        try:
+            self._disk.append(self._fd, line)
+        except BaseException as error:
+            self._broken = error if isinstance(error, Exception) else DurabilityError(f"{self.path}: write interrupted")
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(line)
+        self._prev = _digest(line)
+        return event
+
+    def _line(self, event: Event) -> bytes:
+        payload: dict[str, Any] = event.payload
+        if self._prev:
+            event = msgspec.structs.replace(event, payload={**payload, "prev": self._prev})
+        return _encode(event) + b"\n"
+
+    async def barrier(self) -> None:
+        """Wait until everything appended before this call survives a power cut."""
+        if self._synced == self._size:
+            return
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiters.append(waiter)
+        if len(self._waiters) == 1:
+            loop.call_soon(self._commit)
+        await waiter
+
+    def _commit(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        try:
+            self.sync()
+        except Exception as error:
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(error)
+            return
+        for waiter in waiters:
+            if not waiter.done():  # its branch was cancelled meanwhile
+                waiter.set_result(None)
+
+    def sync(self) -> None:
+        """`barrier` for code that runs outside the loop: opening, closing, acknowledging."""
+        if self._broken is not None:
+            raise self._broken
+        if self._synced != self._size:
+            size = self._size
+            try:
+                self._disk.sync(self._fd)
+            except Exception as error:
+                self._broken = error  # after a failed sync the kernel may have dropped the pages: trust nothing more
+                raise
+            self._synced = size
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Read a journal without owning it: viewers, other processes. A line being written right now is left out."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _parse(_read(fd), str(path))[0]
+    finally:
+        os.close(fd)
+
+
+def read_first(path: Path) -> Event | None:
+    """The first event of a journal: which workflow the run is of, and what it was asked."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline()
+    except FileNotFoundError:
+        return None
+    return _decode(line) if line.endswith(b"\n") else None
+
+
+def follow_events(path: Path, offset: int) -> tuple[list[Event], int]:
+    """The whole lines added since `offset`, and the offset to go on from."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.lseek(fd, offset, os.SEEK_SET)
+        data = _read(fd)
+    finally:
+        os.close(fd)
+    end = data.rfind(b"\n") + 1
+    return [_decode(line) for line in data[:end].splitlines()], offset + end
+
+
+def _read(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    chunks: list[bytes] = []
+    while chunk := os.read(fd, max(size, 65536)):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _parse(data: bytes, path: str) -> tuple[list[Event], int]:
+    """The events of the whole lines, and how many bytes they take; JournalCorrupt for any damage before the tail."""
+    end = data.rfind(b"\n") + 1
+    if data[end:].strip(b"\0") == b"" and end:  # a tail of zeros may follow, or stand in place of, the last newline
+        end = len(data.rstrip(b"\0"))
+        end = data.rfind(b"\n", 0, end) + 1
+    events: list[Event] = []
+    before = ""
+    for number, line in enumerate(_lines(data, end), start=1):
+        try:
+            event = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise JournalCorrupt(path, number, str(error)) from error
+        prev = event.payload.get("prev")
+        if prev is not None and prev != before:
+            raise JournalCorrupt(path, number - 1, f"its digest is not the one that line {number} recorded")
+        events.append(event)
+        before = _digest(line)
+    return events, end
+
+
+def _lines(data: bytes, end: int) -> Iterator[bytes]:
+    start = 0
+    while start < end:
+        stop = data.index(b"\n", start) + 1
+        yield data[start:stop]
+        start = stop
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:16]

@@ -1,0 +1,133 @@
+"""The ledger: the one write path of a run. Table, journal, fold, state.json and logs, always in that order.
+
+Rules
+1. An event is recorded only if the workflow's table allows it now (S1-73).
+2. The journal is written first; state.json and the logs follow and may be behind after a kill, never ahead of it for
+   long: whoever opens the run rebuilds them from the journal (C-04).
+3. state.json is written when what it says changed in more than its last event id (status, phase, iteration, pending,
+   error), and on close. So its cost does not grow with the number of steps.
+4. What a step recorded is found by its key (D-03): intent, outcome, or neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from orchestra.core.disk import Disk
+from orchestra.core.journal import Journal
+from orchestra.core.logs import LogBook
+from orchestra.core.machine import Fold, Table
+from orchestra.core.records import Event, EventType, Phase, WorkflowState, utc
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder
+
+OnEvent = Callable[[Event], None]
+_INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}
+
+
+class Recorded(Struct):
+    """What the journal holds under one key."""
+
+    intent: Event | None = None
+    outcome: Event | None = None
+
+
+class Ledger:
+    """The open record of one run, held by the process that drives it."""
+
+    def __init__(self, folder: RunFolder, table: Table, *, disk: Disk, redactor: Redactor, on_event: OnEvent) -> None:
+        self.folder = folder
+        self.disk = disk
+        self.redactor = redactor
+        self.fold = Fold()
+        self.journal = Journal(folder.events, disk=disk, redactor=redactor)
+        self.events: list[Event] = []
+        self._table = table
+        self._table_state = table.start
+        self._by_key: dict[str, Recorded] = {}
+        self._logs = LogBook(folder, disk)
+        self._on_event = on_event
+        self._published: WorkflowState | None = None
+
+    def open(self) -> None:
+        """Read what is there, repair what a crash left, and be ready to go on."""
+        for event in self.journal.load():
+            self._take(event)
+        if self.events:
+            self._logs.restore(self.events)
+            self.publish()
+
+    def recorded(self, key: str) -> Recorded:
+        """Intent and outcome under this key, as far as they exist."""
+        return self._by_key.get(key) or Recorded()
+
+    def record(
+        self,
+        type: EventType,
+        payload: dict[str, Any],
+        *,
+        phase: Phase | UnsetType = UNSET,
+        iteration: int | UnsetType = UNSET,
+    ) -> Event:
+        """Append one event; it survives `kill -9` when this returns."""
+        self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
+        number = len(self.events) + 1
+        event = self.journal.append(
+            Event(
+                id=f"{number:08d}",  # G1-10
+                runId=self.folder.id,
+                ts=utc(datetime.now(UTC)),
+                type=type,
+                phase=phase,
+                iteration=iteration,
+                payload=payload,
+            )
+        )
+        self._take(event)
+        if self._changed():
+            self.publish()
+        self._logs.write(event)
+        self._on_event(event)
+        return event
+
+    def publish(self) -> None:
+        """Replace state.json by the newest snapshot (S1-113)."""
+        state = msgspec.structs.replace(self.fold.state, updatedAt=utc(datetime.now(UTC)))
+        self.disk.publish(self.folder.state, msgspec.json.format(msgspec.json.encode(state)) + b"\n", durable=False)
+        self._published = self.fold.state
+
+    def close(self) -> None:
+        """Leave the run as a reader should find it."""
+        try:
+            if self.events:
+                self.journal.sync()
+                if self._published != self.fold.state:
+                    self.publish()
+        finally:
+            self._logs.close()
+            self.journal.close()
+
+    def _take(self, event: Event) -> None:
+        self._table_state = self._table.next(self._table_state, event.type, event.phase)
+        self.events.append(event)
+        self.fold.add(event)
+        key = event.payload.get("key")
+        if key is not None:
+            slot = self._by_key.setdefault(key, Recorded())
+            if event.type in _INTENTS:
+                slot.intent = event
+            else:
+                slot.outcome = event
+
+    def _changed(self) -> bool:
+        return self._published is None or _visible(self._published) != _visible(self.fold.state)
+
+
+def _visible(state: WorkflowState) -> tuple[object, ...]:
+    pending = (state.pendingApprovalId, state.pendingQuestionId)
+    return (state.status, state.currentPhase, state.iteration, state.lastError, pending)

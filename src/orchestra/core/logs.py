@@ -1,0 +1,93 @@
+"""logs/*.log: JSON lines for people and grep, derived from events (S1-111, S1-112, S1-118).
+
+One line per event, short: what, when, which step, and the whole error if there was one. They are projections: a log
+that lacks its last line after a kill, or is gone, is written anew from the journal on the next open.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from orchestra.core.disk import PRIVATE, Disk
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+
+_encode = msgspec.json.encode
+_GATE = ("APPROVAL_", "PATCH_")
+_QUIET = ("prev", "intent", "outcome", "key", "effect", "error")
+
+
+class LogBook:
+    """The open logs of one run."""
+
+    def __init__(self, folder: RunFolder, disk: Disk) -> None:
+        self._folder = folder
+        self._disk = disk
+        self._open: dict[str, int] = {}
+
+    def write(self, event: Event) -> None:
+        """Add the event's line to its log, if it belongs in one."""
+        name = _log_of(event)
+        if name:
+            self._disk.append(self._file(name), _line(event))
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Bring the logs up to the journal after a kill."""
+        last: dict[str, Event] = {}
+        mine: dict[str, list[Event]] = {}
+        for event in events:
+            if name := _log_of(event):
+                last[name] = event
+                mine.setdefault(name, []).append(event)
+        for name, event in last.items():
+            path = self._folder.logs / name
+            if not path.exists() or not path.read_bytes().endswith(_line(event)):
+                self._disk.publish(path, b"".join(map(_line, mine[name])), durable=False)
+
+    def close(self) -> None:
+        for fd in self._open.values():
+            os.close(fd)
+        self._open.clear()
+
+    def _file(self, name: str) -> int:
+        if name not in self._open:
+            self._folder.logs.mkdir(exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._open[name] = os.open(self._folder.logs / name, flags, PRIVATE)
+        return self._open[name]
+
+
+def _log_of(event: Event) -> str:
+    if event.payload.get("effect") == "ModelCall" and event.phase is not UNSET:
+        return f"provider-{event.phase}.log"
+    if event.type.startswith(_GATE):
+        return "gatekeeper.log"
+    if event.type in ("PHASE_STARTED", "PHASE_COMPLETED"):
+        return ""  # the journal is enough; a log that repeats it line by line doubles every byte
+    return "run.log"
+
+
+def _line(event: Event) -> bytes:
+    record: dict[str, Any] = {"ts": event.ts, "level": "error" if "error" in event.payload else "info"}
+    record |= {"event": event.id, "type": event.type, "runId": event.runId}
+    if event.phase is not UNSET:
+        record |= {"phase": event.phase, "iteration": event.iteration}
+    record |= dict(_facts(event))
+    return _encode(record) + b"\n"
+
+
+def _facts(event: Event) -> Iterator[tuple[str, Any]]:
+    payload = event.payload
+    if "key" in payload:
+        yield "key", payload["key"]
+    outcome = payload.get("outcome")
+    for name, value in ({**payload, **outcome} if isinstance(outcome, dict) else payload).items():
+        if name not in _QUIET and not (isinstance(value, str) and len(value) > 500):
+            yield name, value
+    if "error" in payload:
+        yield "error", payload["error"]  # S1-118: all of it, with the stack

@@ -1,0 +1,109 @@
+"""S1 §3: what a model is asked and what it answers. The whole contract between the loop and any provider.
+
+A provider turns a request into a response and does nothing else: no files, no workflow, no retries (S1-05, S1-06). It
+raises nothing for a failed call; it fills `error` (S1-39). Everything around the call lives in `providers/calling.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from msgspec import UNSET, Struct, UnsetType
+
+from orchestra.core.errors import ContractError, ProviderErrorCode
+from orchestra.core.records import Phase, Role
+
+FinishReason = Literal["stop", "length", "timeout", "error"]  # S1-23
+
+
+class Prompt(Struct, frozen=True):
+    """S1-13, S1-14."""
+
+    system: str
+    user: str
+
+
+class ContextArtifact(Struct, frozen=True):
+    """A named piece of context: a workspace file, a plan, an answer (S1-16)."""
+
+    name: str
+    path: str
+    content: str
+
+
+class Constraints(Struct, frozen=True, omit_defaults=True):
+    """S1-17 … S1-20."""
+
+    timeoutMs: int
+    patchFirst: bool
+    maxOutputTokens: int | UnsetType = UNSET
+    temperature: float | UnsetType = UNSET
+
+
+class ProviderRequest(Struct, frozen=True, omit_defaults=True):
+    """S1-09 … S1-21. `agent` is our one addition: the native name that scripts and routes may match (D-13)."""
+
+    runId: str
+    iteration: int
+    phase: Phase
+    role: Role
+    prompt: Prompt
+    contextArtifacts: tuple[ContextArtifact, ...]
+    constraints: Constraints
+    agent: str | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.role in ("developer", "fixer") and not self.constraints.patchFirst:  # S1-21
+            raise ContractError("patch_first", f"a {self.role} request must have constraints.patchFirst: true")
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """S1-24."""
+
+    inputTokens: int | UnsetType = UNSET
+    outputTokens: int | UnsetType = UNSET
+    totalTokens: int | UnsetType = UNSET
+
+
+class ProviderFailure(Struct, frozen=True):
+    """S1-27, S1-28."""
+
+    code: ProviderErrorCode
+    message: str
+    retriable: bool
+
+
+class ProviderResponse(Struct, frozen=True, omit_defaults=True):
+    """S1-22 … S1-26."""
+
+    rawText: str
+    finishReason: FinishReason
+    durationMs: int
+    usage: Usage | UnsetType = UNSET
+    error: ProviderFailure | UnsetType = UNSET
+
+
+class ProviderCapabilities(Struct, frozen=True, omit_defaults=True):
+    """S1-29 … S1-35."""
+
+    name: str
+    supportsPatchFirst: bool
+    version: str | UnsetType = UNSET
+    supportsStreaming: bool | UnsetType = UNSET
+    supportsToolCalls: bool | UnsetType = UNSET
+    maxContextTokens: int | UnsetType = UNSET
+
+
+OnToken = Callable[[str], None]
+
+
+class Provider(Protocol):
+    """The one contract every model speaks."""
+
+    @property
+    def capabilities(self) -> ProviderCapabilities: ...
+
+    async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
+        """Ask once. Text that arrives goes to `on_token` as it arrives; a failure is in `error`, never raised."""
+        ...

@@ -1,0 +1,98 @@
+"""S1's vocabulary: the closed sets, the event and the state. Every workflow speaks it (D-02).
+
+Field names are the contract's own (camelCase, S1-04), so a record is its JSON. Optional fields are absent, not null,
+where the contract marks them with `?`; `currentPhase` and `lastEventId` are the two that are null (S1-43, S1-46).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Phase = Literal["plan", "execute", "evaluate", "fix", "ask"]  # S1-07
+Role = Literal["planner", "developer", "evaluator", "fixer"]  # S1-08
+RunStatus = Literal["created", "running", "awaiting_approval", "awaiting_input", "completed", "failed", "canceled"]
+EventType = Literal[  # S1-52: exactly these 18
+    "RUN_CREATED",
+    "PHASE_STARTED",
+    "PHASE_COMPLETED",
+    "PHASE_FAILED",
+    "PATCH_PRODUCED",
+    "APPROVAL_REQUESTED",
+    "APPROVAL_GRANTED",
+    "APPROVAL_REJECTED",
+    "PATCH_APPLIED",
+    "PATCH_APPLY_FAILED",
+    "EVALUATION_PASSED",
+    "EVALUATION_FAILED_FIXABLE",
+    "EVALUATION_FAILED_BLOCKED",
+    "QUESTION_RAISED",
+    "QUESTION_ANSWERED",
+    "RUN_COMPLETED",
+    "RUN_FAILED",
+    "RUN_CANCELED",
+]
+EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+PHASES: tuple[Phase, ...] = get_args(Phase)
+FINAL: dict[str, RunStatus] = {"RUN_COMPLETED": "completed", "RUN_FAILED": "failed", "RUN_CANCELED": "canceled"}
+
+# S1-01: always UTC, always `Z`.
+Time = Annotated[
+    str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$", examples=["2026-02-14T12:34:56Z"])
+]
+Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+def utc(moment: datetime) -> str:
+    """A moment as every file of a run writes it (S1-01), to the millisecond."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def utf8(text: str) -> bytes:
+    """Text as bytes, whatever it holds: a lone surrogate (half an emoji in a model's JSON) becomes `?`, not a crash."""
+    return text.encode("utf-8", "replace")
+
+
+class Event(Struct, frozen=True, omit_defaults=True):
+    """One line of events.ndjson (S1-53 … S1-59)."""
+
+    id: str
+    runId: str
+    ts: Time
+    type: EventType
+    payload: dict[str, Any]
+    phase: Phase | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+
+
+class ErrorInfo(Struct, frozen=True):
+    """`lastError` (S1-51)."""
+
+    code: str
+    message: str
+
+
+class WorkflowState(Struct, frozen=True, kw_only=True):
+    """state.json: one snapshot, the newest (S1-41 … S1-51). A projection: the journal is the truth (D-01)."""
+
+    runId: str
+    status: RunStatus
+    currentPhase: Phase | None
+    iteration: int
+    maxFixIterations: int
+    lastEventId: str | None
+    createdAt: Time
+    updatedAt: Time
+    pendingApprovalId: str | UnsetType = UNSET
+    pendingQuestionId: str | UnsetType = UNSET
+    lastError: ErrorInfo | UnsetType = UNSET
+
+
+class ArtifactRef(Struct, frozen=True):
+    """A file of the run, written and synced before the event that names it (D-04)."""
+
+    path: str
+    bytes: int
+    sha256: Digest

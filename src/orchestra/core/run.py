@@ -1,0 +1,135 @@
+"""A run's folder: its name, its files, its lock. Knows where things are, not what they mean.
+
+.runs/workflows/<runId>/            (S1-100; other workflows: <paths.runs>/<runId>/, D-06)
+  events.ndjson                     the journal, the only truth
+  state.json                        the newest snapshot, rebuilt from the journal whenever it is missing or behind
+  artifacts/<phase>/iter-NNNN.*     what was said and made; *.raw.txt are exact bytes, owner-only (C-12)
+  logs/*.log                        JSON lines for people, derived from the journal
+  inbox/                            answers and cancels on their way in
+  report.md                         what happened, written before the run ends (C-26)
+  lock, scratch/                    who drives it; half-made files of an apply
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestra.core.errors import RunLocked
+from orchestra.core.records import ArtifactRef
+
+_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+class RunFolder:
+    """Paths of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+        self.events = path / "events.ndjson"
+        self.state = path / "state.json"
+        self.artifacts = path / "artifacts"
+        self.logs = path / "logs"
+        self.inbox = path / "inbox"
+        self.scratch = path / "scratch"
+        self.report = path / "report.md"
+        self.lock = path / "lock"
+
+    def artifact(self, stem: str) -> Path:
+        """The file of an artifact named relative to `artifacts/`."""
+        return self.artifacts / stem
+
+    def reference(self, path: Path, data: bytes) -> ArtifactRef:
+        """How an event names a file of this run (D-04)."""
+        return ArtifactRef(path=str(path.relative_to(self.path)), bytes=len(data), sha256=digest(data))
+
+    def find(self, ref: ArtifactRef) -> Path | None:
+        """The file an event named, wherever a later attempt moved it (G1-8); None if it is gone or changed."""
+        path = self.path / ref.path
+        stem = ref.path.removesuffix(".raw.txt")
+        for candidate in (path, *sorted(self.path.glob(f"{stem}.attempt-*.raw.txt"))):
+            if (
+                candidate.is_file()
+                and candidate.stat().st_size == ref.bytes
+                and digest(candidate.read_bytes()) == ref.sha256
+            ):
+                return candidate
+        return None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the one process that drives this run; RunLocked (exit 7) if another is. The kernel frees it on death."""
+        fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not _take_lock(fd):
+                holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
+                raise RunLocked(
+                    f"run {self.id} is being driven by another process (pid {holder}). "
+                    f"Watch it: orchestra watch {self.id}. Stop it: orchestra cancel {self.id}"
+                )
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(fd)
+
+
+def is_driven(folder: RunFolder) -> bool:
+    """Whether some process holds the run's lock right now."""
+    try:
+        fd = os.open(folder.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def _take_lock(fd: int) -> bool:
+    # A few tries: `is_driven` in another process holds the lock for an instant, and that is not driving.
+    for _ in range(5):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.01)
+    return False
+
+
+def digest(data: bytes) -> str:
+    """How bytes are named everywhere: `sha256:<hex>` (G2-8)."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def slug(text: str, *, most: int = 40) -> str:
+    """A kebab-case name from free text (G4-2); text without Latin letters or digits (pure Hangul) becomes `run`."""
+    words = _SLUG.sub("-", text.lower()).strip("-")
+    if len(words) > most:
+        words = words[:most].rsplit("-", 1)[0] or words[:most]
+    return words or "run"
+
+
+def create_folder(root: Path, *, date: str, workflow: str, name: str) -> RunFolder:
+    """Make the next free run folder `{date}_{seq}_{workflow}_{name}` (D-07); two starters at once get two (G4-11)."""
+    root.mkdir(parents=True, exist_ok=True)
+    tail = f"_{workflow}_{name}"
+    taken = [n.split("_")[1] for n in os.listdir(root) if n.startswith(f"{date}_") and n.endswith(tail)]
+    number = max((int(t) for t in taken if t.isdigit()), default=0) + 1
+    while True:
+        folder = root / f"{date}_{number:03d}{tail}"
+        try:
+            folder.mkdir(mode=0o700)
+            return RunFolder(folder)
+        except FileExistsError:
+            number += 1

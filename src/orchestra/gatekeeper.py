@@ -1,0 +1,159 @@
+"""The gatekeeper: what stands between a model's patch and the files. Decides purely, applies exactly once.
+
+Rules
+1. Nothing is applied that was not granted; every grant and rejection is an event, also the policy's own (S1-74, S1-75,
+   C-19).
+2. A grant binds to a digest of the exact patch and of the files it was computed against (D-11). If a file changed on
+   disk since, the patch is not applied and the run says so.
+3. The files' hashes before and after are in PATCH_PRODUCED, before the first byte is written (D-12). After a crash
+   each file is one or the other: the apply is completed, or the conflict reported; never repeated blindly.
+4. The exact bytes of a patch come from the raw reply. What people read (`*.patch`, events) is redacted; a secret in a
+   patch is a reason to ask, never silently altered.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestra.core.context import Step
+from orchestra.core.effects import (
+    Applied,
+    ApplyPatch,
+    Approval,
+    AutoApprove,
+    FileStat,
+    PatchFile,
+    PatchProposal,
+    ProposePatch,
+    Refusal,
+    RefusePatch,
+    Reply,
+)
+from orchestra.core.ledger import Ledger
+from orchestra.core.records import utf8
+from orchestra.core.run import digest
+from orchestra.patch.apply import apply, read_images, status
+from orchestra.patch.diff import FileChange, Refused, parse_diff
+from orchestra.patch.locate import compute
+from orchestra.patch.prepared import Prepared, PreparedFile
+from orchestra.patch.result import Patch, parse_result
+from orchestra.patch.safety import risks
+
+
+class Gatekeeper:
+    """Handlers of the patch effects for one workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
+        """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
+        ledger = step.ledger
+        diff = _exact_diff(effect.reply, ledger)
+        shown = utf8(ledger.redactor.text(diff))
+        path = ledger.folder.artifact(effect.artifact)
+        ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
+        reference = ledger.folder.reference(path, shown)
+        changes = parse_diff(diff)
+        if isinstance(changes, Refused):
+            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(changes))
+        prepared = self._prepare(changes)
+        if isinstance(prepared, Refused):
+            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
+        files = tuple(_file(f) for f in prepared.files)
+        return PatchProposal(
+            patch=reference,
+            digest=digest(utf8(diff + prepared.digest)),  # the patch, and the files it was computed against (D-11)
+            files=files,
+            added=prepared.added,
+            removed=prepared.removed,
+            risks=(*risks(changes), *_secrets(changes, ledger)),
+        )
+
+    async def grant(self, effect: AutoApprove, step: Step) -> Approval:
+        """The policy's own grant."""
+        return Approval(granted=True, by=f"policy {effect.policy}", digest=effect.digest)
+
+    async def refuse(self, effect: RefusePatch, step: Step) -> Applied:
+        """Write down why a patch was not even offered."""
+        return Applied(before=(), after=(), digest=effect.digest, refusal=effect.refusal)
+
+    async def apply(self, effect: ApplyPatch, step: Step) -> Applied:
+        """Bring every granted file from its recorded `before` to its `after`, whatever a crash left (rule 3)."""
+        announced = tuple(FileStat(f.path, f.added, f.removed) for f in effect.files)
+        refused = self._apply(effect, step.ledger)
+        if refused is not None:
+            return Applied(before=announced, after=(), digest=effect.digest, refusal=_refusal(refused))
+        now = status(self._workspace, tuple(map(_prepared_file, effect.files)))
+        done = {file.path for file in now if file.state == "after"}
+        measured = tuple(stat for stat in announced if stat.path in done)
+        return Applied(before=announced, after=measured, digest=effect.digest)
+
+    def _apply(self, effect: ApplyPatch, ledger: Ledger) -> Refused | None:
+        found = status(self._workspace, tuple(map(_prepared_file, effect.files)))
+        for file in found:
+            if file.state == "conflict":
+                why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
+                return Refused("conflict", file.path, why)
+        undone = {file.path for file in found if file.state == "before"}
+        changes = parse_diff(_exact_diff(effect.reply, ledger))
+        if isinstance(changes, Refused):
+            return changes
+        prepared = self._prepare(tuple(c for c in changes if c.path in undone))
+        if isinstance(prepared, Refused):
+            return prepared
+        done = apply(self._workspace, prepared, disk=ledger.disk, scratch=ledger.folder.scratch)
+        return done if isinstance(done, Refused) else None
+
+    def _prepare(self, changes: tuple[FileChange, ...]) -> Prepared | Refused:
+        images = read_images(self._workspace, changes)
+        return images if isinstance(images, Refused) else compute(changes, images)
+
+
+def _exact_diff(reply: Reply, ledger: Ledger) -> str:
+    """The diff as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
+    text = reply.text
+    if digest(utf8(text)) != reply.raw.sha256 and (path := ledger.folder.find(reply.raw)) is not None:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    result = parse_result(text)
+    return result.diff if isinstance(result, Patch) else ""
+
+
+def _secrets(changes: tuple[FileChange, ...], ledger: Ledger) -> tuple[str, ...]:
+    lines = (line for change in changes for hunk in change.hunks for line in hunk.lines)
+    added = "\n".join(line.text for line in lines if line.op == "+")
+    return tuple(f"adds a secret: {name}" for name in ledger.redactor.found(added))
+
+
+def _file(prepared: PreparedFile) -> PatchFile:
+    return PatchFile(
+        path=prepared.path,
+        change=prepared.kind,
+        before=prepared.before,
+        after=prepared.after,
+        added=prepared.added,
+        removed=prepared.removed,
+        mode=prepared.mode,
+        beforeMode=prepared.before_mode,
+        oldPath=prepared.old_path,
+    )
+
+
+def _prepared_file(file: PatchFile) -> PreparedFile:
+    return PreparedFile(
+        path=file.path,
+        kind=file.change,
+        old_path=file.oldPath,
+        before=file.before,
+        after=file.after,
+        mode=file.mode,
+        data=None,
+        added=file.added,
+        removed=file.removed,
+        diff="",
+        before_mode=file.beforeMode,
+    )
+
+
+def _refusal(refused: Refused) -> Refusal:
+    return Refusal(reason=refused.reason, message=refused.message, path=refused.path)

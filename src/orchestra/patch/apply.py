@@ -1,0 +1,116 @@
+"""Prepared files -> the disk, exactly once and all or nothing (D-12, G1-12).
+
+Rules
+1. Before the first byte is written every file must be exactly as it was before or exactly as it will be after: a crash
+   may have left some of each. Anything else is a conflict, and nothing is written.
+2. All post-images, and copies of all pre-images, are written and synced in `scratch`. Only then do files change: one
+   rename (or unlink) each, so a crash finds every file whole, before or after, and calling again completes the rest.
+3. If a step fails, this call's own renames are taken back from the kept pre-images; only files that still hold what
+   this call wrote are touched.
+4. "Applied" is said only after every file was read back and had the promised hash (T-2).
+5. Everything durable goes through `disk`; every path goes through tree.py. No symlink is followed, none is replaced.
+
+This is the front: what is asked and answered. The writing itself, rules 2 to 4, is writer.py.
+It does not ask whether the patch was approved, and it keeps no journal: the caller records the hashes first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from orchestra.core.disk import Disk
+from orchestra.patch.diff import FileChange, Refused
+from orchestra.patch.locate import Image
+from orchestra.patch.prepared import Prepared, PreparedFile
+from orchestra.patch.tree import Tree, Unsafe
+from orchestra.patch.writer import State, Writer, state_of, targets_of
+
+
+class FileStatus(msgspec.Struct, frozen=True):
+    """Where one file of a patch stands; `message` says what is wrong with a conflict."""
+
+    path: str
+    state: State
+    message: str = ""
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """Every file is as promised: `written` by this call, `already` before it (an earlier call, cut short)."""
+
+    written: tuple[str, ...]
+    already: tuple[str, ...]
+
+
+def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | None] | Refused:
+    """Every file the changes touch, as it is now; None where there is none."""
+    images: dict[str, Image | None] = {}
+    with Tree(root) as tree:
+        for path in (path for change in changes for path in change.paths):
+            try:
+                images[path] = tree.read(path)
+            except Unsafe as unsafe:
+                return unsafe.refused
+            except OSError as error:
+                return Refused("io_error", path, f"{path} cannot be read: {error.strerror}")
+    return images
+
+
+def status(root: Path, files: Sequence[PreparedFile]) -> tuple[FileStatus, ...]:
+    """Compare the disk with the hashes of each file. A rename half done counts as `before`: it is still to do."""
+    with Tree(root) as tree:
+        return tuple(_file_status(tree, file) for file in files)
+
+
+def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> Applied | Refused:
+    """Write a patch. Safe to call again after a crash at any point, and after success.
+
+    A full disk raises `DiskFull`, after taking back what can be taken back.
+    """
+    with Tree(root) as tree:
+        states = [_file_status(tree, file) for file in prepared.files]
+        wrong = [state for state in states if state.state == "conflict"]
+        if wrong:
+            return _conflict(wrong[0], states)
+        targets = [target for file in prepared.files for target in targets_of(file)]
+        try:
+            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+            room = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            return Refused("io_error", "", f"the scratch folder cannot be used: {error}. Nothing was written")
+        try:
+            refused = Writer(tree, disk, room=room).write(targets)
+        finally:
+            os.close(room)
+    if refused:
+        return refused
+    done = {state.path: state.state == "after" for state in states}
+    return Applied(
+        written=tuple(path for path, was_after in done.items() if not was_after),
+        already=tuple(path for path, was_after in done.items() if was_after),
+    )
+
+
+def _file_status(tree: Tree, file: PreparedFile) -> FileStatus:
+    states: set[State] = set()
+    for target in targets_of(file):
+        try:
+            states.add(state_of(target, tree.read(target.path)))
+        except Unsafe as unsafe:
+            return FileStatus(file.path, "conflict", unsafe.refused.message)
+        except OSError as error:
+            return FileStatus(file.path, "conflict", f"{target.path} cannot be read: {error.strerror}")
+    if "conflict" in states:
+        return FileStatus(
+            file.path, "conflict", f"{file.path} is neither as it was when the patch was made nor as patched"
+        )
+    return FileStatus(file.path, "after" if states == {"after"} else "before")
+
+
+def _conflict(wrong: FileStatus, states: Sequence[FileStatus]) -> Refused:
+    done = [state.path for state in states if state.state == "after"]
+    rest = f" Already as patched: {', '.join(done)}." if done else ""
+    return Refused("conflict", wrong.path, f"{wrong.message}. Nothing was written by this call.{rest}")

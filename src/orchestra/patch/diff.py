@@ -1,0 +1,298 @@
+"""Unified diff text -> file changes. Total: any string gives changes or a `Refused`, never an exception.
+
+Rules
+1. Hunk counts are never trusted (T-1: the seed's own sample is wrong); line numbers are kept as a hint. Counts settle
+   one question only: whether a line that could be a header or a body line is still inside a hunk.
+2. No `+` or `-` line is ever dropped in silence: one that stands outside a hunk refuses the whole diff.
+3. What models get wrong without changing the meaning is read: `@@ @@`, no `@@` at all, no a/ b/, blank context lines
+   without their leading blank, a CRLF diff, fences, prose before the first header and after the last hunk.
+4. What the headers say must agree; two names for one side is a refusal, not a choice.
+
+It judges no path and no mode (safety.py) and knows no file (locate.py). The per-file header is read by header.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from orchestra.patch.header import Kind, OpenHeader
+
+Op = Literal[" ", "+", "-"]
+Reason = Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
+
+MAX_DIFF_BYTES = 2 * 1024 * 1024  # sandbox.md §6
+HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_SIGNATURE = re.compile(r"\d+(\.\d+)+\S*")  # what git format-patch writes below "-- "
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why a patch is not taken. `message` names file, hunk and what is really there: it goes into the fix prompt."""
+
+    reason: Reason
+    path: str
+    message: str
+    hunk: int | None = None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of a hunk, without its line feed. `newline` is False when "\\ No newline at end of file" follows."""
+
+    op: Op
+    text: str
+    newline: bool = True
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    """`start` is the claimed first line in the old file, if any. The last `soft` lines had no prefix: perhaps context,
+    perhaps only the blank line or the prose below the diff."""
+
+    start: int | None
+    lines: tuple[Line, ...]
+    soft: int = 0
+
+    @property
+    def changes(self) -> bool:
+        return any(line.op != " " for line in self.lines)
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """What the diff says about one file. `mode` is the mode it shall get; `modes` are all modes its header names."""
+
+    kind: Kind
+    old: str | None
+    new: str | None
+    hunks: tuple[Hunk, ...] = ()
+    mode: str | None = None
+    modes: tuple[str, ...] = ()
+    binary: bool = False
+
+    @property
+    def path(self) -> str:
+        """The name the file has afterwards; for a delete, the name it had."""
+        return self.new or self.old or ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path this change touches."""
+        return tuple(dict.fromkeys(name for name in (self.old, self.new) if name is not None))
+
+
+def parse_diff(diff: str) -> tuple[FileChange, ...] | Refused:
+    """Read every file section of a diff."""
+    refused = _unreadable(diff)
+    if refused:
+        return refused
+    lines = _without_signature(_without_cr(diff.removesuffix("\n").split("\n")))
+    sections = _Reader(lines).read()
+    if isinstance(sections, Refused):
+        return sections
+    if not sections:
+        return Refused(
+            "invalid_patch", "", "the diff names no file: want `diff --git a/PATH b/PATH`, `--- `, `+++ `, `@@`"
+        )
+    changes: list[FileChange] = []
+    for section in sections:
+        change = section.close()
+        if isinstance(change, Refused):
+            return change
+        changes.append(change)
+    return tuple(changes)
+
+
+def ends_inside_hunk(lines: Sequence[str]) -> bool:
+    """Whether the last hunk lacks lines on both sides by its own counts.
+
+    Both, because one wrong number is an everyday mistake (T-1), while a cut leaves both short.
+    """
+    for index in range(len(lines) - 1, -1, -1):
+        if lines[index].startswith("@@"):
+            hunk = OpenHunk(lines[index])
+            for line in lines[index + 1 :]:
+                hunk.add(line)
+            return hunk.short
+        if lines[index].startswith("diff --git "):
+            return False
+    return False
+
+
+class OpenHunk:
+    """A hunk being read."""
+
+    def __init__(self, header: str = "@@") -> None:
+        numbers = HUNK.match(header)
+        self._start = int(numbers[1]) if numbers else None
+        self._want = tuple(1 if count is None else int(count) for count in numbers.group(2, 4)) if numbers else (0, 0)
+        self._lines: list[tuple[Line, bool]] = []  # the line, and whether it had its prefix
+
+    @property
+    def short(self) -> bool:
+        """Whether the header's counts promise more lines on both sides. Unprefixed lines at the end do not count."""
+        lines = self._lines[: len(self._lines) - self._tail()]
+        old = sum(line.op != "+" for line, _ in lines)
+        new = sum(line.op != "-" for line, _ in lines)
+        return old < self._want[0] and new < self._want[1]
+
+    def add(self, line: str) -> None:
+        match line[:1]:
+            case "+" | "-" | " " as op:
+                self._lines.append((Line(op, line[1:]), True))
+            case "\\":
+                if self._lines:
+                    last, prefixed = self._lines[-1]
+                    self._lines[-1] = (msgspec.structs.replace(last, newline=False), prefixed)
+            case _:
+                self._lines.append((Line(" ", line), False))
+
+    def close(self) -> Hunk:
+        tail = self._tail()
+        body = self._lines[: len(self._lines) - tail]
+        # A context line with text but without prefix: this hunk's context was written raw, so its blanks are text too.
+        raw = any(not prefixed and line.text.strip() for line, prefixed in body)
+        lines = [
+            Line(" ", f" {line.text}", line.newline) if raw and prefixed and line.op == " " else line
+            for line, prefixed in body
+        ]
+        lines += [line for line, _ in self._lines[len(body) :]]
+        return Hunk(self._start, tuple(lines), tail)
+
+    def _tail(self) -> int:
+        count = 0
+        while count < len(self._lines) and not self._lines[-1 - count][1]:
+            count += 1
+        return count
+
+
+class _Section:
+    """One file of the diff being read."""
+
+    def __init__(self, header: OpenHeader) -> None:
+        self.header = header
+        self.hunks: list[OpenHunk] = []
+
+    def close(self) -> FileChange | Refused:
+        header = self.header.close()
+        if isinstance(header, str):
+            name = self.header.guess()
+            return Refused("invalid_patch", name, f"{name or 'a file of the diff'}: {header}")
+        return FileChange(
+            kind=header.kind,
+            old=header.old,
+            new=header.new,
+            hunks=tuple(hunk.close() for hunk in self.hunks),
+            mode=header.mode,
+            modes=header.modes,
+            binary=header.binary,
+        )
+
+
+class _Reader:
+    """Deals the lines out to sections. `hunk` is the one being read; None between hunks and in headers."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._sections: list[_Section] = []
+        self._hunk: OpenHunk | None = None
+
+    def read(self) -> list[_Section] | Refused:
+        index = 0
+        while index < len(self._lines):
+            line = self._lines[index]
+            if line.startswith("diff --git "):
+                self._open(OpenHeader(line.removeprefix("diff --git ").rstrip("\r")))
+            elif line.startswith(("diff --cc ", "diff --combined ", "@@@")):
+                return Refused(
+                    "invalid_patch",
+                    "",
+                    f"combined diffs cannot be applied: line {index + 1} of the diff, {line[:80]!r}",
+                )
+            elif self._names_files(index):
+                self._name(line, self._lines[index + 1])
+                index += 1
+            elif refused := self._take(line, index):
+                return refused
+            index += 1
+        return self._sections
+
+    def _take(self, line: str, index: int) -> Refused | None:
+        """A line that opens no file: a hunk header, a line of the hunk, a header line, or prose."""
+        section = self._sections[-1] if self._sections else None
+        if section is None:
+            if HUNK.match(line):
+                return Refused(
+                    "invalid_patch", "", f"line {index + 1} of the diff is a hunk, but no file was named before it"
+                )
+        elif section.header.binary:
+            pass  # data lines of a binary patch; safety.py refuses the file
+        elif line.startswith("@@"):
+            self._hunk = OpenHunk(line)
+            section.hunks.append(self._hunk)
+        elif line.startswith("```"):
+            self._hunk = None  # the fence around the diff; a fence in a file has a prefix
+        elif self._hunk is not None:
+            self._hunk.add(line)
+        elif line[:1] in ("+", "-"):
+            if section.hunks or not section.header.named:
+                name = section.header.guess()
+                return Refused(
+                    "invalid_patch", name, f"{name}: line {index + 1} of the diff is outside a hunk: {line[:80]!r}"
+                )
+            self._hunk = OpenHunk()  # `+++` and then the lines, without `@@`
+            section.hunks.append(self._hunk)
+            self._hunk.add(line)
+        else:
+            section.header.add(line.rstrip("\r"))
+        return None
+
+    def _names_files(self, index: int) -> bool:
+        """Whether a `---`/`+++` pair of lines starts here, rather than a removed `-- ` and an added `++ ` line."""
+        pair = self._lines[index : index + 3]
+        if len(pair) < 2 or not pair[0].startswith("--- ") or not pair[1].startswith("+++ "):
+            return False
+        if self._hunk is None:
+            return True
+        followed = len(pair) == 3 and pair[2].startswith("@@")
+        marked = (
+            pair[0].startswith(("--- a/", '--- "a/', "--- /dev/null")) or pair[0][4:].strip() == pair[1][4:].strip()
+        )
+        return followed and marked and not self._hunk.short
+
+    def _name(self, minus: str, plus: str) -> None:
+        if not self._sections or self._sections[-1].header.named or self._sections[-1].hunks:
+            self._open(OpenHeader())
+        self._sections[-1].header.name(minus[4:].rstrip("\r"), plus[4:].rstrip("\r"))
+
+    def _open(self, header: OpenHeader) -> None:
+        self._sections.append(_Section(header))
+        self._hunk = None
+
+
+def _unreadable(diff: str) -> Refused | None:
+    if len(diff) > MAX_DIFF_BYTES or len(diff.encode("utf-8", "surrogatepass")) > MAX_DIFF_BYTES:
+        return Refused(
+            "unsafe", "", f"the diff is larger than {MAX_DIFF_BYTES // 1024 // 1024} MiB; send smaller patches"
+        )
+    if "\0" in diff:
+        return Refused("unsafe", "", "the diff holds NUL characters: binary data is refused")  # S1-91
+    if re.search(r"[\ud800-\udfff]", diff):
+        return Refused("invalid_patch", "", "the diff holds lone surrogates: it is no valid Unicode text")
+    return None
+
+
+def _without_cr(lines: list[str]) -> list[str]:
+    """A CRLF diff: if git's own lines end with CR, all CRs are the transport's. Else a CR belongs to the text."""
+    own = [line for line in lines if line.startswith(("diff --git ", "@@", "--- ", "+++ "))]
+    if own and all(line.endswith("\r") for line in own):
+        return [line.removesuffix("\r") for line in lines]
+    return lines
+
+
+def _without_signature(lines: list[str]) -> list[str]:
+    """Drop the "-- / 2.39.5" that git format-patch writes last: its first line would read as a removed "- "."""
+    text = [index for index, line in enumerate(lines) if line.strip()]
+    if len(text) >= 2 and lines[text[-2]].rstrip() == "--" and _SIGNATURE.fullmatch(lines[text[-1]].strip()):
+        return lines[: text[-2]]
+    return lines

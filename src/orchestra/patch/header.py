@@ -1,0 +1,134 @@
+"""The header of one file in a diff: which file, what happens to it, which modes.
+
+Rules
+1. The `diff --git` line, the `---`/`+++` lines and the `rename` lines must name the same file for the same side.
+2. `/dev/null` and `new file mode` / `deleted file mode` must not contradict each other.
+3. Two different names without `rename from` / `rename to` are a contradiction, not a rename.
+
+A header that breaks a rule gives a sentence saying how; nothing is chosen between two names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from orchestra.patch.paths import Pair, read_git_line, read_name, strip_prefixes
+
+Kind = Literal["modify", "create", "delete", "rename"]
+
+_MODE = re.compile(r"(old mode|new mode|new file mode|deleted file mode) (\d+)\s*$")
+_INDEX = re.compile(r"index [0-9a-zA-Z]+\.\.[0-9a-zA-Z]+(?: (\d+))?\s*$")
+_MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
+
+
+class Header(msgspec.Struct, frozen=True):
+    """A header that holds together."""
+
+    kind: Kind
+    old: str | None
+    new: str | None
+    mode: str | None
+    modes: tuple[str, ...]
+    binary: bool
+
+
+class OpenHeader:
+    """A header being read, line by line."""
+
+    def __init__(self, git_line: str | None = None) -> None:
+        self.named = False  # whether `---` and `+++` have been seen
+        self.binary = False
+        self._git = read_git_line(git_line) if git_line is not None else None
+        self._unreadable: str | None = None
+        self._sides: Pair = (None, None)
+        self._modes: list[tuple[str, str]] = []
+        self._moves: dict[str, str] = {}
+
+    def name(self, minus: str, plus: str) -> None:
+        """Take the names of the `---` and `+++` lines."""
+        self.named = True
+        self._sides = (self._side(minus), self._side(plus))
+
+    def add(self, line: str) -> None:
+        """Take an extended header line; anything unknown is no header line and says nothing."""
+        if mode := _MODE.match(line):
+            self._modes.append((mode[1], mode[2]))
+        elif index := _INDEX.match(line):
+            self._modes += [("index", index[1])] if index[1] else []
+        elif move := _MOVE.match(line):
+            self._moves[f"{move[1]} {move[2]}"] = read_name(move[3]) or ""
+        elif line.startswith("GIT binary patch") or (line.startswith("Binary files ") and line.endswith(" differ")):
+            self.binary = True
+
+    def guess(self) -> str:
+        """A name for messages about a header that does not hold together."""
+        names = (*self._sides, *(self._git or ()), *self._moves.values())
+        return next((name for name in names if name), "")
+
+    def close(self) -> Header | str:
+        """The whole header, or the sentence saying what is wrong with it."""
+        modes = dict(self._modes)
+        if self._unreadable is not None:
+            return f"the file name {self._unreadable} cannot be read (broken escapes, or not UTF-8)"
+        if any(word.startswith("copy") for word in self._moves):
+            return "it is a copy; write the copy as a new file instead"
+        names = self._names()
+        if isinstance(names, str):
+            return names
+        old, new = names
+        create, delete = "new file mode" in modes, "deleted file mode" in modes
+        if self.named:
+            gone = (self._sides[0] is None, self._sides[1] is None)
+            if gone == (True, True):
+                return "both sides are /dev/null"
+            if (create and not gone[0]) or (delete and not gone[1]):
+                return "its mode line and its ---/+++ lines disagree on whether the file is created or deleted"
+            create, delete = gone
+        if create and delete:
+            return "it is both created and deleted"
+        kind: Kind = "create" if create else "delete" if delete else "rename" if self._moves else "modify"
+        return Header(
+            kind=kind,
+            old=None if create else old,
+            new=None if delete else new,
+            mode=modes.get("new file mode") or modes.get("new mode"),
+            modes=tuple(mode for _, mode in self._modes),
+            binary=self.binary,
+        )
+
+    def _side(self, text: str) -> str | None:
+        name = read_name(text)
+        if not name:
+            self._unreadable = text
+        return None if name == "/dev/null" else name
+
+    def _names(self) -> Pair | str:
+        """The one name of each side that all header lines agree on."""
+        git: Pair = (None, None)
+        sides = self._sides
+        if self._git:
+            raw: Pair = (_real(self._git[0]), _real(self._git[1]))
+            git = strip_prefixes(raw)
+            # The git line has both names, so it knows best whether `b/` is a prefix or a folder (paths.py, rule 2).
+            sides = strip_prefixes(sides) if git != raw or None in raw else sides
+        else:
+            sides = strip_prefixes(sides)
+        moved: Pair = (self._moves.get("rename from"), self._moves.get("rename to"))
+        if (moved[0] is None) != (moved[1] is None):
+            return "a rename needs both `rename from` and `rename to`"
+        found = [{name for name in (git[i], sides[i], moved[i]) if name is not None} for i in (0, 1)]
+        if not self._moves:  # one file: both sides name it
+            found = [found[0] | found[1]] * 2
+        if any(len(names) > 1 for names in found):
+            said = ", ".join(sorted({repr(name) for names in found for name in names}))
+            return f"its header lines disagree on the path: {said}. A rename needs `rename from` and `rename to` lines"
+        if not found[0] or not found[1]:
+            return "its header names no file"
+        return next(iter(found[0])), next(iter(found[1]))
+
+
+def _real(name: str) -> str | None:
+    return None if name in ("/dev/null", "a/dev/null", "b/dev/null") else name

@@ -1,0 +1,167 @@
+"""The scripted provider: replies from a file (design §8). How demos, tests and `chaos` run without a model.
+
+    replies:
+      - match: {role: planner}            # all given fields must fit; none given: fits anything
+        text: "1. fix add()"
+      - match: {phase: execute, contains: "add"}
+        error: {code: RATE_LIMIT, message: "slow down", retriable: true}
+      - text: "DECISION: PASS"
+        repeat: true                      # never used up
+
+Rules
+1. The first unused reply whose match fits is used, once. None left is BAD_REQUEST, naming the request.
+2. Which replies are used up is derived from the run's journal (`remember`), so a resumed run goes on where it was.
+3. `delayMs` is how long the whole reply takes, `chunk` how many characters arrive at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from orchestra.core.errors import UsageError
+from orchestra.core.model import (
+    FinishReason,
+    OnToken,
+    ProviderCapabilities,
+    ProviderFailure,
+    ProviderRequest,
+    ProviderResponse,
+    Usage,
+)
+from orchestra.core.records import Phase, Role, utf8
+from orchestra.core.run import digest
+
+
+class Match(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which requests a reply is for."""
+
+    role: Role | None = None
+    phase: Phase | None = None
+    agent: str | None = None
+    iteration: int | None = None
+    contains: str | None = None
+
+    def fits(self, request: ProviderRequest) -> bool:
+        """Whether every given field fits this request."""
+        wanted = {"role": self.role, "phase": self.phase, "agent": self.agent, "iteration": self.iteration}
+        if any(value is not None and getattr(request, name) != value for name, value in wanted.items()):
+            return False
+        return (
+            self.contains is None
+            or self.contains
+            in f"{request.prompt.system}\n{request.prompt.user}\n"
+            + "\n".join(artifact.content for artifact in request.contextArtifacts)
+        )
+
+
+class ScriptedReply(Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of the file."""
+
+    match: Match = Match()
+    text: str = ""
+    error: ProviderFailure | None = None
+    finishReason: FinishReason | None = None
+    usage: Usage | UnsetType = UNSET
+    delayMs: int = 0
+    chunk: int = 0
+    repeat: bool = False
+
+    def gave(self, raw_sha256: str, error: ProviderFailure | None) -> bool:
+        """Whether a recorded reply can have come from this entry."""
+        return self.error == error and digest(utf8(self.text)) == raw_sha256
+
+
+class Script(Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    replies: tuple[ScriptedReply, ...]
+
+
+class ScriptedProvider:
+    """Answers from a script."""
+
+    def __init__(self, script: Script, *, name: str) -> None:
+        self._replies = script.replies
+        self._used: set[int] = set()
+        self._name = name
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(name="scripted", supportsPatchFirst=True, supportsStreaming=True)
+
+    def remember(self, raw_sha256: str, error: ProviderFailure | None) -> None:
+        """Take one reply of an earlier process as used (rule 2)."""
+        for index, reply in enumerate(self._replies):
+            if index not in self._used and not reply.repeat and reply.gave(raw_sha256, error):
+                self._used.add(index)
+                return
+
+    def serves(self, role: Role, phase: Phase) -> bool:
+        """Whether the script has anything to say in this role: named by role or phase, or a DECISION for a judge."""
+        return any(
+            role == reply.match.role
+            or (reply.match.role is None and phase == reply.match.phase)
+            or (reply.match.role is None and reply.match.phase is None and "DECISION:" in reply.text)
+            for reply in self._replies
+        )
+
+    async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
+        """Give the next fitting reply (rule 1)."""
+        began = time.monotonic()
+        index = self._next(request)
+        if index is None:
+            failure = ProviderFailure(
+                code="BAD_REQUEST",
+                message=f"{self._name}: no unused reply fits role={request.role} phase={request.phase} "
+                f"iteration={request.iteration} agent={request.agent or '-'}; add one, or mark one repeat: true",
+                retriable=False,
+            )
+            return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
+        reply = self._replies[index]
+        if not reply.repeat:
+            self._used.add(index)
+        await _say(reply, on_token)
+        return ProviderResponse(
+            rawText=reply.text,
+            finishReason=reply.finishReason or ("error" if reply.error else "stop"),
+            durationMs=int((time.monotonic() - began) * 1000),
+            usage=reply.usage,
+            error=reply.error or UNSET,
+        )
+
+    def _next(self, request: ProviderRequest) -> int | None:
+        fitting = (i for i, r in enumerate(self._replies) if i not in self._used and r.match.fits(request))
+        return next(fitting, None)
+
+
+async def _say(reply: ScriptedReply, on_token: OnToken) -> None:
+    size = reply.chunk or len(reply.text) or 1
+    pieces = [reply.text[i : i + size] for i in range(0, len(reply.text), size)] or [""]
+    for piece in pieces:
+        if reply.delayMs:
+            await asyncio.sleep(reply.delayMs / 1000 / len(pieces))
+        if piece:
+            on_token(piece)
+
+
+def load_script(path: Path) -> Script:
+    """Read a script file, YAML or JSON; every mistake is named with its place."""
+    import yaml  # only runs that use a YAML script pay for the parser
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read the script {path}: {error.strerror}. Give --provider scripted:FILE") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the script {path} is not UTF-8 text (byte {error.start})") from error
+    try:
+        data: Any = msgspec.json.decode(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return msgspec.convert(data, Script)
+    except (msgspec.DecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"the script {path} is not valid: {error}") from error

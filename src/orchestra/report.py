@@ -1,0 +1,135 @@
+"""A run folder -> report.md: what was asked, what happened, what it cost, where everything is (C-26).
+
+Built from events alone, so that it is complete without a model and can be rebuilt at any time. Also writes the
+evaluation of an iteration as its artifact (G1-9).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from msgspec import UNSET
+
+from orchestra.core.context import Step, Verdict
+from orchestra.core.effects import Evaluate, Judged
+from orchestra.core.ledger import Ledger
+from orchestra.core.records import Event, utf8
+from orchestra.providers.calling import past_calls
+
+
+async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
+    """Write evaluate/iter-NNNN.json, durable before the event that names it (S1-106, D-04)."""
+    ledger = step.ledger
+    data = msgspec.json.format(msgspec.json.encode(effect.evaluation)) + b"\n"
+    path = ledger.folder.artifact(effect.artifact)
+    data = utf8(ledger.redactor.text(data.decode()))
+    ledger.disk.publish(path, data, durable=True)
+    return Judged(effect.evaluation.decision, effect.evaluation.grounds, ledger.folder.reference(path, data))
+
+
+def write_report(ledger: Ledger, verdict: Verdict) -> None:
+    """Write report.md before the run becomes final."""
+    text = render(ledger.events, status=verdict.status, message=verdict.error.message if verdict.error else "")
+    ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
+
+
+def render(events: list[Event], *, status: str, message: str) -> str:
+    """The report as Markdown."""
+    created = events[0]
+    seconds = (_when(events[-1]) - _when(created)).total_seconds()
+    calls = past_calls(events)
+    tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
+    lines = [
+        f"# {created.payload.get('goal', created.runId)}",
+        "",
+        f"- run: `{created.runId}` ({created.payload.get('workflow')})",
+        f"- status: **{status}**" + (f" — {message}" if message else ""),
+        f"- started {created.ts}, took {seconds:.1f} s",
+        f"- {len(calls)} model calls, {tokens} tokens, ${sum(call.costUsd for call in calls):.4f}",
+        "",
+        "## What happened",
+        "",
+        "| time | iteration | event |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {headline(e)} |" for e in events if headline(e)]
+    lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", ""]
+    lines += ["| step | role | provider | tokens in/out | cost | status |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {c.key} | {c.role} | {c.provider} {c.model} "
+        f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} | ${c.costUsd:.4f} | {c.status}{' (possibly paid twice)' if c.twice else ''} |"
+        for c in calls
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def headline(event: Event) -> str:
+    """One line for a person on what an event means; empty for events that only open a step."""
+    payload = event.payload
+    outcome = payload.get("outcome") or {}
+    error = payload.get("error") or {}
+    match event.type:
+        case "RUN_CREATED":
+            return "started"
+        case "PHASE_STARTED":
+            return ""
+        case "PHASE_COMPLETED" if "exitCode" in outcome:
+            return f"check {payload['key']}: {outcome['status']} (exit code {outcome['exitCode']})"
+        case "PHASE_COMPLETED":
+            return f"{event.phase} done ({payload.get('key')})"
+        case "PHASE_FAILED":
+            return f"{event.phase} failed: {_cell(error.get('message', ''))}"
+        case "PATCH_PRODUCED":
+            files = outcome.get("files", [])
+            return f"patch: {len(files)} file(s), +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
+        case "APPROVAL_REQUESTED":
+            return f"approval requested: {_cell('; '.join(payload.get('reasons', [])))}"
+        case "APPROVAL_GRANTED":
+            return f"approved by {outcome.get('by', '?')}"
+        case "APPROVAL_REJECTED":
+            return f"rejected by {outcome.get('by', '?')}: {_cell(outcome.get('reason', ''))}"
+        case "PATCH_APPLIED":
+            return "patch applied: " + ", ".join(f["path"] for f in outcome.get("after", []))
+        case "PATCH_APPLY_FAILED":
+            return f"patch not applied: {_cell((outcome.get('refusal') or {}).get('message', ''))}"
+        case "QUESTION_RAISED":
+            return f"question: {_cell(payload.get('question', ''))}"
+        case "QUESTION_ANSWERED":
+            return f"answer: {_cell(outcome.get('text', ''))}"
+        case "EVALUATION_PASSED" | "EVALUATION_FAILED_FIXABLE" | "EVALUATION_FAILED_BLOCKED":
+            verdict = event.type.removeprefix("EVALUATION_").lower().replace("_", " ")
+            return f"{verdict}: {_cell(outcome.get('grounds', ''))}"
+        case "RUN_COMPLETED":
+            return "completed"
+        case "RUN_FAILED":
+            return f"failed: {_cell(error.get('message', ''))}"
+        case "RUN_CANCELED":
+            return f"canceled: {_cell((payload.get('result') or {}).get('reason', ''))}"
+
+
+def _changed(events: list[Event]) -> list[str]:
+    rows = [
+        f"- `{file['path']}` +{file['added']} -{file['removed']} (iteration {_iteration(event)})"
+        for event in events
+        if event.type == "PATCH_APPLIED"
+        for file in event.payload["outcome"]["after"]
+    ]
+    return rows or ["none"]
+
+
+def _cell(text: str) -> str:
+    line = " ".join(text.split()).replace("|", "\\|")
+    return line if len(line) <= 200 else line[:199] + "…"
+
+
+def _iteration(event: Event) -> str:
+    return str(event.iteration) if event.iteration is not UNSET else ""
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _when(event: Event) -> datetime:
+    return datetime.fromisoformat(event.ts)

@@ -1,0 +1,42 @@
+"""JSON Schema of every record orchestra writes or reads. The docs and `orchestra schema` come from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from orchestra.config import Config
+from orchestra.core import effects
+from orchestra.core.inbox import Message
+from orchestra.core.model import ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.core.records import Event, WorkflowState
+from orchestra.patch.result import Ask, Noop, Patch
+from orchestra.providers.scripted import Script
+from orchestra.workflows.loop.shapes import Job
+
+RECORDS: dict[str, tuple[Any, str]] = {
+    "event": (Event, "one line of events.ndjson"),
+    "state": (WorkflowState, "state.json"),
+    "provider-request": (ProviderRequest, "artifacts/<phase>/iter-NNNN.prompt.json: what a model is asked"),
+    "provider-response": (ProviderResponse, "what a provider answers"),
+    "provider-capabilities": (ProviderCapabilities, "what a provider can do"),
+    "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),
+    "evaluation": (effects.Evaluation, "artifacts/evaluate/iter-NNNN.json"),
+    "model-reply": (effects.ModelReply, "payload.outcome of a model call"),
+    "command-outcome": (effects.CommandOutcome, "payload.outcome of a check"),
+    "patch-proposal": (effects.PatchProposal, "payload.outcome of PATCH_PRODUCED"),
+    "approval": (effects.Approval, "payload.outcome of APPROVAL_GRANTED and APPROVAL_REJECTED"),
+    "applied": (effects.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),
+    "answer": (effects.Answer, "payload.outcome of QUESTION_ANSWERED"),
+    "child-result": (effects.ChildResult, "payload.outcome of a child run's step"),
+    "message": (Message, "inbox/<request>.json: a person's word on its way in"),
+    "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),
+    "script": (Script, "a scripted provider's file"),
+    "config": (Config, "orchestra.config.yaml"),
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one record."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(RECORDS[name][0])}

@@ -1,0 +1,1 @@
+"""The worker: the one door to processes (D-09). Read in the order task, wrap, supervisor, capture, launcher."""

@@ -1,0 +1,147 @@
+"""Capture: a command's output in bounded memory, redacted before it is kept or shown (S2-12, S2-81, sandbox.md §4).
+
+Rules
+1. Both streams go into one artifact in order of arrival, each through its own redacting stream: whole lines stay whole.
+2. Past the limit bytes are counted and discarded; the artifact's last line says how many.
+3. Of each stream the head and the tail are quoted. The quote is text for people and models: valid UTF-8, no colour
+   codes, every other control, bidi and zero-width character visible as an escape. It is redacted once more after that,
+   because a colour code may have stood inside a secret.
+4. Output is never read for markers of our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from orchestra.core.disk import PRIVATE, Disk
+from orchestra.core.redact import Redactor
+from orchestra.worker.task import Artifact, Captured
+
+# CSI, OSC/DCS/APC strings up to their terminator, and the two-byte escapes.
+_ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]{1,4}[0-~]|\x1b[0-Z\\^-~]"
+)
+# C0 but tab and newline, DEL, C1; soft hyphen, bidi, zero-width, line separators, blank Hangul fillers, BOM, tags.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def clean(text: str) -> str:
+    """Text that shows what it holds: colour codes gone, other invisible characters as visible escapes."""
+    return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+class Store:
+    """The artifact file: appended, hashed, cut off at the limit, synced at the end."""
+
+    def __init__(self, path: Path, *, limit: int, disk: Disk) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(path, flags, PRIVATE)
+        self._path = path
+        self._disk = disk
+        self._room = limit
+        self._size = 0
+        self._dropped = 0
+        self._hash = hashlib.sha256()
+
+    def add(self, data: bytes) -> int:
+        """Keep as much as there is room for; how much that was."""
+        kept = data[: self._room]
+        self._room -= len(kept)
+        self._dropped += len(data) - len(kept)
+        self._append(kept)
+        return len(kept)
+
+    def close(self) -> Artifact:
+        """Note what was left out, make it durable (D-04: before the event that names it)."""
+        try:
+            if self._dropped:
+                self._append(f"\n[orchestra: {self._dropped} more bytes of output were not kept]\n".encode())
+            self._disk.sync(self._fd)
+            self._disk.sync_folder(self._path.parent)
+        finally:
+            self.abandon()
+        return Artifact(path=str(self._path), bytes=self._size, sha256=f"sha256:{self._hash.hexdigest()}")
+
+    def abandon(self) -> None:
+        """Close the file as it is (once); no event will name it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _append(self, data: bytes) -> None:
+        if data:
+            self._disk.append(self._fd, data)
+            self._hash.update(data)
+            self._size += len(data)
+
+
+class Capture:
+    """One stream of a command: counted, redacted, quoted, and passed on to the store."""
+
+    def __init__(self, store: Store, redactor: Redactor, *, excerpt_limit: int) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._stream = redactor.stream()
+        self._half = excerpt_limit // 2
+        self._head = b""
+        self._tail = b""
+        self._seen = self._shown = self._kept = 0
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes the command wrote."""
+        self._seen += len(data)
+        self._take(self._stream.feed(data))
+
+    def close(self) -> Captured:
+        """The stream is over."""
+        self._take(self._stream.close())
+        return Captured(bytes=self._seen, kept=self._kept, truncated=self._kept < self._shown, excerpt=self._excerpt())
+
+    def _take(self, data: bytes) -> None:
+        self._shown += len(data)
+        self._kept += self._store.add(data)
+        missing = self._half - len(self._head)
+        self._head += data[:missing]
+        if len(data) > missing:
+            self._tail = (self._tail + data[max(missing, len(data) - self._half) :])[-self._half :]
+
+    def _excerpt(self) -> str:
+        left_out = self._shown - len(self._head) - len(self._tail)
+        if not left_out:
+            return self._readable(self._head + self._tail)
+        # Do not begin or end inside a character: a broken one would look like a fault of the command.
+        head, tail = _whole_end(self._head), _whole_start(self._tail)
+        return f"{self._readable(head)}\n[… {left_out} bytes left out …]\n{self._readable(tail)}"
+
+    def _readable(self, data: bytes) -> str:
+        return self._redactor.text(clean(data.decode("utf-8", "backslashreplace")))
+
+
+def _whole_end(data: bytes) -> bytes:
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:  # the first byte of a character: is all of it here?
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data if back >= length else data[:-back]
+        if byte < 0x80:
+            break
+    return data
+
+
+def _whole_start(data: bytes) -> bytes:
+    for skip in range(min(4, len(data))):
+        if data[skip] & 0xC0 != 0x80:
+            return data[skip:]
+    return data

@@ -1,0 +1,350 @@
+"""What happens in a loop (S1 §4.3): linear code over a durable context. It touches nothing: it performs effects.
+
+plan → develop → gate → evaluate ─ pass ──▶ completed
+         ▲  ▲                    ├ fixable ▶ fix (at most maxFixIterations)
+         │  └──── answer ◀─ ask ◀┴ blocked
+         └── rejected, does not apply, unreadable: fix, told precisely why
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec import Struct
+
+from orchestra.core.context import Context, Retry
+from orchestra.core.context import Verdict as RunVerdict
+from orchestra.core.effects import (
+    Applied,
+    ApplyPatch,
+    Approval,
+    Approve,
+    AutoApprove,
+    CommandOutcome,
+    Diffstat,
+    Evaluate,
+    Evaluation,
+    ModelCall,
+    ModelReply,
+    Note,
+    PatchProposal,
+    ProposePatch,
+    RefusePatch,
+    Reply,
+    RunCommand,
+)
+from orchestra.core.effects import Ask as AskPerson
+from orchestra.core.errors import ContractError, ProviderError, StepFailed
+from orchestra.core.model import Constraints
+from orchestra.core.records import ErrorInfo, Role
+from orchestra.patch.result import Ask, Noop, Patch
+from orchestra.policy import reasons_to_ask
+from orchestra.workflows.loop.shapes import (
+    Job,
+    Turn,
+    Verdict,
+    artifact,
+    check_results,
+    command_line,
+    describe_checks,
+    prompt,
+    read_decision,
+    read_result,
+)
+
+DECISION_REPAIRS = 2  # a reply that does not validate is asked for again; that is no fix round (C-09)
+_NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
+
+
+class Written(Struct, frozen=True):
+    """A writing phase's result, with where its exact text is kept."""
+
+    result: Patch | Ask | Noop
+    reply: Reply
+
+
+class Problem(Struct, frozen=True):
+    """Why there must be a fix, in the words the fixer gets."""
+
+    kind: str
+    text: str
+    end: bool = False  # a person said: no further (S1-77)
+
+
+async def loop(ctx: Context, job: Job) -> RunVerdict:
+    """Reach the goal, or say why not."""
+    plan = await make_plan(ctx, job)
+    turn = Turn("execute", 1)
+    while True:
+        try:
+            written = await write(ctx, job, plan, turn)
+        except StepFailed as failed:
+            next_turn = fix_or_end(job, turn, _unreadable(failed))
+        else:
+            match written.result:
+                case Ask() as asked:
+                    next_turn = await ask_person(ctx, turn, asked.question, asked.reason, asked.needed_input)
+                case Noop() as noop:
+                    next_turn = await judge(ctx, job, plan, turn, _NOTHING, f"nothing was changed: {noop.reason}")
+                case Patch() as patch:
+                    applied = await apply(ctx, job, turn, written, patch)
+                    if isinstance(applied, Problem):
+                        next_turn = fix_or_end(job, turn, applied)
+                    else:
+                        next_turn = await judge(ctx, job, plan, turn, applied, patch.diff)
+                case unreachable:
+                    assert_never(unreachable)
+        if isinstance(next_turn, RunVerdict):
+            return next_turn
+        turn = next_turn
+
+
+# -- plan, execute, fix -----------------------------------------------------------------------------------------------
+
+
+async def make_plan(ctx: Context, job: Job) -> str:
+    """The plan, or the end of the run: plan has no fix (G1-6)."""
+    name = artifact("plan", 1)
+    call = ModelCall(
+        role="planner",
+        agent="planner",
+        prompt=prompt("planner", job, task="Write the plan."),
+        notes=(),
+        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
+        artifact=name,
+        hints=(job.goal,),
+        document=f"{name}.md",
+    )
+    try:
+        reply = await ctx.at("plan", 1).perform("plan", call, accept=_not_empty, retry=_retry(job))
+    except StepFailed as failed:
+        raise _provider_error(failed) from failed
+    return reply.text
+
+
+async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
+    """Have the developer or the fixer write, and read what it wrote; StepFailed if it fits none of the three forms."""
+    role: Role = "developer" if turn.phase == "execute" else "fixer"
+    task = "Carry out the plan." if turn.phase == "execute" else "Repair what failed."
+    call = ModelCall(
+        role=role,
+        agent=role,
+        prompt=prompt(role, job, task=task),
+        notes=(Note("plan", plan), *turn.notes),
+        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=True),  # S1-21
+        artifact=artifact(turn.phase, turn.iteration),
+        hints=(job.goal, plan, *(note.content for note in turn.notes)),
+    )
+    try:
+        return await ctx.at(turn.phase, turn.iteration).perform(turn.phase, call, accept=_read_reply, retry=_retry(job))
+    except StepFailed as failed:
+        if failed.code != ContractError.code:
+            raise _provider_error(failed) from failed
+        raise
+
+
+def _read_reply(reply: ModelReply) -> Written:
+    return Written(read_result(reply.text), Reply(reply.text, reply.raw))
+
+
+def _not_empty(reply: ModelReply) -> ModelReply:
+    if not reply.text.strip():
+        raise ContractError("empty", "the planner's reply is empty")
+    return reply
+
+
+# -- the gate ---------------------------------------------------------------------------------------------------------
+
+
+async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Patch) -> Applied | Problem:
+    """Propose, approve, apply; a patch that does not get through is a problem for the fixer."""
+    here = ctx.at(turn.phase, turn.iteration)
+    proposal = await here.perform("patch", ProposePatch(written.reply, f"{artifact(turn.phase, turn.iteration)}.patch"))
+    if proposal.refusal is not None:
+        refused = await here.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
+        return _not_applied(refused)
+    approval = await approve(ctx, job, turn, proposal, patch.summary)
+    if not approval.granted:
+        return Problem(
+            "rejected", f"A person rejected the patch. Reason: {approval.reason or 'none given'}", end=approval.end
+        )
+    files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
+    done = await here.perform("apply", ApplyPatch(written.reply, proposal.digest, files))
+    return _not_applied(done) if done.refusal is not None else done
+
+
+async def approve(ctx: Context, job: Job, turn: Turn, proposal: PatchProposal, summary: str) -> Approval:
+    """A person's grant, or the policy's; both are recorded (S1-75)."""
+    here = ctx.at(turn.phase, turn.iteration)
+    reasons = reasons_to_ask(job.approval, proposal.risks)
+    if not reasons:
+        return await here.perform("approve", AutoApprove(proposal.digest, job.approval))
+    request = Approve(
+        approvalId=f"approval-{turn.iteration:04d}",  # one patch per iteration reaches the gate
+        digest=proposal.digest,
+        policy=job.approval,
+        reasons=reasons,
+        summary=summary,
+        patch=proposal.patch,
+        files=proposal.files,
+    )
+    return await here.perform("approve", request)
+
+
+# -- judgement --------------------------------------------------------------------------------------------------------
+
+
+async def judge(ctx: Context, job: Job, plan: str, turn: Turn, applied: Applied, diff: str) -> Turn | RunVerdict:
+    """Run the checks, hear the evaluator, write the verdict down, and say where it leads."""
+    checks = await run_checks(ctx, job, turn)
+    verdict = decide(checks, await hear_evaluator(ctx, job, plan, turn, diff, checks), job)
+    here = ctx.at("evaluate", turn.iteration)
+    evaluation = Evaluation(
+        decision=verdict.decision,
+        grounds=verdict.grounds,
+        checks=check_results(job, checks),
+        diffstat=Diffstat(before=applied.before, after=applied.after),
+        question=verdict.question,
+    )
+    await here.perform("verdict", Evaluate(evaluation, f"{artifact('evaluate', turn.iteration)}.json"))
+    match verdict.decision:
+        case "pass":
+            result = {"iterations": turn.iteration, "grounds": verdict.grounds}
+            return RunVerdict(status="completed", result=result)
+        case "fixable":
+            problem = Problem(
+                "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{diff}"
+            )
+            return fix_or_end(job, turn, problem)
+        case "blocked":
+            question = verdict.question or await write_question(ctx, job, turn, verdict)
+            answered = await ask_person(ctx, turn, question, verdict.grounds, ())
+            problem = Problem("evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}")
+            return fix_or_end(job, answered, problem)
+        case unreachable:
+            assert_never(unreachable)
+
+
+async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome, ...]:
+    """Run every check for real; the model's own claims count for nothing (G1-13)."""
+    here = ctx.at("evaluate", turn.iteration)
+    outcomes: list[CommandOutcome] = []
+    for number, argv in enumerate(job.checks, start=1):
+        name = f"{artifact('evaluate', turn.iteration)}.check-{number}.txt"
+        outcomes.append(await here.perform(f"check-{number}", RunCommand(argv, job.checkTimeoutMs, name)))
+    return tuple(outcomes)
+
+
+async def hear_evaluator(
+    ctx: Context, job: Job, plan: str, turn: Turn, diff: str, checks: tuple[CommandOutcome, ...]
+) -> Verdict | None:
+    """The evaluator's opinion with the real results in hand; None where no evaluator is configured."""
+    if not job.evaluator:
+        return None
+    notes = (Note("plan", plan), Note("patch", diff), Note("check results", describe_checks(job, checks)))
+    call = ModelCall(
+        role="evaluator",
+        agent="evaluator",
+        prompt=prompt("evaluator", job, task="Judge the result."),
+        notes=notes,
+        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
+        artifact=artifact("evaluate", turn.iteration),
+        hints=(job.goal, diff),
+    )
+    here = ctx.at("evaluate", turn.iteration)
+    for last in (False,) * DECISION_REPAIRS + (True,):
+        try:
+            return await here.perform("evaluate", call, accept=read_decision, retry=_retry(job))
+        except StepFailed as failed:
+            if failed.code != ContractError.code:
+                raise _provider_error(failed) from failed
+            if last:
+                raise
+    raise AssertionError("the loop above returns or raises")
+
+
+def decide(checks: tuple[CommandOutcome, ...], opinion: Verdict | None, job: Job) -> Verdict:
+    """One verdict from exit codes and opinion. A command's exit code outranks a model's opinion (C-23)."""
+    unstarted = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "not_run"]
+    failing = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "fail"]
+    said = opinion.grounds if opinion else ""
+    if unstarted and (opinion is None or opinion.decision != "blocked"):
+        what = ", ".join(unstarted)
+        return Verdict("blocked", f"Check could not be started: {what}. {said}", f"How can `{what}` be run here?")
+    if failing and (opinion is None or opinion.decision == "pass"):
+        overruled = " (the evaluator said PASS; exit codes outrank it)" if opinion else ""
+        return Verdict("fixable", f"Failing: {', '.join(failing)}{overruled}. {said}".strip())
+    if opinion is not None:
+        return opinion
+    return Verdict("pass", f"All {len(checks)} checks pass.")
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+async def write_question(ctx: Context, job: Job, turn: Turn, verdict: Verdict) -> str:
+    """An evaluator that is blocked but asked nothing: the planner words the question, once (G1-14)."""
+    call = ModelCall(
+        role="planner",
+        agent="asker",
+        prompt=prompt("asker", job, task=f"The evaluator's grounds:\n\n{verdict.grounds}"),
+        notes=(),
+        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
+        artifact=artifact("ask", turn.iteration),
+        files=False,
+    )
+    try:
+        reply = await ctx.at("ask", turn.iteration).perform("ask", call, accept=_not_empty)
+        return reply.text.strip().splitlines()[0]
+    except StepFailed:
+        return f"What is missing to go on? The evaluator says: {verdict.grounds}"
+
+
+async def ask_person(ctx: Context, turn: Turn, question: str, reason: str, needed: tuple[str, ...]) -> Turn:
+    """Ask, wait, and go on with the answer in hand (G1-3)."""
+    number = turn.asked + 1
+    name = artifact("ask", turn.iteration)
+    request = AskPerson(
+        questionId=f"question-{turn.iteration:04d}-{number}",
+        question=question,
+        reason=reason,
+        needed_input=needed,
+        artifact=f"{name}.md" if number == 1 else f"{name}.question-{number}.md",
+    )
+    answer = await ctx.at("ask", turn.iteration).perform("question", request)
+    return turn.answered(question, answer.text)
+
+
+# -- what a failure leads to ------------------------------------------------------------------------------------------
+
+
+def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | RunVerdict:
+    """The next fix, told precisely what went wrong; or the end, when a person says so or the fixes are used up."""
+    if problem.end:
+        return RunVerdict(status="canceled", result={"reason": problem.text})
+    if turn.iteration > job.maxFixIterations:  # iteration 1 is no fix: the fixes done are iteration - 1 (S1-71, S1-72)
+        error = ErrorInfo(
+            "FIX_LIMIT", f"still failing after {job.maxFixIterations} fixes. Last problem: {problem.text}"
+        )
+        return RunVerdict(status="failed", error=error, exit_code=1)
+    return turn.fixing(Note(f"what failed ({problem.kind})", problem.text))
+
+
+def _unreadable(failed: StepFailed) -> Problem:
+    return Problem("reply", f"Your reply could not be used ({failed.reason}): {failed}")
+
+
+def _not_applied(done: Applied) -> Problem:
+    assert done.refusal is not None
+    return Problem("patch", f"The patch was not applied ({done.refusal.reason}): {done.refusal.message}")
+
+
+def _provider_error(failed: StepFailed) -> Exception:
+    match failed.code:
+        case "TIMEOUT" | "RATE_LIMIT" | "AUTH" | "UNKNOWN" as code:
+            return ProviderError(code, f"step {failed.key}: {failed}", retriable=failed.retriable)
+    return failed  # BAD_REQUEST and broken contracts are failures of this run, not of the provider's availability
+
+
+def _retry(job: Job) -> Retry:
+    return Retry(times=job.retries, base_sec=job.backoffSec)

@@ -1,0 +1,80 @@
+"""What may happen in a loop: S1 §4.3 and §4.4 as a table.
+
+A state is named after what was just recorded. `*_failed` states are recorded failures with a way on. RUN_FAILED and
+RUN_CANCELED may follow in every state that is not final (G1-11; a provider may fail anywhere). docs/loop-states.md is
+drawn from this table.
+
+`execute` and `fix` obey one contract (S1-70), so their rows are made by one function; they differ only in where an
+answer leads.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from orchestra.core.machine import Table
+
+_FIX = {"PHASE_STARTED fix": "fix"}
+
+
+def _writing(phase: Literal["execute", "fix"]) -> dict[str, dict[str, str]]:
+    """The rows from the start of a writing phase to its patch, its question or its failure."""
+    again: dict[str, str] = {f"PHASE_STARTED {phase}": phase}
+    return {
+        phase: {f"PHASE_COMPLETED {phase}": f"{phase}_done", f"PHASE_FAILED {phase}": f"{phase}_failed"},
+        f"{phase}_done": {
+            "PATCH_PRODUCED": "patch_produced",  # S1-63
+            "QUESTION_RAISED": f"{phase}_asked",  # S1-65
+            "PHASE_STARTED evaluate": "evaluate",  # NOOP goes straight to evaluate (G1-4)
+        },
+        f"{phase}_failed": {**again, **_FIX},  # the call again, or a fix (S1-98)
+        f"{phase}_asked": {"QUESTION_ANSWERED": f"{phase}_answered"},
+        f"{phase}_answered": again,  # back to the phase that asked (G1-3)
+    }
+
+
+_EDGES: dict[str, dict[str, str]] = {
+    "new": {"RUN_CREATED": "created"},  # S1-61
+    "created": {"PHASE_STARTED plan": "plan"},
+    "plan": {"PHASE_COMPLETED plan": "plan_done", "PHASE_FAILED plan": "plan_failed"},
+    "plan_failed": {"PHASE_STARTED plan": "plan"},  # G1-6
+    "plan_done": {"PHASE_STARTED execute": "execute"},  # S1-62
+    **_writing("execute"),
+    **_writing("fix"),
+    "patch_produced": {
+        "APPROVAL_REQUESTED": "approval_requested",  # S1-64
+        "APPROVAL_GRANTED": "approval_granted",  # by policy (C-19)
+        "PATCH_APPLY_FAILED": "patch_failed",  # it does not fit the files: nobody is asked
+    },
+    "approval_requested": {"APPROVAL_GRANTED": "approval_granted", "APPROVAL_REJECTED": "approval_rejected"},
+    "approval_granted": {"PATCH_APPLIED": "patch_applied", "PATCH_APPLY_FAILED": "patch_failed"},  # S1-66
+    "approval_rejected": _FIX,  # S1-76
+    "patch_failed": _FIX,  # G1-5
+    "patch_applied": {"PHASE_STARTED evaluate": "evaluate"},
+    "evaluate": {"PHASE_COMPLETED evaluate": "evaluate_done", "PHASE_FAILED evaluate": "evaluate_failed"},
+    "evaluate_done": {
+        "PHASE_STARTED evaluate": "evaluate",  # the next check, then the evaluator
+        "EVALUATION_PASSED": "passed",
+        "EVALUATION_FAILED_FIXABLE": "fixable",
+        "EVALUATION_FAILED_BLOCKED": "blocked",
+    },
+    "evaluate_failed": {"PHASE_STARTED evaluate": "evaluate"},
+    "passed": {"RUN_COMPLETED": "completed"},  # S1-67
+    "fixable": _FIX,  # S1-68
+    "blocked": {"PHASE_STARTED ask": "ask", "QUESTION_RAISED": "fix_asked"},  # S1-69
+    "ask": {"PHASE_COMPLETED ask": "ask_done", "PHASE_FAILED ask": "ask_done"},
+    "ask_done": {"PHASE_STARTED ask": "ask", "QUESTION_RAISED": "fix_asked"},
+    "completed": {},
+    "failed": {},
+    "canceled": {},
+}
+_ENDED = {"new", "completed", "failed", "canceled"}
+
+TABLE = Table(
+    name="loop",
+    start="new",
+    edges={
+        state: edges if state in _ENDED else {**edges, "RUN_FAILED": "failed", "RUN_CANCELED": "canceled"}
+        for state, edges in _EDGES.items()
+    },
+)

@@ -1,0 +1,409 @@
+"""The redactor: what it masks, what it must leave alone, and that neither cutting nor repeating changes the result.
+
+No key below was ever issued: they are assembled from parts, so that no scanner of this repository takes them for real.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from itertools import pairwise
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestra.core.redact import MASK, Redactor
+
+KNOWN = 'Kn0wn"va\\lue-한글/+='
+HEX = "0123456789abcdef"
+MIX = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
+UP = "A1B2C3D4E5F6G7H8J9K0L1M2N3P4Q5R6S7T8U9V0W1X2Y3Z4A5B6C7D8E9F0G1H2"
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{(MIX + chr(10)) * 6}-----END RSA PRIVATE KEY-----"
+R = Redactor([KNOWN])
+
+# (rule, text with the secret between « and »): the secret must go, the rest must stay.
+POSITIVE: list[tuple[str, str]] = [
+    ("aws access key", f"id «AKIA{UP[:16]}» ok"),
+    ("aws access key", f"id=«ASIA{UP[:16]}»"),
+    ("named secret", f"aws_secret_access_key = «{MIX[:40]}»"),
+    ("aws bedrock key", f"«ABSK{MIX}{MIX}»"),
+    ("github token", f"push with «ghp_{MIX[:36]}»."),
+    ("github token", f"\x1b[31m«gho_{MIX[:36]}»\x1b[0m"),
+    ("github token", f"line\\n«ghs_{MIX[:36]}»\\n"),
+    ("github fine-grained token", f"«github_pat_{MIX[:22]}_{MIX[:59]}»"),
+    ("gitlab token", f"«glpat-{MIX[:20]}»"),
+    ("gitlab token", f"«glagent-{MIX[:50]}»"),
+    ("gitlab runner token", f"«GR1348941{MIX[:20]}»"),
+    ("slack token", f"«xoxb-123456789012-{MIX[:24]}»"),
+    ("slack app token", f"«xapp-1-A0123-456-{HEX * 4}»"),
+    ("slack webhook", f"https://«hooks.slack.com/services/T0{UP[:8]}/B0{UP[:8]}/{MIX[:24]}»"),
+    ("discord webhook", f"https://discord.com/api/webhooks/123456789012345678/«{MIX}»"),
+    ("anthropic or openai key", f"«sk-{MIX[:48]}»"),
+    ("anthropic or openai key", f"«sk-proj-{MIX}»"),
+    ("anthropic or openai key", f"«sk-ant-api03-{MIX}-AA»"),
+    ("google api key", f"?key=«AIza{MIX[:35]}»&x=1"),
+    ("google oauth token", f"«ya29.{MIX}»"),
+    ("google refresh token", f"«1//0{MIX}»"),
+    ("google client secret", f"«GOCSPX-{MIX[:28]}»"),
+    ("stripe key", f"«sk_live_{MIX[:24]}»"),
+    ("stripe key", f"«rk_live_{MIX[:24]}»"),
+    ("webhook secret", f"«whsec_{MIX[:32]}»"),
+    ("toss payments key", f"«test_sk_{MIX[:24]}»"),
+    ("npm token", f"«npm_{MIX[:36]}»"),
+    ("pypi token", f"«pypi-AgEIcHlwaS5vcmc{MIX}»"),
+    ("rubygems key", f"«rubygems_{HEX * 3}»"),
+    ("crates.io token", f"«cio{MIX[:32]}»"),
+    ("nuget key", f"«oy2{(HEX * 3)[:43]}»"),
+    ("clojars token", f"«CLOJARS_{(HEX * 4)[:60]}»"),
+    ("docker token", f"«dckr_pat_{MIX[:27]}»"),
+    ("hugging face token", f"«hf_{MIX[:34]}»"),
+    ("hugging face org token", f"«api_org_{MIX[:34]}»"),
+    ("replicate token", f"«r8_{MIX[:37]}»"),
+    ("groq key", f"«gsk_{MIX[:52]}»"),
+    ("xai key", f"«xai-{MIX}{MIX[:13]}»"),
+    ("perplexity key", f"«pplx-{MIX[:48]}»"),
+    ("nvidia key", f"«nvapi-{MIX[:64]}»"),
+    ("pinecone key", f"«pcsk_{MIX[:60]}»"),
+    ("langsmith key", f"«lsv2_pt_{HEX * 2}_{HEX[:10]}»"),
+    ("elevenlabs key", f"«sk_{HEX * 3}»"),
+    ("sendgrid key", f"«SG.{MIX[:22]}.{MIX[:43]}»"),
+    ("brevo key", f"«xkeysib-{HEX * 4}-{MIX[:16]}»"),
+    ("mailgun key", f"«key-{HEX * 2}»"),
+    ("twilio key", f"«SK{HEX * 2}»"),
+    ("telegram bot token", f"bot123456789:AA«{MIX[:33]}»/getMe"),
+    ("json web token", f"«eyJ{MIX[:20]}.eyJ{MIX[:40]}.{MIX[:43]}»"),
+    ("age key", f"«AGE-SECRET-KEY-1{UP[:58]}»"),
+    ("digitalocean token", f"«dop_v1_{HEX * 4}»"),
+    ("databricks token", f"«dapi{HEX * 2}»"),
+    ("shopify token", f"«shpat_{HEX * 2}»"),
+    ("vault token", f"«hvs.{MIX[:24]}»"),
+    ("pulumi token", f"«pul-{(HEX * 3)[:40]}»"),
+    ("doppler token", f"«dp.pt.{MIX[:43]}»"),
+    ("linear key", f"«lin_api_{MIX[:40]}»"),
+    ("notion token", f"«ntn_{MIX[:46]}»"),
+    ("figma token", f"«figd_{MIX[:40]}»"),
+    ("atlassian token", f"«ATATT3{MIX}{MIX}»"),
+    ("bitbucket password", f"«ATBB{MIX[:32]}»"),
+    ("cloudflare origin key", f"«v1.0-{HEX}{HEX[:8]}-{(HEX * 10)[:146]}»"),
+    ("fly.io token", f"«fo1_{MIX[:43]}»"),
+    ("grafana token", f"«glsa_{MIX[:32]}_{HEX[:8]}»"),
+    ("new relic key", f"«NRAK-{UP[:27]}»"),
+    ("sentry token", f"«sntryu_{HEX * 4}»"),
+    ("dynatrace token", f"«dt0c01.{UP[:24]}.{UP}»"),
+    ("planetscale key", f"«pscale_tkn_{MIX[:43]}»"),
+    ("supabase key", f"«sbp_{(HEX * 3)[:40]}»"),
+    ("postman key", f"«PMAK-{HEX}{HEX[:8]}-{HEX * 2}01»"),
+    ("prefect key", f"«pnu_{MIX[:36]}»"),
+    ("shippo key", f"«shippo_live_{(HEX * 3)[:40]}»"),
+    ("square token", f"«sq0atp-{MIX[:22]}»"),
+    ("facebook token", f"«EAAC{MIX}{MIX}»"),
+    ("alibaba key", f"«LTAI{MIX[:20]}»"),
+    ("tencent key", f"«AKID{MIX[:32]}»"),
+    ("heroku key", f"«HRKU-{MIX[:36]}»"),
+    ("typeform token", f"«tfp_{MIX[:59]}»"),
+    ("easypost key", f"«EZAK{MIX[:54]}»"),
+    ("jfrog key", f"«AKCp{MIX}»"),
+    ("sonar token", f"«sqp_{(HEX * 3)[:40]}»"),
+    ("buildkite token", f"«bkua_{(HEX * 3)[:40]}»"),
+    ("circleci token", f"«CCIPAT_{MIX[:40]}»"),
+    ("netlify token", f"«nfp_{MIX[:36]}»"),
+    ("render key", f"«rnd_{MIX[:32]}»"),
+    ("1password token", f"«ops_eyJ{MIX}{MIX}»"),
+    ("tailscale key", f"«tskey-auth-{MIX[:30]}»"),
+    ("paypal token", f"«access_token$production${HEX}${HEX * 2}»"),
+    ("private key", f"key:\n«{PEM}»\nnext"),
+    ("private key", "«" + PEM.replace("\n", "\\n") + "»"),
+    ("azure client secret", f"abc8Q~«{MIX[:34]}»"),
+    ("terraform token", f"{MIX[:14]}.atlasv1.«{MIX[:67]}»"),
+    ("named secret", f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=«{MIX}==»;Suffix=y"),
+    ("shared access signature", f"https://x.blob/c?sv=2020&sig=«{MIX[:43]}%3D»&se=1"),
+    ("authorization header", f"Authorization: Basic «{MIX[:20]}==»"),
+    ("authorization header", '"authorization": "Token «abcdefabcdef»"'),
+    ("bearer token", f"curl -H 'x: Bearer «{MIX[:30]}»'"),
+    ("url credentials", "postgres://app:«hunter2»@db:5432/x"),
+    ("url credentials", f"https://«{MIX[:40]}»@github.com/a/b"),
+    ("url credentials", "redis://:«p%40ss!»@cache/0"),
+    ("registry login", '"auth": "«dXNlcjpwYXNzd29yZA==»"'),
+    ("registry login", "//r.example/:_auth=«dXNlcjpwYXNzd29yZA==»"),
+    ("named token", f"//registry.npmjs.org/:_authToken=«{MIX[:30]}»"),
+    ("session cookie", f"Set-Cookie: sid=«{MIX[:32]}»; HttpOnly"),
+    ("netrc password", "machine h login me password «abc»"),
+    ("password on a command line", "mysql --password «s3cret!x» -h db"),
+    ("named password", '{"password": "«correcthorse»"}'),
+    ("named password", '{\\"password\\": \\"«correcthorse»\\"}'),
+    ("named password", "password: «hunter2»"),
+    ("named password", "DB_PASSWORD=«changeme»"),
+    ("named password", "Server=db;User=sa;Password=«Str0ng!»;Encrypt=1"),
+    ("named password", "<password>«hunter2»</password>"),
+    ("named password", "password: str = '«hunter22»'"),
+    ("named password", "비밀번호: «hunter2»"),
+    ("named secret", f"OPENAI_API_KEY=«{MIX[:30]}»"),
+    ("named secret", "API_KEY=«ABCDEFGH»"),
+    ("password on a command line", "x --token «" + "1é" * 100 + "»"),
+    ("named secret", 'client_secret: "«a1b2c3d4»"'),
+    ("named secret", f"x-api-key: «{HEX}»"),
+    ("named token", f'"access_token": "«{HEX}»"'),
+    ("named token", f"token=«{HEX}»&x=1"),
+    ("known value", f"it is «{KNOWN}»!"),
+    ("known value", f"«{KNOWN[::-1]}»"),
+    ("known value", f"«{KNOWN.encode().hex()}»"),
+    ("known value", f"«{base64.b64encode(KNOWN.encode()).decode()}»"),
+    ("known value", f"«{quote(KNOWN, safe='')}»"),
+    ("known value", f"«{json.dumps(KNOWN)[1:-1]}»"),
+    ("known value", f"«{json.dumps(KNOWN, ensure_ascii=False)[1:-1]}»"),
+]
+
+NEGATIVE = [
+    "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+    "123e4567-e89b-12d3-a456-426614174000",
+    f"sha256:{HEX * 4}",
+    f'{{"key":"execute.1","digest":"sha256:{HEX * 4}","usage":{{"inputTokens":12,"maxOutputTokens":4096}}}}',
+    f"integrity sha512-{MIX}{MIX[:19]}==",
+    f"data:image/png;base64,iVBORw0KGgo{MIX}{MIX}",
+    "token = get_token()",
+    "token = self.lexer.next_token2()",
+    "token: Token = lexer.tokens[0]",
+    "token = 'identifier'",
+    'if token == "StringLiteral":',
+    "password: str",
+    "password: Optional[str] = None",
+    "password: string;",
+    "password = getpass.getpass()",
+    "connect(user=user, password=password, token=token)",
+    "password=settings.database.password\n",
+    'os.environ["API_KEY"]',
+    'api_key = os.environ.get("OPENAI_API_KEY")',
+    'apiKey: "OPENAI_API_KEY"',
+    "API_KEY=$API_KEY ./run",
+    "PASSWORD=${DB_PASSWORD}",
+    "password: {{ vault_password }}",
+    "password=<your password>",
+    '"password": "비밀번호", "token": "토큰"',
+    '"password": "Password"',
+    '"password": "must be at least 8 characters"',
+    "the password: must be long",
+    "secret: uint256,",
+    "token: Uint8Array",
+    "max_tokens=4096 total_tokens: 123456",
+    "tokens_used: 1234567890",
+    "PWD=/work/main",
+    "secretName: db-credentials",
+    "Bearer authentication is required",
+    "Basic understanding of HTTP",
+    "https://example.com:8080/path@2x.png",
+    "https://github.com/a/b@v1.2.3",
+    "mailto:someone@example.com",
+    "git@github.com:a/b.git",
+    "task-001 and disk-backed-storage-for-everyone-1234567890",
+    "class=sk-loading-indicator-animation-slow",
+    'if "-----BEGIN RSA PRIVATE KEY-----" in text:\n    return True\n',
+    "auth: authentication, auth = authenticate(user1)",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "비밀번호를 잊으셨나요? 토큰이 만료되었습니다.",
+    "user: alice\nrole: planner\n",
+    "Q: is npm_config_cache set? hf_hub_download_with_retry_and_resume_please",
+]
+
+
+def cut(marked: str) -> tuple[str, str]:
+    """The text, and what must be left of it."""
+    before, _, rest = marked.partition("«")
+    secret, _, after = rest.partition("»")
+    return before + secret + after, before + MASK + after
+
+
+@pytest.mark.spec("S2-81")
+@pytest.mark.parametrize(("rule", "marked"), POSITIVE)
+def test_a_secret_is_masked_and_nothing_else(rule: str, marked: str) -> None:
+    text, expected = cut(marked)
+    assert R.text(text) == expected
+    assert rule in R.found(text)
+
+
+@pytest.mark.parametrize("text", NEGATIVE)
+def test_ordinary_text_is_returned_as_the_same_object(text: str) -> None:
+    data = text.encode()
+    assert R.text(text) is text
+    assert R.data(data) is data
+    assert R.found(text) == ()
+
+
+@pytest.mark.parametrize("marked", [marked for _, marked in POSITIVE])
+def test_masking_twice_is_masking_once(marked: str) -> None:
+    once = R.text(cut(marked)[0])
+    assert R.text(once) is once
+
+
+def test_a_value_that_holds_a_known_value_inside_base64_is_masked_at_any_offset() -> None:
+    for prefix in ("", "u:", "user:"):
+        encoded = base64.b64encode((prefix + KNOWN).encode()).decode()
+        assert MASK in R.text(encoded)
+
+
+def test_the_environment_gives_values_of_secret_names_and_spares_false_friends() -> None:
+    secrets = {"OPENAI_API_KEY": "zzTop-4711", "MY_TOKEN": "blue-whale-9", "DB_PASSWORD": "Tr0ub4dor"}
+    friends = {
+        "SSH_AUTH_SOCK": "/tmp/agent.1",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/home/me/key.json",
+        "TOKEN_URL": "https://login.example/token",
+        "USE_TOKEN": "true",
+        "POSTGRES_PASSWORD": "postgres",
+        "MAX_TOKENS": "1234567",
+        "HOME": "/home/somebody",
+    }
+    redactor = Redactor.from_environment({**secrets, **friends}, extra=["plainword"])
+    for value in (*secrets.values(), "plainword"):
+        assert redactor.text(f"<{value}>") == f"<{MASK}>"
+    for value in friends.values():
+        assert redactor.text(f"<{value}>") == f"<{value}>"
+    assert redactor.found("zzTop-4711") == ("known value of OPENAI_API_KEY",)
+    assert redactor.found("plainword") == ("known value",)
+
+
+def test_a_known_value_of_several_lines_is_masked_line_by_line_and_short_ones_are_ignored() -> None:
+    redactor = Redactor([f"-----BEGIN X-----\n{MIX[:40]}\n{MIX[10:50]}\n-----END X-----", "abc12"])
+    assert redactor.text(f"{MIX[:40]}\nabc12\n{MIX[10:50]}") == f"{MASK}\nabc12\n{MASK}"
+
+
+def test_a_record_keeps_its_shape_and_its_numbers() -> None:
+    record = R.record(
+        {
+            "key": "execute.1",
+            "inputTokens": 12,
+            "maxOutputTokens": 4096,
+            "tokens_used": 5,
+            "token": "x",
+            "password": "",
+            "db": {"apiKey": "short", "secret": 7, "note": None, "ok": True, "f": 1.5},
+            KNOWN: ["plain", f"ghp_{MIX[:36]}", [f"is {KNOWN}"]],
+        }
+    )
+    assert record == {
+        "key": "execute.1",
+        "inputTokens": 12,
+        "maxOutputTokens": 4096,
+        "tokens_used": 5,
+        "token": MASK,
+        "password": "",
+        "db": {"apiKey": MASK, "secret": 7, "note": None, "ok": True, "f": 1.5},
+        MASK: ["plain", MASK, [f"is {MASK}"]],
+    }
+
+
+# --- Properties ------------------------------------------------------------------------------------------------------
+
+PIECES = (
+    [cut(marked)[0] for _, marked in POSITIVE] + NEGATIVE + [MASK, KNOWN, KNOWN[:9], PEM[:200], PEM, "***", "REDACTED"]
+)
+GLUE = [
+    "\n",
+    " ",
+    '"',
+    "\\",
+    "=",
+    ": ",
+    "\t",
+    "한글 ",
+    "é",
+    "\x1b[0m",
+    "{",
+    "}",
+    ",",
+    "password",
+    "token=",
+    "\r\n",
+    "'",
+    "&",
+]
+texts = st.lists(st.sampled_from(PIECES + GLUE) | st.text(max_size=12), max_size=14).map("".join)
+
+
+def in_chunks(redactor: Redactor, data: bytes, cuts: list[int]) -> bytes:
+    stream = redactor.stream()
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    parts = [stream.feed(data[start:end]) for start, end in pairwise(edges)]
+    return b"".join([*parts, stream.close()])
+
+
+@settings(deadline=None, max_examples=300)
+@given(texts, st.lists(st.integers(min_value=0, max_value=10**6), max_size=12))
+def test_a_stream_cut_anywhere_gives_the_bytes_of_the_whole(text: str, cuts: list[int]) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    assert in_chunks(R, data, cuts) == R.data(data)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_long_lines_and_key_blocks_give_the_bytes_of_the_whole(seed: int) -> None:
+    rnd = random.Random(seed)
+    parts: list[str] = []
+    while sum(map(len, parts)) < 120_000:
+        parts.append(rnd.choice(PIECES))
+        parts.append(rnd.choice(["", " ", "x" * rnd.randrange(9000), "-----BEGIN PRIVATE KEY-----", MIX]))
+        if seed % 3 == 0:
+            parts.append(rnd.choice(GLUE))
+    text = "".join(parts)
+    data = (text if seed % 2 else text.replace("\n", " ")).encode()
+    cuts = [rnd.randrange(len(data)) for _ in range(rnd.choice([0, 3, 60, 3000]))]
+    assert in_chunks(R, data, cuts) == R.data(data)
+
+
+def test_a_secret_in_a_line_of_two_megabytes_does_not_leak() -> None:
+    secret = f"ghp_{MIX[:36]}"
+    data = b"x " * 500_000 + secret.encode() + b" y" * 500_000
+    stream = R.stream()
+    out = b"".join([*(stream.feed(data[at : at + 4096]) for at in range(0, len(data), 4096)), stream.close()])
+    assert out == data.replace(secret.encode(), MASK.encode())
+
+
+def test_a_stream_shows_finished_lines_at_once_and_never_half_a_key_block() -> None:
+    stream = R.stream()
+    assert stream.feed(b"one\ntw") == b"one\n"
+    assert stream.feed(b"o\n" + PEM[:150].encode()) == b"two\n"
+    assert stream.feed(PEM[150:].encode() + b"\nend\n") == f"{MASK}\nend\n".encode()
+    assert stream.close() == b""
+
+
+def test_the_memory_of_a_stream_is_bounded() -> None:
+    stream = R.stream()
+    fed = shown = 0
+    for chunk in [b"-----BEGIN PRIVATE KEY-----\n", *[b"A" * 63 + b"\n"] * 4000, *[b"B" * 64] * 4000]:
+        fed += len(chunk)
+        shown += len(stream.feed(chunk))
+    assert shown > 200_000
+    assert len(stream._buf) < 100_000
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(texts, max_size=3), texts, st.booleans())
+def test_suspects_never_overlooks_what_text_or_record_would_mask(values: list[str], key: str, compact: bool) -> None:
+    obj = {"payload": {"text": values, key: "plain value"}}
+    encoded = json.dumps(obj, ensure_ascii=False, separators=(",", ":") if compact else None)
+    line = encoded.encode("utf-8", "surrogatepass")
+    if R.record(obj) != obj or any(R.text(value) != value for value in values):  # type: ignore[arg-type]  # json shape
+        assert R.suspects(line)
+
+
+def test_suspects_is_quiet_about_ordinary_events() -> None:
+    event = {
+        "id": "0000001",
+        "type": "PHASE_COMPLETED",
+        "payload": {"key": "task-001.2", "digest": f"sha256:{HEX * 4}"},
+    }
+    usage = {"inputTokens": 5, "note": 'said "hello"\nand left', "url": "https://example.com/a"}
+    assert not R.suspects(json.dumps({**event, "usage": usage}).encode())
+
+
+@settings(deadline=None, max_examples=300)
+@given(texts)
+def test_redacting_is_idempotent(text: str) -> None:
+    once = R.text(text)
+    assert R.text(once) == once
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(alphabet=st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3) | st.sampled_from(" .,!?\n0123")))
+def test_korean_text_is_left_alone(text: str) -> None:
+    assert R.text(text) is text

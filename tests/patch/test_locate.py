@@ -1,0 +1,387 @@
+"""Locating: the right place or a refusal that says why; the file's own bytes stay."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestra.core.errors import UsageError
+from orchestra.patch.diff import Refused
+from orchestra.patch.locate import Diffstat, FileStat, Image, Prepared, PreparedFile, compute, diffstat
+from orchestra.patch.prepared import sha256
+
+from .support import changes_of, make_diff, patched, prepare
+
+CODE = "import os\n\n\ndef first(x):\n    return x + 1\n\n\ndef second(x):\n    y = x * 2\n    return y\n"
+
+
+def ready(diff: str, files: dict[str, bytes | str]) -> Prepared:
+    done = prepare(diff, files)
+    assert isinstance(done, Prepared), done
+    return done
+
+
+def refusal(diff: str, old: bytes | str, path: str = "f.txt") -> Refused:
+    result = patched(diff, old, path)
+    assert isinstance(result, Refused), result
+    return result
+
+
+def hunk(*lines: str, start: str = "@@ @@") -> str:
+    return "\n".join(["--- a/f.txt", "+++ b/f.txt", start, *lines]) + "\n"
+
+
+# --- the everyday cases ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S1-89")
+def test_the_seeds_sample_applies_in_spite_of_its_counts() -> None:  # T-1
+    diff = "diff --git a/f.txt b/f.txt\nindex 1111111..2222222 100644\n--- a/f.txt\n+++ b/f.txt\n@@ -1,1 +1,2 @@\n-old\n+new\n"
+    assert patched(diff, "old\n") == b"new\n"
+
+
+def test_a_prepared_patch_knows_hashes_counts_and_the_canonical_diff() -> None:
+    old, new = "a\nb\nc\n", "a\nB\nBB\nc\n"
+    done = ready(make_diff("f.txt", old, new).replace("@@ -1,3 +1,4 @@", "@@ -7,9 +8,1 @@"), {"f.txt": old})
+    diff = "diff --git a/f.txt b/f.txt\n--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,4 @@\n a\n-b\n+B\n+BB\n c\n"
+    file = PreparedFile(
+        *("f.txt", "modify", None, sha256(old.encode()), sha256(new.encode()), 0o644, new.encode()),
+        added=2,
+        removed=1,
+        diff=diff,
+        before_mode=0o644,
+    )
+    assert done == Prepared((file,), diff, 2, 1)
+
+
+def test_create_delete_and_rename() -> None:
+    assert ready(make_diff("n.txt", None, "x\ny\n"), {}).files[0].data == b"x\ny\n"
+    gone = ready(make_diff("o.txt", "x\ny", None), {"o.txt": "x\ny"}).files[0]
+    assert (gone.kind, gone.data, gone.after, gone.mode, gone.removed) == ("delete", None, None, None, 2)
+    diff = "diff --git a/one b/two\nrename from one\nrename to two\n--- a/one\n+++ b/two\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
+    moved = ready(diff, {"one": "a\nb\n"}).files[0]
+    assert (moved.kind, moved.path, moved.old_path, moved.data) == ("rename", "two", "one", b"a\nc\n")
+
+
+def test_a_bare_rename_and_an_empty_new_file_need_no_hunk() -> None:
+    moved = ready("diff --git a/one b/two\nrename from one\nrename to two\n", {"one": "a\n"}).files[0]
+    assert (moved.before, moved.after, moved.added) == (sha256(b"a\n"), sha256(b"a\n"), 0)
+    assert ready("diff --git a/e b/e\nnew file mode 100644\n", {}).files[0].data == b""
+    assert ready("diff --git a/e b/e\ndeleted file mode 100644\n", {"e": ""}).files[0].after is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted", "after"),
+    [
+        (0o644, "100755", 0o755),
+        (0o600, "100755", 0o700),
+        (0o755, "100644", 0o644),
+        (0o664, "100644", 0o664),
+        (0o755, "100755", 0o755),
+    ],
+)
+def test_only_the_x_bits_change_and_only_if_the_patch_says_so(mode: int, wanted: str, after: int) -> None:
+    changes = changes_of(
+        f"diff --git a/f b/f\nold mode 100644\nnew mode {wanted}\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    done = compute(changes, {"f": Image(b"a\n", mode)})
+    assert isinstance(done, Prepared) and done.files[0].mode == after
+    kept = compute(changes_of(make_diff("f", "a\n", "b\n")), {"f": Image(b"a\n", mode)})
+    assert isinstance(kept, Prepared) and kept.files[0].mode == mode
+
+
+def test_a_new_executable_gets_its_bits() -> None:
+    diff = make_diff("x.sh", None, "x\n").replace("100644", "100755")
+    assert ready(diff, {}).files[0].mode == 0o755
+
+
+def test_a_new_file_whose_header_forgot_to_say_so() -> None:
+    assert ready("--- a/n\n+++ b/n\n@@ -0,0 +1,2 @@\n+a\n+b\n", {}).files[0].kind == "create"
+
+
+# --- the file's own bytes -------------------------------------------------------------------------------------------
+
+
+def test_a_crlf_file_stays_crlf_whether_the_patch_is_or_not() -> None:
+    old, new = "a\nb\nc\n", "a\nB\nX\nc\n"
+    crlf = new.replace("\n", "\r\n").encode()
+    diff = make_diff("f.txt", old, new)
+    for patch in (
+        diff,
+        diff.replace("\n", "\r\n"),
+        make_diff("f.txt", old.replace("\n", "\r\n"), new.replace("\n", "\r\n")),
+    ):
+        assert patched(patch, old.replace("\n", "\r\n")) == crlf
+    assert patched(diff.replace("\n", "\r\n"), old) == new.encode()
+
+
+def test_added_lines_take_the_ending_in_use_around_them() -> None:
+    old = b"a\r\nb\r\nc\nd\n"
+    assert patched(hunk(" b", "+X", " c"), old) == b"a\r\nb\r\nX\r\nc\nd\n"
+    assert patched(hunk(" c", "+X", " d"), old) == b"a\r\nb\r\nc\nX\nd\n"
+
+
+def test_a_patch_that_changes_the_line_endings_does_so() -> None:
+    for old, new in (("a\r\nb\r\n", "a\nb\n"), ("a\nb\n", "a\r\nb\r\n")):
+        assert patched(make_diff("f.txt", old, new), old) == new.encode()
+
+
+def test_trailing_blanks_of_context_lines_stay() -> None:
+    assert patched(hunk(" a", "-b", "+B", " c"), "a  \nb\t\nc \n") == b"a  \nB\nc \n"
+
+
+def test_a_byte_order_mark_stays_first() -> None:
+    bom = "\ufeff"
+    for old, lines, new in (
+        ("a\nb\n", ("-a", "+A", " b"), "A\nb\n"),
+        ("a\nb\n", ("+x", " a"), "x\na\nb\n"),
+        ("a\nb\n", ("-a", " b"), "b\n"),
+        ("a\nb\n", (" a", "-b", "+B"), "a\nB\n"),
+    ):
+        assert patched(hunk(*lines), bom + old) == (bom + new).encode()
+    assert patched(make_diff("f.txt", f"{bom}a\nb\n", "a\nb\n"), f"{bom}a\nb\n") == b"a\nb\n"  # the patch means it
+
+
+@pytest.mark.parametrize(
+    ("old", "lines", "new"),
+    [
+        ("a\nb", ("-b", "+B"), "a\nB"),
+        ("a\nb", (" b", "+c"), "a\nb\nc"),
+        ("a\nb", ("+x", " b"), "a\nx\nb"),
+        ("a\nb", (" a", "-b"), "a\n"),
+        ("a\nb", ("-b", "\\ No newline at end of file", "+b"), "a\nb\n"),
+        ("a\nb\n", ("-b", "+b", "\\ No newline at end of file"), "a\nb"),
+        ("a\nb\n", (" b", "+c", "\\ No newline at end of file"), "a\nb\nc"),
+        ("a\nb\n", ("-a", "+A", "\\ No newline at end of file"), "A\nb\n"),  # not at the end: it says nothing
+        ("a\r\nb", (" b", "+c"), "a\r\nb\r\nc"),
+        ("", ("+a",), "a\n"),
+    ],
+)
+def test_the_final_newline_is_kept_unless_the_patch_speaks_of_it(old: str, lines: tuple[str, ...], new: str) -> None:
+    assert patched(hunk(*lines), old) == new.encode()
+
+
+def test_bytes_that_are_no_utf8_survive_beside_a_change() -> None:
+    assert patched(hunk(" a", "-b", "+B"), b"\xff\xfe\na\nb\n\x80") == b"\xff\xfe\na\nB\n\x80"
+
+
+# --- finding the place ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("     y = x * 2", "-    return y", "+    return -y"),
+        ("     y = x * 2  ", "-    return y \t", "+    return -y"),
+        (" y = x * 2", "-return y", "+return -y"),
+        ("         y = x * 2", "-        return y", "+        return -y"),
+        ("def second(x):", "    y = x * 2", "-    return y", "+    return -y"),
+        (" def second(z):", "     y = x * 2", "-    return y", "+    return -y"),
+        (" def wrong():", " def second(x):", "     y = x * 2", "-    return y", "+    return -y"),
+        (" def second(x):", "     y = x  * 2", "-    return y", "+    return -y"),
+        (" import os", " ...", " def second(x):", "     y = x * 2", "-    return y", "+    return -y"),
+        ("     y = x * 2", "-    return y", "+    return -y", ""),
+        ("     y = x * 2", "-    return y", "+    return -y", "", "That is all."),
+    ],
+    ids=[
+        "exact",
+        "trailing",
+        "dedented",
+        "indented",
+        "raw",
+        "similar",
+        "edge",
+        "similar far",
+        "dots",
+        "blank below",
+        "prose below",
+    ],
+)
+@pytest.mark.parametrize("start", ["@@ @@", "@@ -1,3 +1,3 @@", "@@ -900,3 +901,3 @@"])
+def test_a_place_is_found_by_its_text(lines: tuple[str, ...], start: str) -> None:
+    assert patched(hunk(*lines, start=start), CODE) == CODE.replace("    return y\n", "    return -y\n").encode()
+
+
+def test_typographic_quotes_are_forgiven_only_where_they_do_no_harm() -> None:
+    assert patched(hunk(' say("a")', "-b", "+c"), "say(“a”)\nb\n") == "say(“a”)\nc\n".encode()
+    assert patched(hunk(" say(“a”)", "-b", "+c"), 'say("a")\nb\n') == b'say("a")\nc\n'
+    assert "typographic" in refusal(hunk(" say(“a”)", "-b", "+say(“c”)"), 'say("a")\nb\n').message
+    assert (
+        patched(hunk(" 가나", "-b", "+c"), "\u1100\u1161\u1102\u1161\nb\n") == "\u1100\u1161\u1102\u1161\nc\n".encode()
+    )
+
+
+def test_the_line_number_decides_between_equal_places_only_if_it_hits_one() -> None:
+    old = "x\na\nb\ny\na\nb\nz\n"
+    assert patched(hunk(" a", "-b", "+B", start="@@ -5,2 +5,2 @@"), old) == b"x\na\nb\ny\na\nB\nz\n"
+    for start in ("@@ -4,2 +4,2 @@", "@@ @@", "@@ -1,2 +1,2 @@"):
+        result = refusal(hunk(" a", "-b", "+B", start=start), old)
+        assert (result.reason, result.hunk) == ("context_mismatch", 1)
+        assert "2 places (lines 2, 5)" in result.message
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("-not there", "+x"),
+        (" import os", "+x", " def first(x):"),  # lines left out next to the change: before them or behind?
+        (" def first(x):", " ...", "+x", "     y = x * 2"),
+        (" wrong", "+x", " wrong too"),
+        ("+x",),
+        ("     y = x * 2", "-    return z", "+    return -y"),
+        (
+            "    def first(x):",
+            "+    print(x)",
+        ),  # lost blanks or deeper indentation: the added line is right in one only
+    ],
+)
+def test_what_cannot_be_known_is_refused(lines: tuple[str, ...]) -> None:
+    result = refusal(hunk(*lines), CODE)
+    assert (result.reason, result.path, result.hunk) == ("context_mismatch", "f.txt", 1)
+
+
+def test_context_is_dropped_only_while_the_change_stays_anchored_on_both_sides() -> None:
+    old = "a1\na2\na3\nb1\nb2\nb3\n"
+    assert patched(hunk(" zz", " a2", " a3", "+X", " b1", " b2", " zz"), old) == b"a1\na2\na3\nX\nb1\nb2\nb3\n"
+    assert isinstance(patched(hunk(" a1", " a2", " zz", "+X", " b1", " b2"), old), Refused)
+
+
+def test_hunks_may_come_in_any_order_but_must_not_touch() -> None:
+    old = "".join(f"line {number}\n" for number in range(1, 21))
+    two = hunk(" line 15", "-line 16", "+L16") + "@@ @@\n line 2\n-line 3\n+L3\n"
+    assert patched(two, old) == old.replace("line 16", "L16").replace("line 3\n", "L3\n").encode()
+    for second in ("@@ @@\n-line 16\n+other\n", "@@ @@\n line 16\n+behind\n line 17\n"):
+        assert refusal(hunk(" line 15", "-line 16", "+L16") + second, old).reason == "conflict"
+
+
+def test_a_hunk_without_changes_asks_for_nothing() -> None:
+    assert patched(hunk(" not there") + "@@ @@\n-a\n+b\n", "a\n") == b"b\n"
+
+
+# --- refusals that teach --------------------------------------------------------------------------------------------
+
+
+def test_a_mismatch_shows_what_the_file_really_says() -> None:
+    message = refusal(
+        hunk(" def second(x):", "     y = x * 3", "-    return y", "+    return 1"),
+        CODE.replace("y = x * 2", "y = x << 1"),
+    ).message
+    assert message.startswith("f.txt, hunk 1: its context is not in the file")
+    assert "     8| def second(x):\n     9|     y = x << 1\n    10|     return y" in message
+
+
+def test_a_hunk_that_seems_applied_is_told_so_and_still_refused() -> None:
+    diff = make_diff("f.txt", "a\nb\nc\n", "a\nB\nc\n")
+    result = refusal(diff, "a\nB\nc\n")
+    assert result.reason == "context_mismatch"
+    assert "already in the file at line 1" in result.message
+
+
+@pytest.mark.parametrize(
+    ("diff", "files", "reason"),
+    [
+        (make_diff("f", None, "a\n"), {"f": "other\n"}, "conflict"),
+        (make_diff("f", None, "a\n"), {"f": "a\n"}, "conflict"),
+        ("diff --git a/f b/g\nrename from f\nrename to g\n", {"f": "a\n", "g": "b\n"}, "conflict"),
+        ("diff --git a/f b/g\nrename from f\nrename to g\n", {}, "context_mismatch"),
+        (make_diff("f", "a\n", "b\n"), {}, "context_mismatch"),
+        (make_diff("f", "a\n", None), {}, "context_mismatch"),
+        (make_diff("f", "a\nb\n", None), {"f": "a\nc\n"}, "context_mismatch"),
+        (make_diff("f", "a\n", None), {"f": "a\nb\n"}, "context_mismatch"),
+        ("diff --git a/f b/f\ndeleted file mode 100644\n", {"f": "a\n"}, "context_mismatch"),
+        ("--- a/f\n+++ b/f\n@@ @@\n-a\n+a\n", {"f": "a\n"}, "invalid_patch"),
+        ("diff --git a/f b/f\nold mode 100755\nnew mode 100644\n", {"f": "a\n"}, "invalid_patch"),
+        ("--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\nb\n", {}, "invalid_patch"),
+        ("--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n-b\n", {}, "invalid_patch"),
+        ("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n@@ -9 +9 @@\n+b\n", {}, "invalid_patch"),
+        (make_diff("f", "a\n", "b\n"), {"f": b"a\n\0"}, "unsafe"),
+    ],
+)
+def test_refusals_by_kind(diff: str, files: dict[str, bytes | str], reason: str) -> None:
+    result = prepare(diff, files)
+    assert isinstance(result, Refused)
+    assert (result.reason, result.path) == (reason, "g" if "rename" in diff else "f")
+    assert result.path in result.message
+
+
+def test_one_refused_file_refuses_the_whole_patch() -> None:
+    both = make_diff("a", "1\n", "2\n") + make_diff("b", "1\n", "2\n")
+    assert isinstance(prepare(both, {"a": "1\n", "b": "other\n"}), Refused)
+
+
+def test_blank_lines_without_plus_inside_a_new_file_are_its_blank_lines() -> None:
+    assert ready("--- /dev/null\n+++ b/f\n@@ -0,0 +1,3 @@\n+a\n\n+b\n\n", {}).files[0].data == b"a\n\nb\n"
+
+
+# --- after preparing ------------------------------------------------------------------------------------------------
+
+
+def test_files_can_be_accepted_one_by_one() -> None:
+    diff = (
+        make_diff("a", "1\n", "2\n") + "diff --git a/b b/c\nrename from b\nrename to c\n" + make_diff("d", None, "x\n")
+    )
+    whole = ready(diff, {"a": "1\n", "b": "2\n"})
+    assert [file.path for file in whole.select(["d", "b"]).files] == ["c", "d"]
+    part = whole.select({"a"})
+    assert (part.added, part.removed, part.diff) == (1, 1, whole.files[0].diff)
+    assert part.digest != whole.digest
+    assert whole.select(["a", "b", "d"]) == whole
+    with pytest.raises(UsageError, match="nope"):
+        whole.select(["nope"])
+
+
+def test_the_digest_binds_the_files_before_as_well_as_after() -> None:  # D-11
+    one = ready(hunk("-b", "+B"), {"f.txt": "a\nb\n"})
+    same_text_elsewhere = ready(hunk("-b", "+B"), {"f.txt": "a\nb\n\nc\n"})
+    assert one.digest == ready(hunk("-b", "+B", start="@@ -2 +2 @@"), {"f.txt": "a\nb\n"}).digest
+    assert one.digest != same_text_elsewhere.digest
+
+
+def test_the_diffstat_counts_and_aligns_hangul() -> None:
+    diff = (
+        make_diff("문서.md", "1\n2\n", "1\nx\ny\n")
+        + make_diff("a.py", None, "x\n")
+        + "diff --git a/b b/c\nrename from b\nrename to c\n"
+    )
+    stat = diffstat(ready(diff, {"문서.md": "1\n2\n", "b": "z\n"}))
+    assert stat == Diffstat((FileStat("문서.md", 2, 1), FileStat("a.py", 1, 0), FileStat("b => c", 0, 0)), 3, 1)
+    assert stat.render() == " 문서.md | 3 ++-\n a.py    | 1 +\n b => c  | 0\n 3 files changed, +3 -1"
+    assert Diffstat((FileStat("f", 900, 100),), 900, 100).render(10).split("\n")[0] == " f | 1000 +++++++++-"
+
+
+TEXTS = st.lists(
+    st.sampled_from(["", "a", "b", "  a", "가나", "x = 1", "x = 1 ", "\tz", "}", "\ufeffq", "r\r"]), max_size=14
+).flatmap(lambda lines: st.sampled_from(["\n".join(lines), "\n".join([*lines, ""])]))
+
+
+@settings(max_examples=250, deadline=None)
+@given(TEXTS, TEXTS)
+def test_a_correct_diff_gives_exactly_the_new_text(old: str, new: str) -> None:
+    if old == new:
+        return
+    done = prepare(make_diff("f.txt", old, new), {"f.txt": old})
+    if isinstance(done, Refused):  # nothing to anchor on: a text that shares no line with an old one that is not empty
+        assert "no context" in done.message
+        return
+    assert done.files[0].data == new.encode()
+    assert patched(done.diff, old) == new.encode()  # the canonical diff says the same
+
+
+@settings(max_examples=30, deadline=None)
+@given(TEXTS, TEXTS)
+def test_git_applies_the_canonical_diff_to_the_same_end(
+    tmp_path_factory: pytest.TempPathFactory, old: str, new: str
+) -> None:
+    done = prepare(make_diff("f.txt", old, new), {"f.txt": old}) if old != new else None
+    if not isinstance(done, Prepared):
+        return
+    root: Path = tmp_path_factory.mktemp("git")
+    (root / "f.txt").write_bytes(old.encode())
+    command = ["git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-"]
+    run = subprocess.run(command, cwd=root, input=done.diff.encode(), capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert (root / "f.txt").read_bytes() == new.encode()

@@ -1,0 +1,68 @@
+"""What people and models are shown of a command's output."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestra.core.disk import Disk
+from orchestra.core.redact import Redactor
+from orchestra.worker.capture import Capture, Store, clean
+from orchestra.worker.task import Captured
+
+REDACTOR = Redactor()
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("한글 👍 é\n", "한글 👍 é\n"),
+        ("\x1b[1;31mred\x1b[0m \x1b[38:5:1mx\x1b[m", "red x"),
+        ("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "alink"),
+        ("\x1b(B\x1b=\x1bMx", "x"),
+        ("dos\r\nline\r50%\r", "dos\nline\\x0d50%\\x0d"),
+        ("bell\x07 nul\x00 del\x7f c1\x9b31m", "bell\\x07 nul\\x00 del\\x7f c1\\x9b31m"),
+        ("a\u202eevil\u2066b\u200bc\ufeff", "a\\u202eevil\\u2066b\\u200bc\\ufeff"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("half \x1b[3", "half \\x1b[3"),
+    ],
+)
+def test_what_is_shown_shows_what_is_there(raw: str, shown: str) -> None:
+    assert clean(raw) == shown
+
+
+@given(st.text())
+def test_clean_text_is_valid_and_stays_as_it_is(text: str) -> None:
+    once = clean(text)
+    assert clean(once) == once
+    assert once.encode("utf-8").decode("utf-8") == once
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=6), st.integers(0, 64))
+def test_any_bytes_in_any_pieces_are_counted_and_quoted(data: bytes, cuts: list[int], limit: int) -> None:
+    store = Store(Path("/dev/null"), limit=1000, disk=Disk())
+    try:
+        whole, pieces = (Capture(store, REDACTOR, excerpt_limit=limit) for _ in range(2))
+        whole.feed(data)
+        edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+        for start, end in pairwise(edges):
+            pieces.feed(data[start:end])
+        captured = pieces.close()
+        assert captured.bytes == len(data)
+        assert captured.excerpt == whole.close().excerpt
+        captured.excerpt.encode("utf-8")
+    finally:
+        store.abandon()
+
+
+def test_the_excerpt_never_cuts_a_character(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a.txt", limit=1000, disk=Disk())
+    capture = Capture(store, REDACTOR, excerpt_limit=20)
+    capture.feed("가나다라마바사아자차".encode())
+    assert capture.close() == Captured(bytes=30, kept=30, excerpt="가나다\n[… 10 bytes left out …]\n아자차")
+    assert store.close().bytes == 30
