@@ -1,4 +1,4 @@
-"""The composition root: what every face (CLI, TUI, web) calls. Builds the engine of a project folder, wires the handlers.
+"""The composition root: what every face (CLI, TUI, web) calls. Builds a project's engine and wires the handlers.
 
 A face tells `App` what a person wants and gets told what happens (`Observer`); it knows no workflow's insides.
 """
@@ -189,7 +189,7 @@ class App:
         )
         return {
             ModelCall: caller,
-            RunCommand: CommandRunner(self.project, self._environ),
+            RunCommand: CommandRunner(self.project, self._environ, self.redactor),
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,

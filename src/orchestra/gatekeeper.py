@@ -99,15 +99,21 @@ class Gatekeeper:
         changes = parse_diff(_exact_diff(effect.reply, ledger))
         if isinstance(changes, Refused):
             return changes
-        prepared = self._prepare(tuple(c for c in changes if c.path in undone))
+        prepared = self._prepare(tuple(c for c in changes if c.path in undone), half_done=effect.files)
         if isinstance(prepared, Refused):
             return prepared
         done = apply(self._workspace, prepared, disk=ledger.disk, scratch=ledger.folder.scratch)
         return done if isinstance(done, Refused) else None
 
-    def _prepare(self, changes: tuple[FileChange, ...]) -> Prepared | Refused:
+    def _prepare(self, changes: tuple[FileChange, ...], half_done: tuple[PatchFile, ...] = ()) -> Prepared | Refused:
         images = read_images(self._workspace, changes)
-        return images if isinstance(images, Refused) else compute(changes, images)
+        if isinstance(images, Refused):
+            return images
+        for file in half_done:
+            image = images.get(file.path)
+            if file.change == "rename" and image is not None and digest(image.data) == file.after:
+                images[file.path] = None  # a kill fell between the new name and the old one's removal: go on from there
+        return compute(changes, images)
 
 
 def _exact_diff(reply: Reply, ledger: Ledger) -> str:

@@ -58,7 +58,8 @@ def render(events: list[Event], *, status: str, message: str) -> str:
     lines += ["| step | role | provider | tokens in/out | cost | status |", "|---|---|---|---|---|---|"]
     lines += [
         f"| {c.key} | {c.role} | {c.provider} {c.model} "
-        f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} | ${c.costUsd:.4f} | {c.status}{' (possibly paid twice)' if c.twice else ''} |"
+        f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} "
+        f"| ${c.costUsd:.4f} | {c.status}{' (possibly paid twice)' if c.twice else ''} |"
         for c in calls
     ]
     return "\n".join(lines) + "\n"

@@ -14,7 +14,9 @@ from orchestra.patch.diff import Refused
 from orchestra.patch.locate import Diffstat, FileStat, Image, Prepared, PreparedFile, compute, diffstat
 from orchestra.patch.prepared import sha256
 
-from .support import changes_of, make_diff, patched, prepare
+from .support import changes_of, make_diff, patch_of, patched, prepare
+from .test_diff import DIFFS
+from .test_result import SEED_PATCH
 
 CODE = "import os\n\n\ndef first(x):\n    return x + 1\n\n\ndef second(x):\n    y = x * 2\n    return y\n"
 
@@ -40,8 +42,8 @@ def hunk(*lines: str, start: str = "@@ @@") -> str:
 
 @pytest.mark.spec("S1-89")
 def test_the_seeds_sample_applies_in_spite_of_its_counts() -> None:  # T-1
-    diff = "diff --git a/f.txt b/f.txt\nindex 1111111..2222222 100644\n--- a/f.txt\n+++ b/f.txt\n@@ -1,1 +1,2 @@\n-old\n+new\n"
-    assert patched(diff, "old\n") == b"new\n"
+    diff = patch_of(SEED_PATCH).diff
+    assert patched(diff, "old\n", "path/to/file") == b"new\n"
 
 
 def test_a_prepared_patch_knows_hashes_counts_and_the_canonical_diff() -> None:
@@ -215,6 +217,14 @@ def test_typographic_quotes_are_forgiven_only_where_they_do_no_harm() -> None:
     )
 
 
+def test_context_that_lost_its_prefix_is_read_where_the_added_lines_prove_it() -> None:
+    context = "    y = x * 2"
+    for lines in ((context, "-    return y", "+    return -y"), (context, "+    print(y)", "    return y")):
+        result = patched(hunk(*lines), CODE)
+        added = next(line for line in lines if line.startswith("+")).removeprefix("+")
+        assert isinstance(result, bytes) and f"    y = x * 2\n{added}\n".encode() in result
+
+
 def test_the_line_number_decides_between_equal_places_only_if_it_hits_one() -> None:
     old = "x\na\nb\ny\na\nb\nz\n"
     assert patched(hunk(" a", "-b", "+B", start="@@ -5,2 +5,2 @@"), old) == b"x\na\nb\ny\na\nB\nz\n"
@@ -234,9 +244,9 @@ def test_the_line_number_decides_between_equal_places_only_if_it_hits_one() -> N
         ("+x",),
         ("     y = x * 2", "-    return z", "+    return -y"),
         (
-            "    def first(x):",
-            "+    print(x)",
-        ),  # lost blanks or deeper indentation: the added line is right in one only
+            "    return x + 1",
+            "+   print(x)",
+        ),  # one blank is missing: the prefix, or of the indentation? The added line is right in one case only
     ],
 )
 def test_what_cannot_be_known_is_refused(lines: tuple[str, ...]) -> None:
@@ -304,7 +314,7 @@ def test_a_hunk_that_seems_applied_is_told_so_and_still_refused() -> None:
 def test_refusals_by_kind(diff: str, files: dict[str, bytes | str], reason: str) -> None:
     result = prepare(diff, files)
     assert isinstance(result, Refused)
-    assert (result.reason, result.path) == (reason, "g" if "rename" in diff else "f")
+    assert (result.reason, result.path) == (reason, "g" if "g" in files else "f")
     assert result.path in result.message
 
 
@@ -369,6 +379,15 @@ def test_a_correct_diff_gives_exactly_the_new_text(old: str, new: str) -> None:
         return
     assert done.files[0].data == new.encode()
     assert patched(done.diff, old) == new.encode()  # the canonical diff says the same
+
+
+@settings(max_examples=200, deadline=None)
+@given(DIFFS, TEXTS, TEXTS)
+def test_any_diff_over_any_file_is_worked_out_or_refused(diff: str, f: str, g: str) -> None:
+    for files in ({"f": f}, {"f": f, "g": g}, {}):
+        done = prepare(diff, {**files})
+        assert isinstance(done, Prepared | Refused)
+        assert prepare(diff, {**files}) == done
 
 
 @settings(max_examples=30, deadline=None)

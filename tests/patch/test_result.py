@@ -109,8 +109,10 @@ def test_patch_is_the_default_type_when_only_the_patch_markers_are_there() -> No
 
 @pytest.mark.spec("S1-81", "S1-93")
 def test_an_ask_header_is_no_yaml() -> None:
-    text = "<<<AIO_RESULT_START>>>\ntype: ASK\nquestion: pick: A or B?\nreason: a: b: c\n  goes on here\nneeded_input: one\n<<<AIO_RESULT_END>>>"
-    assert parse_result(text) == Ask("pick: A or B?", "a: b: c\ngoes on here", ("one",))
+    header = "type: ASK\nquestion: pick: A or B?\nreason: a: b: c\n  goes on here\nneeded_input: one\n"
+    assert parse_result(f"<<<AIO_RESULT_START>>>\n{header}<<<AIO_RESULT_END>>>") == Ask(
+        "pick: A or B?", "a: b: c\ngoes on here", ("one",)
+    )
 
 
 @pytest.mark.spec("S1-93")

@@ -1,4 +1,4 @@
-"""Commands that only read: inbox, runs, show, watch, logs, diff, audit, report. They work on any run, also a live one."""
+"""Commands that only read: inbox, runs, show, watch, logs, diff, audit, report. They work on a live run too."""
 
 from __future__ import annotations
 
@@ -225,8 +225,8 @@ def audit(run: str, as_json: bool, project: Path) -> int:
         click.echo(line)
     if total["possiblyTwice"]:
         click.echo(
-            f"{total['possiblyTwice']} call(s) may have been paid twice: orchestra was killed while the reply was on its "
-            f"way, and asked again."
+            f"{total['possiblyTwice']} call(s) may have been paid twice: orchestra was killed while the reply was "
+            f"on its way, and asked again."
         )
     return 0
 

@@ -92,7 +92,7 @@ def run() -> int:
             raise
         click.echo(
             f"orchestra: internal error: {type(error).__name__}: {error}\n"
-            "The run is safe in its folder. Please report this with what the same command prints under ORCHESTRA_DEBUG=1.",
+            "The run is safe in its folder. Please report this, with what the same command prints under ORCHESTRA_DEBUG=1",
             err=True,
         )
         return 1

@@ -188,7 +188,7 @@ class Context:
         payload: dict[str, Any] = {"key": step.key, "effect": type(effect).__name__}
         if effect.intent is None:
             payload["intent"] = effect.identity()
-        if step.redo:
+        if step.redo and not effect.continues:
             payload["redone"] = True  # the audit's "possibly paid twice"
         try:
             outcome = await self._handlers[type(effect)](effect, step)

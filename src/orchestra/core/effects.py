@@ -40,6 +40,7 @@ class Effect(Struct, Generic[Outcome], frozen=True):
 
     intent: ClassVar[EventType | None] = "PHASE_STARTED"
     acts: ClassVar[bool] = True
+    continues: ClassVar[bool] = False  # doing it again after a crash only goes on waiting; nothing happens twice
     outcome: ClassVar[Any] = None
 
     def identity(self) -> str:
@@ -209,6 +210,7 @@ class Approve(Effect[Approval], frozen=True):
     files: tuple[PatchFile, ...]
 
     intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
+    continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = Approval
 
     def outcome_event(self, outcome: Approval) -> EventType:
@@ -296,6 +298,7 @@ class Ask(Effect[Answer], frozen=True):
     kind: Literal["input", "decision", "yes_no"] = "input"
 
     intent: ClassVar[EventType | None] = "QUESTION_RAISED"
+    continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = Answer
 
     def outcome_event(self, outcome: Answer) -> EventType:
@@ -379,6 +382,7 @@ class Sleep(Effect[Instant], frozen=True):
     """Wait. The deadline is journaled with the intent, so a kill does not start the wait anew."""
 
     seconds: float
+    continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = Instant
 
 
@@ -412,6 +416,7 @@ class ChildRun(Effect[ChildResult], frozen=True):
     workflow: str
     params: dict[str, Any]
     childRunId: str
+    continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = ChildResult
 
     def identity(self) -> str:

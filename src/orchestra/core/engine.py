@@ -200,7 +200,8 @@ class Engine:
             )
 
     def _finish(self, ledger: Ledger, verdict: Verdict) -> None:
-        payload: dict[str, Any] = {"result": verdict.result, "exitCode": verdict.exit_code}
+        code = verdict.exit_code if verdict.status == "completed" else verdict.exit_code or 1
+        payload: dict[str, Any] = {"result": verdict.result, "exitCode": code}
         if verdict.error is not None:
             payload["error"] = msgspec.to_builtins(verdict.error)
             if "stack" in verdict.result:
@@ -346,8 +347,6 @@ def _end(ledger: Ledger) -> RunEnd:
     last = ledger.events[-1]
     if last.type in FINAL:
         code = int(last.payload.get("exitCode", 0 if last.type == "RUN_COMPLETED" else 1))
-        if last.type == "RUN_CANCELED":
-            code = 1
         error = last.payload.get("error") or {}
         return RunEnd(ledger.folder.id, state.status, code, str(error.get("message", "")))
     return RunEnd(ledger.folder.id, state.status, 3)

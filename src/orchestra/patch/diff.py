@@ -1,8 +1,8 @@
 """Unified diff text -> file changes. Total: any string gives changes or a `Refused`, never an exception.
 
 Rules
-1. Hunk counts are never trusted (T-1: the seed's own sample is wrong); line numbers are kept as a hint. Counts settle
-   one question only: whether a line that could be a header or a body line is still inside a hunk.
+1. Hunk counts are never trusted (T-1: the seed's own sample is wrong); line numbers are kept as a hint. Counts only
+   ever warn: a line that could be a header is still inside a hunk; a hunk may have lost lines (`miscounted`).
 2. No `+` or `-` line is ever dropped in silence: one that stands outside a hunk refuses the whole diff.
 3. What models get wrong without changing the meaning is read: `@@ @@`, no `@@` at all, no a/ b/, blank context lines
    without their leading blank, a CRLF diff, fences, prose before the first header and after the last hunk.
@@ -48,11 +48,12 @@ class Line(msgspec.Struct, frozen=True):
 
 class Hunk(msgspec.Struct, frozen=True):
     """`start` is the claimed first line in the old file, if any. The last `soft` lines had no prefix: perhaps context,
-    perhaps only the blank line or the prose below the diff."""
+    perhaps only the blank line or the prose below the diff. `miscounted`: the header's counts do not fit the lines."""
 
     start: int | None
     lines: tuple[Line, ...]
     soft: int = 0
+    miscounted: bool = False
 
     @property
     def changes(self) -> bool:
@@ -125,16 +126,14 @@ class OpenHunk:
     def __init__(self, header: str = "@@") -> None:
         numbers = HUNK.match(header)
         self._start = int(numbers[1]) if numbers else None
-        self._want = tuple(1 if count is None else int(count) for count in numbers.group(2, 4)) if numbers else (0, 0)
+        self._want = tuple(1 if count is None else int(count) for count in numbers.group(2, 4)) if numbers else None
         self._lines: list[tuple[Line, bool]] = []  # the line, and whether it had its prefix
 
     @property
     def short(self) -> bool:
         """Whether the header's counts promise more lines on both sides. Unprefixed lines at the end do not count."""
-        lines = self._lines[: len(self._lines) - self._tail()]
-        old = sum(line.op != "+" for line, _ in lines)
-        new = sum(line.op != "-" for line, _ in lines)
-        return old < self._want[0] and new < self._want[1]
+        have = self._have(len(self._lines) - self._tail())
+        return self._want is not None and have[0] < self._want[0] and have[1] < self._want[1]
 
     def add(self, line: str) -> None:
         match line[:1]:
@@ -157,7 +156,13 @@ class OpenHunk:
             for line, prefixed in body
         ]
         lines += [line for line, _ in self._lines[len(body) :]]
-        return Hunk(self._start, tuple(lines), tail)
+        counts = {self._have(size) for size in range(len(body), len(self._lines) + 1)}
+        return Hunk(self._start, tuple(lines), tail, miscounted=self._want is not None and self._want not in counts)
+
+    def _have(self, size: int) -> tuple[int, ...]:
+        """Old and new lines among the first `size` lines."""
+        ops = [line.op for line, _ in self._lines[:size]]
+        return len(ops) - ops.count("+"), len(ops) - ops.count("-")
 
     def _tail(self) -> int:
         count = 0

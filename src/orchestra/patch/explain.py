@@ -65,6 +65,8 @@ def _nearest(hunk: Hunk, file: FileText) -> int | None:
             min((start for start in votes if votes[start] == most), key=lambda start: (abs(start - hint), start)), 0
         )
     telling = max(old, key=len, default="")
+    if not telling:
+        return None
     matcher = SequenceMatcher(None, b=telling)
     best, where = 0.6, None
     for index, line in enumerate(stripped[:_SEARCHED]):

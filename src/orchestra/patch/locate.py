@@ -59,7 +59,7 @@ def _file(change: FileChange, images: Mapping[str, Image | None]) -> PreparedFil
             return _create(change)
         return Refused(
             "context_mismatch",
-            change.path,
+            change.old or "",
             f"{change.old} does not exist. To create a file, write `new file mode 100644` and `--- /dev/null`",
         )
     if b"\0" in old.data:

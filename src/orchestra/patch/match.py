@@ -3,9 +3,12 @@
 Rules
 1. Falling strictness: literal, exact, trailing blanks, typography, uniform indentation. The first level that matches
    decides: one place, or the one place the line number names exactly. Two places is an answer too: `Several`.
+   A hunk that fits nowhere is read once more as one whose context lines lost their leading blank.
 2. Only if no level matches is context loosened, and then only a single place will do: outer context lines may be
    dropped while every side that had context keeps some; else up to 3 context lines may be merely similar. Removed lines
    always match. No line of the file is ever skipped inside a hunk.
+   Where the hunk shows damage (context loosened, counts that do not fit), a place made only of lines that occur more
+   than once in the file is not believed, unless the line number names it.
 3. `...` standing for left-out context splits the hunk, unless it touches a change: then the place is unknowable.
 4. Whatever level matched, the file's own bytes stay; only the added lines come from the patch.
 """
@@ -13,7 +16,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
@@ -57,6 +60,9 @@ def find(hunk: Hunk, file: FileText) -> tuple[Place, ...] | Several | Nowhere:
     found = _strict(hunk, file)
     if isinstance(found, Nowhere) and hunk.soft:
         found = _strict(hard, file)
+    if isinstance(found, Nowhere) and (raw := _with_prefixes(hard, file)):
+        again = _by_levels(raw, file)
+        found = found if isinstance(again, Nowhere) else again
     if not isinstance(found, Nowhere):
         return _settled(found)
     parts = _split_at_elisions(hard)
@@ -71,6 +77,25 @@ def find(hunk: Hunk, file: FileText) -> tuple[Place, ...] | Several | Nowhere:
 
 def _settled(found: Place | Several) -> tuple[Place, ...] | Several:
     return (found,) if isinstance(found, Place) else found
+
+
+def _with_prefixes(hunk: Hunk, file: FileText) -> Hunk | None:
+    """The hunk read as if its context lines had lost their one-blank prefix, and so have a blank more than it seems.
+
+    The removed lines then prove the added ones right as they are. Without removed lines the whole hunk might as well be
+    indented one blank too little; it is not if the file knows the added lines' indentation and not one blank more.
+    """
+    if not any(line.op == "-" and line.text.strip() for line in hunk.lines):
+        known = {_indentation(text) for text in file.texts if text.strip()}
+        added = {_indentation(line.text) for line in hunk.lines if line.op == "+" and line.text.strip()}
+        if not added <= known or {f" {blanks}" for blanks in added} <= known:
+            return None
+    lines = [Line(" ", f" {line.text}", line.newline) if line.op == " " and line.text else line for line in hunk.lines]
+    return msgspec.structs.replace(hunk, lines=tuple(lines))
+
+
+def _indentation(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
 
 
 def occurrences(wanted: Sequence[str], keys: Sequence[str]) -> tuple[int, ...]:
@@ -88,27 +113,41 @@ def _old(lines: Sequence[Line]) -> list[Line]:
 
 def _strict(hunk: Hunk, file: FileText) -> Found:
     """Rule 1."""
-    old = _old(hunk.lines)
-    if not old:
+    if not _old(hunk.lines):
         if file.lines:
             return Nowhere("the hunk has no context lines, so its place is unknown")
         return Place(0, hunk.lines, literal=True)
+    found = _by_levels(hunk, file)
+    return _indented(hunk, file) if found == Nowhere() else found
+
+
+def _by_levels(hunk: Hunk, file: FileText) -> Found:
+    """All levels but indentation. A `Nowhere` with a note means: found, but not to be believed."""
+    old = _old(hunk.lines)
     for level, key in LEVELS:
         starts = occurrences([key(line.text) for line in old], file.keys(level))
         if starts:
             start = _choose(starts, hunk.start)
             if start is None:
                 return Several(starts)
+            if hunk.miscounted and start + 1 != hunk.start and not _telling(old, file, level):
+                return Nowhere("lines seem to be missing from the hunk, and those left are common ones")
             if level == "typography" and _altered(hunk, file, start):
                 return Nowhere("the patch has typographic quotes or dashes where the file has plain ones")
             return Place(start, hunk.lines, literal=level == "literal")
-    return _indented(hunk, file)
+    return Nowhere()
 
 
 def _choose(starts: tuple[int, ...], hint: int | None) -> int | None:
     if len(starts) == 1:
         return starts[0]
     return hint - 1 if hint is not None and hint - 1 in starts else None
+
+
+def _telling(old: Sequence[Line], file: FileText, level: Level) -> bool:
+    """Whether a line with text in it stands only once in the file, so that finding it says something."""
+    keys = file.counts(level)
+    return any(re.search(r"\w", line.text) and keys[KEYS[level](line.text)] == 1 for line in old)
 
 
 def _altered(hunk: Hunk, file: FileText, start: int) -> bool:
@@ -133,7 +172,7 @@ def _indented(hunk: Hunk, file: FileText) -> Found:
     if start is None:
         return Several(tuple(shifts))
     more, less = shifts[start]
-    if more == " " and not any(line.op == "-" for line in hunk.lines):
+    if more == " " and not any(line.op == "-" and line.text.strip() for line in hunk.lines):
         # Context that lost its one-blank prefix looks the same, and then the added lines are right as they are.
         return Nowhere("the context lines lack one leading blank; each needs a blank before its own indentation")
     lines: list[Line] = []
@@ -169,7 +208,7 @@ def _split_at_elisions(hunk: Hunk) -> list[Hunk]:
         if any(line.op != " " for line in lines[max(cut - 1, 0) : cut + 2]):
             return []
     borders = [-1, *cuts, len(lines)]
-    parts = [Hunk(None, lines[a + 1 : b]) for a, b in pairwise(borders)] if cuts else []
+    parts = [Hunk(None, lines[a + 1 : b], miscounted=True) for a, b in pairwise(borders)] if cuts else []
     return [part for part in parts if part.changes]
 
 
@@ -193,6 +232,7 @@ def _without_edges(hunk: Hunk, file: FileText) -> Found:
             places = {
                 start - offset: Place(start, lines, literal=level == "literal")
                 for offset, lines in pieces
+                if _telling(_old(lines), file, level)
                 for start in occurrences([key(line.text) for line in _old(lines)], keys)
             }
             if len(places) == 1:
@@ -214,35 +254,27 @@ def _trimmed(lines: tuple[Line, ...]) -> Iterator[list[tuple[int, tuple[Line, ..
             for head in range(total + 1)
             if head <= max(front - 1, 0) and total - head <= max(back - 1, 0)
         )
-        pieces = [(head, lines[head : len(lines) - tail]) for head, tail in ways]
-        strong = [(head, left) for head, left in pieces if _strong(left)]
-        if strong:
-            yield strong
-
-
-def _strong(lines: Sequence[Line]) -> bool:
-    """Enough text left to know a place by: a removed line, or two context lines, that say something."""
-    telling = [line.op for line in lines if line.op != "+" and re.search(r"\w", line.text)]
-    return "-" in telling or len(telling) >= 2
+        yield [(head, lines[head : len(lines) - tail]) for head, tail in ways]
 
 
 def _similar(hunk: Hunk, file: FileText) -> Found:
     """Rule 2, second half: every line in its place, a few context lines misremembered."""
     key, keys = KEYS["trailing blanks"], file.keys("trailing blanks")
     old = [(line.op, key(line.text)) for line in _old(hunk.lines)]
-    if len(old) <= MAX_SIMILAR and not any(op == "-" for op, _ in old):
-        return Nowhere()
-    starts = tuple(s for s in range(len(keys) - len(old) + 1) if _alike(old, keys[s : s + len(old)]))
+    counts = file.counts("trailing blanks")
+    starts = tuple(s for s in range(len(keys) - len(old) + 1) if _alike(old, keys[s : s + len(old)], counts))
     if len(starts) > 1:
         return Several(starts)
     return Place(starts[0], hunk.lines) if starts else Nowhere()
 
 
-def _alike(old: Sequence[tuple[str, str]], keys: Sequence[str]) -> bool:
+def _alike(old: Sequence[tuple[str, str]], keys: Sequence[str], counts: Mapping[str, int]) -> bool:
     different: list[tuple[str, str]] = []
+    telling = False
     for (op, ours), theirs in zip(old, keys, strict=True):
         if ours != theirs:
             if op == "-" or len(different) == MAX_SIMILAR:
                 return False
             different.append((ours, theirs))
-    return len(different) < len(old) and all(SequenceMatcher(None, *pair).ratio() >= SIMILAR for pair in different)
+        telling = telling or (ours == theirs and counts[ours] == 1 and bool(re.search(r"\w", ours)))
+    return telling and all(SequenceMatcher(None, *pair).ratio() >= SIMILAR for pair in different)

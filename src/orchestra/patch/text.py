@@ -49,12 +49,19 @@ class FileText:
         self.lines = [line + b"\n" for line in self.lines] + ([last] if last else [])
         self.texts: list[str] = [line.removesuffix(b"\n").decode("utf-8", "surrogateescape") for line in self.lines]
         self._keys: dict[Level, list[str]] = {}
+        self._counts: dict[Level, Counter[str]] = {}
 
     def keys(self, level: Level) -> list[str]:
         """All lines, as this level compares them."""
         if level not in self._keys:
             self._keys[level] = list(map(KEYS[level], self.texts))
         return self._keys[level]
+
+    def counts(self, level: Level) -> Counter[str]:
+        """How often each line stands in the file, as this level compares them."""
+        if level not in self._counts:
+            self._counts[level] = Counter(self.keys(level))
+        return self._counts[level]
 
     @property
     def ends_with_newline(self) -> bool:

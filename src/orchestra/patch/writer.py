@@ -154,10 +154,10 @@ class Writer:
     def _create(self, folder: int, name: str, data: bytes, *, mode: int, umask: bool = False) -> None:
         """A new synced file; a left-over of an earlier call under this name goes first."""
         try:
+            fd = os.open(name, _NEW, mode & 0o777, dir_fd=folder)
+        except FileExistsError:
             self._disk.unlink(name, dir_fd=folder)
-        except FileNotFoundError:
-            pass  # the usual case
-        fd = os.open(name, _NEW, mode & 0o777, dir_fd=folder)
+            fd = os.open(name, _NEW, mode & 0o777, dir_fd=folder)
         try:
             if not umask:
                 os.fchmod(fd, mode & 0o777)

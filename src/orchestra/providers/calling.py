@@ -114,6 +114,7 @@ class Caller:
         route = self._route(effect)
         if step.redo and (found := files.whole()) is not None:
             text, sidecar = found
+            files.write_document(text)
             if isinstance(route.provider, Remembers):
                 route.provider.remember(digest(utf8(text)), _none(sidecar.response.error))
             return self._reply(text, sidecar, step, name, recovered=True)
@@ -266,6 +267,10 @@ class _Files:
         self._disk.publish(self._sidecar, msgspec.json.encode(bare), durable=True)
         self._disk.replace(str(self._part), str(self._raw))
         self._disk.sync_folder(self._raw.parent)
+        self.write_document(text)
+
+    def write_document(self, text: str) -> None:
+        """The readable copy (S1-103); a projection, so no sync."""
         if self._document is not None:
             self._disk.publish(self._document, utf8(self._ledger.redactor.text(text)), durable=False)
 

@@ -1,0 +1,64 @@
+"""3. Killed at step 500 of 1,000: from process start to the next new step.
+
+Both sides are real programs (`resume_ours.py`, `resume_bare.py`), really killed (SIGKILL in step 500) and really
+started anew, each time on a fresh copy of what the kill left. The clock starts before the start of the process and
+stops at its word that step 500 is done and durable and step 501 begins.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from measure import HERE, Row, Timed, interleaved, scratch, time_text
+
+ROUNDS = 15
+STEPS, KILL_AT = 1_000, 500
+
+
+def bench() -> list[Row]:
+    with scratch("resume") as folder:
+        sides = [_resumed(folder, HERE / "resume_ours.py"), _resumed(folder, HERE / "resume_bare.py")]
+        times = interleaved(ROUNDS, *sides, _imports_only)
+    ours, bare, start = (time_text(times.median(side)) for side in range(3))
+    return [
+        Row("killed at step 500 of 1,000: process start to next new step", ours, bare, times.ratio(0, 1), 1.5),
+        Row("  the same against `import asyncio, json` alone", ours, start, times.ratio(0, 2)),
+    ]
+
+
+def _resumed(folder: Path, program: Path) -> Timed:
+    killed = folder / f"2026-01-01_001_{program.stem}_killed"
+    killed.mkdir()
+    code = subprocess.run(
+        [sys.executable, program, killed, str(STEPS), str(KILL_AT)], stdout=subprocess.PIPE
+    ).returncode
+    if code != -9:
+        raise RuntimeError(f"{program.name} was to be killed, but ended with {code}")
+    numbers = itertools.count(2)
+
+    def once() -> float:
+        place = killed.with_name(f"2026-01-01_{next(numbers):03d}_{program.stem}_again")
+        shutil.copytree(killed, place)
+        command = [sys.executable, str(program), str(place), str(STEPS), "0"]
+        start = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            word = process.stdout.readline()
+            taken = time.perf_counter() - start
+            process.kill()
+        if word != f"{KILL_AT + 1}\n".encode():
+            raise RuntimeError(f"{program.name}: went on at {word!r}")
+        return taken
+
+    return once
+
+
+def _imports_only() -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import asyncio, json"], check=True)
+    return time.perf_counter() - start

@@ -1,0 +1,54 @@
+"""`make bench`: every figure of benchmarks/README.md, measured anew. `benchmarks/run.py [NAME…]` runs some groups.
+
+Exit code 1 if a target is missed. Timings decide nothing in tests/ (design §9).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+
+import branches
+import concurrent_runs
+import parts
+import replay
+import resume
+import startup
+import steps
+from measure import SCRATCH, Row, markdown
+
+GROUPS: dict[str, Callable[[], list[Row]]] = {
+    "steps": steps.bench,
+    "runs": concurrent_runs.bench,
+    "resume": resume.bench,
+    "branches": branches.bench,
+    "replay": replay.bench,
+    "startup": startup.bench,
+    "parts": parts.bench,
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in GROUPS]
+    if unknown:
+        sys.stderr.write(f"no benchmark {', '.join(unknown)}; there are: {', '.join(GROUPS)}\n")
+        return 2
+    rows: list[Row] = []
+    try:
+        for name in names or GROUPS:
+            start = time.perf_counter()
+            rows += GROUPS[name]()
+            sys.stderr.write(f"{name}: measured in {time.perf_counter() - start:.0f} s\n")
+    finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+    print(markdown(rows))
+    missed = [row.name.strip() for row in rows if not row.ok]
+    if missed:
+        sys.stderr.write(f"missed: {'; '.join(missed)}\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

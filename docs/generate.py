@@ -1,0 +1,343 @@
+"""Writes the parts of the documents that follow from the code. `make docs` runs it; a test fails when they are stale.
+
+    python docs/generate.py           write what changed
+    python docs/generate.py --check   change nothing; exit 1 and name what is stale
+
+docs/cli.md           from click's help of every command
+docs/config.md        from config.sample.yaml and the options' environment variables
+docs/run-folder.md    from orchestra.schemas.RECORDS
+docs/loop-states.md   from the loop's transition table
+README.md             its transcript: what `make demo` really prints
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestra.cli import COMMANDS
+from orchestra.cli.program import program
+from orchestra.schemas import RECORDS, schema
+from orchestra.workflows.loop.states import TABLE
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTE = "<!-- Written by docs/generate.py: change the code it is made from, then run `make docs`. -->"
+WIDTH = 96
+
+
+def main(arguments: list[str]) -> int:
+    """Write every stale page, or with --check only name it."""
+    stale = {path: text for path, text in {**pages(), **readme()}.items() if _read(path) != text}
+    for path, text in stale.items():
+        name = path.relative_to(ROOT)
+        if arguments == ["--check"]:
+            sys.stdout.write(f"{name} is stale: run `make docs`\n")
+        else:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"wrote {name}\n")
+    return 1 if stale and arguments else 0
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page with its text."""
+    docs = ROOT / "docs"
+    return {
+        docs / "cli.md": cli_page(),
+        docs / "config.md": config_page(),
+        docs / "run-folder.md": run_folder_page(),
+        docs / "loop-states.md": loop_states_page(),
+    }
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+# -- docs/cli.md ------------------------------------------------------------------------------------------------------
+
+CLI_INTRO = """\
+# Commands
+
+What `orchestra COMMAND --help` prints, for every command.
+
+RUN is a run's id, a unique prefix of it, or `last`.
+"""
+
+
+def cli_page() -> str:
+    """The help of every command."""
+    parts = [NOTE, "", CLI_INTRO, "| command | what it does |", "|---|---|"]
+    parts += [f"| [`{name}`](#orchestra-{name}) | {line} |" for name, (_, line) in COMMANDS.items()]
+    parts += ["", "## orchestra", "", *_help(program, "orchestra")]
+    for name, command in _commands(program, "orchestra"):
+        parts += [f"## {name}", "", *_help(command, name)]
+    return "\n".join(parts)
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group, info_name=path)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{path} {name}")
+
+
+def _help(command: click.Command, name: str) -> list[str]:
+    settings: dict[str, Any] = {**program.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    context = click.Context(command, info_name=name, **settings)
+    return ["```text", *(line.rstrip() for line in command.get_help(context).splitlines()), "```", ""]
+
+
+# -- docs/config.md ---------------------------------------------------------------------------------------------------
+
+CONFIG_INTRO = """\
+# Configuration
+
+No file is needed: every key has a default. `orchestra init` writes `orchestra.config.yaml` into the project folder
+with all of them:
+"""
+CONFIG_RULES = """\
+- Flags win over environment variables, and these over the file.
+- An unknown key or a wrong type is refused (exit code 2) with the file, the line and the nearest known key.
+- A relative `scripted:` file is looked for from where you stand. Run orchestra in the project folder.
+- There are no secrets in this file.
+
+`orchestra config show` prints what is in force, `orchestra config path` where it was found, and
+`orchestra config validate` checks it.
+
+## What works in this release
+
+`loop`, `providers`, `roles`, `budget` and `retries` are in force. The other sections are read and checked, so that one
+file serves all releases, but nothing uses them yet: they belong to the sandboxed worker and the `dag` workflow. In
+particular, checks are not sandboxed yet, and `security.redact_secrets: false` does not switch redaction off.
+
+Of the providers, this release has two:
+
+| provider | what answers |
+|---|---|
+| `scripted:FILE` | replies from a YAML or JSON file; `orchestra schema script` has its form, `examples/` has two |
+| `replay:RUN` | the raw replies of an earlier run, found by the digest of the request |
+
+The roles are `planner`, `developer`, `evaluator` and `fixer`.
+
+## Environment variables
+
+| variable | the same as | commands |
+|---|---|---|
+"""
+CONFIG_OTHERS = """\
+| `NO_COLOR` | no colours at a terminal | all |
+| `ORCHESTRA_DEBUG` | show the traceback of an internal error | all |
+| `ORCHESTRA_CHAOS` | `N:before`, `N:torn` or `N:after`: kill orchestra (SIGKILL) at its N-th disk operation; `N:enospc`: be a full disk from there on. For trying out what it withstands | all |
+"""  # noqa: E501  # a row of a table is one line
+
+
+def config_page() -> str:
+    """The commented sample, what of it works, and the environment."""
+    sample = importlib.resources.files("orchestra").joinpath("config.sample.yaml").read_text(encoding="utf-8")
+    parts = [NOTE, "", CONFIG_INTRO, "```yaml", sample.rstrip("\n"), "```", "", CONFIG_RULES.rstrip("\n")]
+    parts += [f"| `{variable}` | `{flag}` | {', '.join(names)} |" for variable, flag, names in _variables()]
+    return "\n".join(parts) + "\n" + CONFIG_OTHERS
+
+
+def _variables() -> list[tuple[str, str, list[str]]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, command in _commands(program, "orchestra"):
+        for option in command.params:
+            if isinstance(option, click.Option) and isinstance(option.envvar, str):
+                found.setdefault((option.envvar, option.opts[-1]), []).append(name.removeprefix("orchestra "))
+    return [(variable, flag, names) for (variable, flag), names in sorted(found.items())]
+
+
+# -- docs/run-folder.md -----------------------------------------------------------------------------------------------
+
+RUN_FOLDER_INTRO = """\
+# The run folder
+
+A run is a folder of plain files. `events.ndjson` is the truth; everything else is what was said and made, or can be
+rebuilt from the events. `orchestra verify DIR` checks a folder against these rules.
+
+```text
+.runs/workflows/<runId>/
+  events.ndjson                       the journal: one event per line, only ever added to
+  state.json                          the newest snapshot; rebuilt from the journal when missing, stale or damaged
+  report.md                           what happened, for people; written before the run ends
+  artifacts/
+    plan/iter-0001.md                 the plan
+    execute/iter-0001.raw.txt         the developer's reply, byte by byte, readable by the owner only
+    execute/iter-0001.patch           the patch in it, secrets masked
+    evaluate/iter-0001.json           the verdict: decision, grounds, check results, diffstat
+    evaluate/iter-0001.check-1.txt    what the first check printed
+    evaluate/iter-0001.raw.txt        the evaluator's reply, if there is an evaluator
+    fix/iter-0002.raw.txt             the first fix is iteration 2
+    fix/iter-0002.patch
+    ask/iter-0002.md                  a question, and its answer
+    <phase>/iter-NNNN.prompt.json     what the model was asked, secrets masked
+    <phase>/iter-NNNN.raw.json        all of the response but its text: usage, finish reason, provider, cost
+    <phase>/iter-NNNN.attempt-K.raw.txt   an earlier attempt of the same call
+  logs/
+    provider-<phase>.log              one JSON line per model call that began or ended
+    gatekeeper.log                    every patch, approval and rejection
+    run.log                           the rest: start, verdicts, questions, errors in full, end
+  inbox/<request>.json                an answer, approval or cancel on its way in
+  lock                                held by the process that drives the run; holds its process id
+  scratch/                            half-made files of a patch that is being applied
+```
+
+- `<runId>` is `<date>_<number>_loop_<words of the goal>`. Numbers are `iter-` and four digits.
+- Times are UTC and end in `Z`. Digests are `sha256:` and 64 hex digits.
+- Each event carries the digest of the line before it (`payload.prev`). A changed byte in the middle is found, and the
+  run is refused with the line number. A torn last line is what a kill leaves: it is cut off on the next open.
+- A file that an event names (`path`, `bytes`, `sha256`) was complete on disk before the event was written.
+- Secrets are masked in everything but `*.raw.txt` and `*.raw.json`. These hold the exact bytes, and only their owner
+  can read them.
+- A step is an intent (`PHASE_STARTED`) and an outcome (`PHASE_COMPLETED` or `PHASE_FAILED`) with the same `payload.key`,
+  such as `fix.2`: the name of the step and how often it was used.
+
+Below is every record, from the same definitions the program checks with. `orchestra schema NAME` prints its JSON Schema.
+"""
+EXPANDED_ELSEWHERE = {"config": "See [the configuration](config.md)."}
+
+
+def run_folder_page() -> str:
+    """The tree, and a table for every record and every type in it."""
+    parts = [NOTE, "", RUN_FOLDER_INTRO, "| record | where it is |", "|---|---|"]
+    parts += [f"| [`{name}`](#{name}) | {_cell(where)} |" for name, (_, where) in RECORDS.items()]
+    shared: dict[str, dict[str, Any]] = {}
+    for name, (_, where) in RECORDS.items():
+        parts += ["", f"## {name}", "", f"{_cell(where[:1].upper() + where[1:])}.", ""]
+        if name in EXPANDED_ELSEWHERE:
+            parts.append(EXPANDED_ELSEWHERE[name])
+            continue
+        tree = schema(name)
+        roots = [part["$ref"].rsplit("/", 1)[-1] for part in tree.get("anyOf", [tree])]
+        for root in roots:
+            parts += _fields(tree["$defs"][root], title=f"**{root}**" if len(roots) > 1 else "")
+        shared |= {key: part for key, part in tree["$defs"].items() if key not in roots}
+    parts += ["", "## Types used above"]
+    for key in sorted(shared):
+        parts += ["", f"### {key}", "", *_fields(shared[key], title="")]
+    return "\n".join(parts) + "\n"
+
+
+def _fields(part: dict[str, Any], *, title: str) -> list[str]:
+    lines = [title, ""] if title else []
+    if "description" in part:
+        lines += [_cell(" ".join(part["description"].split())), ""]
+    lines += ["| field | type | |", "|---|---|---|"]
+    for name, field in part["properties"].items():
+        required = "required" if name in part.get("required", ()) else _default(field)
+        lines.append(f"| `{name}` | {_type(field)} | {required} |")
+    return lines
+
+
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default")
+    return "optional" if value in (None, "", [], {}) else f"default `{value}`"
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        name = field["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in field:
+        return " \\| ".join(f"`{value}`" for value in field["enum"])
+    if "anyOf" in field:
+        return " or ".join(_type(part) for part in field["anyOf"])
+    if field.get("type") == "array":
+        return f"list of {_type(field['items'])}" if field.get("items") else "list"
+    if isinstance(field.get("additionalProperties"), dict) and field["additionalProperties"]:
+        return f"object of {_type(field['additionalProperties'])}"
+    if "pattern" in field:
+        return "digest" if "sha256" in field["pattern"] else "time"
+    return str(field.get("type", "any"))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# -- docs/loop-states.md ----------------------------------------------------------------------------------------------
+
+STATES_INTRO = """\
+# The states of a loop
+
+Drawn from the table in `src/orchestra/workflows/loop/states.py`. The table is asked before an event is written: what it
+does not allow cannot be recorded.
+
+A state is named after what was just recorded. Left out of the picture: `RUN_FAILED` and `RUN_CANCELED` may follow in
+every state that is not an end.
+"""
+ANYWHERE = ("RUN_FAILED", "RUN_CANCELED")
+
+
+def loop_states_page() -> str:
+    """The transition table as a diagram, and as a table."""
+    lines = [NOTE, "", STATES_INTRO, "```mermaid", "stateDiagram-v2", f"    [*] --> {TABLE.start}"]
+    for state, edges in TABLE.edges.items():
+        together: dict[str, list[str]] = {}
+        for trigger, target in edges.items():
+            if trigger not in ANYWHERE:
+                together.setdefault(target, []).append(trigger)
+        lines += [f"    {state} --> {target}: {' or '.join(names)}" for target, names in together.items()]
+        if not edges:
+            lines.append(f"    {state} --> [*]")
+    lines += ["```", "", "| state | event | next state |", "|---|---|---|"]
+    for state, edges in TABLE.edges.items():
+        lines += [f"| `{state}` | {name} | `{target}` |" for name, target in edges.items() if name not in ANYWHERE]
+    ends = ", ".join(f"`{state}`" for state, edges in TABLE.edges.items() if not edges)
+    return "\n".join(lines) + f"\n\nEnds: {ends}.\n"
+
+
+# -- README.md: the transcript ----------------------------------------------------------------------------------------
+
+BEGIN, END = "<!-- transcript: begin -->\n", "<!-- transcript: end -->\n"
+SHOWN = ("Have it fixed", "What it changed", "Every model call")  # headings of the demo; the rest differs by machine
+
+
+def readme() -> dict[Path, str]:
+    """README.md with the transcript of a real demo."""
+    path = ROOT / "README.md"
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    old, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"README.md has lost its markers {BEGIN.strip()} and {END.strip()}")
+    return {path: f"{before}{BEGIN}\n{transcript()}\n{END}{after}"}
+
+
+def transcript() -> str:
+    """What the demo prints, without what differs by day and machine."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary).resolve() / "demo"
+        command = [sys.executable, str(ROOT / "examples" / "demo.py"), str(folder)]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "COLUMNS": "100"},
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(f"the demo failed (exit code {done.returncode}):\n{done.stdout}")
+        text = done.stdout.replace(str(folder), "demo/1")
+    text = re.sub(r"\b\d{4}-\d{2}-\d{2}_", "2026-01-31_", text)
+    sections = [part for part in text.split("\n== ") if part.startswith(SHOWN)]
+    commands = "\n".join(part[part.index("$ ") :].rstrip("\n") + "\n" for part in sections)
+    return f"```text\n{commands}```\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,5 @@
+"""`python -m orchestra` is `orchestra`."""
+
+from orchestra.cli import main
+
+main()

@@ -1,0 +1,32 @@
+"""Every test runs without provider variables and with a home of its own: none can reach a real model service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_SCRUBBED = (
+    "ANTHROPIC_",
+    "OPENAI_",
+    "ORCHESTRA_",
+    "CLAUDE_",
+    "AWS_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "http_proxy",
+    "https_proxy",
+)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith(_SCRUBBED):
+            monkeypatch.delenv(name)
+    home: Path = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    yield

@@ -1,0 +1,237 @@
+"""SIGKILL before, in the middle of and after every disk operation of a run that has it all; then a new process goes on.
+
+The run: a parent with concurrent branches calls a loop as a child; the loop asks a question, has a provider error
+retried, writes a wrong patch over two files, waits for approval, fails its check, is fixed, waits again, passes. A
+person answers through the inbox in between, and is killed there too. However it is killed, the end is the same: the
+same events in the same order, the same files, every reply used once, every patch applied once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestra.core.journal import read_events
+from orchestra.core.records import Event
+from tests.kill.zygote import OPEN_TABLE
+from tests.support.project import PLAN, Project, ask, reply, role
+
+from orchestra.verify import verify  # isort: skip
+from orchestra.workflows.loop.states import TABLE  # isort: skip
+
+SHARDS = 6
+TWO_FILES = """\
+diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a * b
+diff --git a/NEWS.md b/NEWS.md
+new file mode 100644
+--- /dev/null
++++ b/NEWS.md
+@@ -0,0 +1 @@
++덧셈
+"""
+FIX = """\
+diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a * b
++    return a + b
+diff --git a/NEWS.md b/CHANGES.md
+similarity index 100%
+rename from NEWS.md
+rename to CHANGES.md
+"""
+BUSY = {"code": "RATE_LIMIT", "message": "slow down", "retriable": True}
+REPLIES = (
+    role("planner", PLAN),
+    role("developer", ask("plus or times?")),
+    {"match": {"role": "developer"}, "error": BUSY},
+    role("developer", reply(TWO_FILES), chunk=200),
+    role("evaluator", "DECISION: FIX\nthe check fails"),
+    role("fixer", reply(FIX)),
+    role("evaluator", "DECISION: PASS\nit adds"),
+)
+
+
+class Zygote:
+    """The forking server, and one project folder per case."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.template = Project(base / "template", *REPLIES)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kill.zygote"],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def project(self, name: str) -> Path:
+        path = self.base / name
+        path.mkdir()
+        shutil.copy(self.template.path / "calc.py", path)
+        return path
+
+    def drive(self, project: Path, **order: Any) -> tuple[int, str]:
+        """One new process: its exit code (negative: its signal) and what it said."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        line = json.dumps({"project": str(project), "script": str(self.template.script), **order})
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        return answer["status"], answer["said"]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    zygote = Zygote(tmp_path_factory.mktemp("kill"))
+    yield zygote
+    zygote.close()
+
+
+class Ending:
+    """Everything about a finished run that a kill must not change."""
+
+    def __init__(self, project: Path) -> None:
+        self.journals = {
+            path.parent.name: [_essence(event) for event in read_events(path)]
+            for path in sorted(project.rglob("events.ndjson"))
+        }
+        self.files = {
+            str(path.relative_to(project)): path.read_bytes()
+            for path in sorted(project.rglob("*"))
+            if path.is_file() and not {".runs", "runs"} & set(path.relative_to(project).parts)
+        }
+        self.artifacts = sorted(
+            str(path.relative_to(project))
+            for path in project.rglob("artifacts/**/*")
+            if path.is_file() and not path.name.endswith((".part", ".tmp"))
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ending) and self.__dict__ == other.__dict__
+
+
+def _essence(event: Event) -> tuple[object, ...]:
+    outcome = event.payload.get("outcome") or {}
+    said = outcome.get("text") or outcome.get("digest") or outcome.get("decision") or outcome.get("exitCode")
+    return (event.id, event.type, event.phase, event.iteration, event.payload.get("key"), said)
+
+
+@pytest.fixture(scope="module")
+def unkilled(zygote: Zygote) -> tuple[Ending, list[str]]:
+    project = zygote.project("unkilled")
+    code, said = zygote.drive(project, count=True)
+    assert code == 0, said
+    return Ending(project), json.loads(said)
+
+
+def _cases(kinds: list[str], shard: int) -> Iterator[tuple[int, str]]:
+    for number in range(1 + shard, len(kinds) + 1, SHARDS):
+        if number == 1:  # before the first event there is no run yet: starting again makes another one
+            yield number, "after"
+            continue
+        yield number, "before"
+        yield number, "after"
+        if kinds[number - 1] == "append":
+            yield number, "torn"
+
+
+@pytest.mark.spec("S1-113", "S1-114", "S1-120", "S1-121", "S1-125", "S1-02")
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
+    zygote: Zygote, unkilled: tuple[Ending, list[str]], shard: int
+) -> None:
+    expected, kinds = unkilled
+    wrong: list[str] = []
+    for number, mode in _cases(kinds, shard):
+        project = zygote.project(f"{number}-{mode}")
+        killed, said = zygote.drive(project, chaos=f"{number}:{mode}")
+        frozen = {path: path.read_bytes() for path in project.rglob("events.ndjson")}
+        code, said = zygote.drive(project)
+        problem = _problem(project, killed, code, said, expected, frozen)
+        if problem:
+            wrong.append(f"{number}:{mode} ({kinds[number - 1]}): {problem}")
+        else:
+            shutil.rmtree(project)
+    assert not wrong, "\n".join(wrong)
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    if isinstance(found, dict):
+        return "; ".join(f"{k}: {found.get(k)!r:.900}" for k in {*found, *wanted} if found.get(k) != wanted.get(k))
+    return f"{sorted(set(found) ^ set(wanted))}"
+
+
+def _problem(project: Path, killed: int, code: int, said: str, expected: Ending, frozen: dict[Path, bytes]) -> str:
+    if killed != -9:
+        return f"was not killed: {killed}"
+    if code != 0:
+        return f"did not go on: exit {code}: {said[:500]}"
+    ending = Ending(project)
+    for part in ("journals", "files", "artifacts"):
+        if getattr(ending, part) != getattr(expected, part):
+            return f"another end: {part}: {_difference(getattr(ending, part), getattr(expected, part))}"
+    for path, before in frozen.items():
+        whole = before[: before.rfind(b"\n") + 1]
+        if not path.read_bytes().startswith(whole):  # S1-114: what was whole stays, byte for byte
+            return f"{path.name} was rewritten"
+    findings = [
+        f for p in project.rglob("events.ndjson") for f in verify(p.parent, {"loop": TABLE, "parent": OPEN_TABLE})
+    ]
+    return "; ".join(map(str, findings))
+
+
+def test_the_run_under_test_has_it_all(unkilled: tuple[Ending, list[str]]) -> None:
+    ending, kinds = unkilled
+    assert ending.files["calc.py"] == b"def add(a, b):\n    return a + b\n"
+    assert ending.files["CHANGES.md"].decode() == "덧셈\n"
+    assert "NEWS.md" not in ending.files
+    types = {row[1] for journal in ending.journals.values() for row in journal}
+    assert {
+        "QUESTION_ANSWERED",
+        "APPROVAL_GRANTED",
+        "EVALUATION_FAILED_FIXABLE",
+        "PHASE_FAILED",
+        "RUN_COMPLETED",
+    } <= types
+    assert len(ending.journals) == 2
+    assert {"append", "sync", "replace", "link", "unlink"} == set(kinds)
+
+
+@pytest.mark.parametrize("number", [3, 40, 90, 140, 200])
+def test_a_full_disk_stops_the_run_with_a_clear_error_and_it_goes_on_later(
+    zygote: Zygote, unkilled: tuple[Ending, list[str]], number: int
+) -> None:
+    expected, _ = unkilled
+    project = zygote.project(f"{number}-enospc")
+    code, said = zygote.drive(project, chaos=f"{number}:enospc")
+    assert code == 1, said
+    assert said.startswith("DiskFull: the disk is full"), said
+    assert "orchestra resume" in said
+    code, said = zygote.drive(project)
+    assert code == 0, said
+    assert Ending(project) == expected
+    assert os.path.exists(project / "CHANGES.md")

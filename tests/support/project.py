@@ -1,0 +1,127 @@
+"""A small project, scripts of replies for it, and the real program to run on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orchestra.core.journal import read_events
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+
+PROGRAM = str(Path(sys.executable).with_name("orchestra"))
+PLAN = "1. add() in calc.py must add. 2. Nothing else changes."
+RIGHT = "    return a + b\n"
+
+
+def patch(old: str, new: str, *, summary: str = "change", path: str = "calc.py") -> str:
+    """A canonical PATCH reply that replaces add()'s body line."""
+    return reply(
+        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return {old}\n+    return {new}\n",
+        summary=summary,
+    )
+
+
+def reply(diff: str, *, summary: str = "change") -> str:
+    """A canonical PATCH reply around a diff (S1 §5.2)."""
+    head = f"<<<AIO_RESULT_START>>>\ntype: PATCH\nsummary: {summary}\n<<<AIO_RESULT_END>>>\n\n"
+    return f"{head}[PATCH_BEGIN]\n{diff}[PATCH_END]\n"
+
+
+def ask(question: str, *, reason: str = "two ways are possible") -> str:
+    """A canonical ASK reply (S1 §5.3)."""
+    head = f"<<<AIO_RESULT_START>>>\ntype: ASK\nquestion: {question}\nreason: {reason}\n"
+    return f"{head}needed_input:\n- the decision\n<<<AIO_RESULT_END>>>\n"
+
+
+NOOP = "<<<AIO_RESULT_START>>>\ntype: NOOP\nreason: 이미 목표 상태임\n<<<AIO_RESULT_END>>>\n"
+WRONG_PATCH = patch("a - b", "a * b", summary="first try")
+FIX_PATCH = patch("a * b", "a + b", summary="덧셈을 고친다")
+
+
+def role(name: str, text: str, **more: Any) -> dict[str, Any]:
+    """A scripted reply for one role."""
+    return {"match": {"role": name}, "text": text, **more}
+
+
+class Project:
+    """A folder with a wrong add(), a check that notices, and a script."""
+
+    def __init__(self, path: Path, *replies: dict[str, Any]) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+        self.script = path.parent / f"{path.name}.replies.yaml"
+        self.write_script(*(replies or STANDARD))
+        self.check = "grep -q 'a + b' calc.py"
+
+    def write_script(self, *replies: dict[str, Any]) -> None:
+        self.script.write_text(yaml.safe_dump({"replies": list(replies)}, allow_unicode=True), encoding="utf-8")
+
+    def run(
+        self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the real program here, headless."""
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            cwd=self.path,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def loop(
+        self, *more: str, goal: str = "make add() add", env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a loop on the script, headless, as JSON."""
+        arguments = [
+            "loop",
+            goal,
+            "--check",
+            self.check,
+            "--provider",
+            f"scripted:{self.script}",
+            "--no-input",
+            "--json",
+        ]
+        return self.run(*arguments, *more, env=env)
+
+    @property
+    def runs(self) -> list[RunFolder]:
+        root = self.path / ".runs" / "workflows"
+        return [RunFolder(path) for path in sorted(root.iterdir())] if root.exists() else []
+
+    @property
+    def folder(self) -> RunFolder:
+        [folder] = self.runs
+        return folder
+
+    def events(self) -> list[Event]:
+        return read_events(self.folder.events)
+
+    def types(self) -> list[str]:
+        return [event.type for event in self.events()]
+
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.folder.state.read_text())
+        return state
+
+    def calc(self) -> str:
+        return (self.path / "calc.py").read_text()
+
+
+STANDARD = (role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", FIX_PATCH))
+
+
+def records(output: str) -> list[dict[str, Any]]:
+    """The NDJSON of a --json command."""
+    return [json.loads(line) for line in output.splitlines()]
