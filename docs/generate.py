@@ -202,10 +202,11 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
 - A file that an event names (`path`, `bytes`, `sha256`) was complete on disk before the event was written.
 - Secrets are masked in everything but `*.raw.txt` and `*.raw.json`. These hold the exact bytes, and only their owner
   can read them.
-- A step is an intent (`PHASE_STARTED`) and an outcome (`PHASE_COMPLETED` or `PHASE_FAILED`) with the same `payload.key`,
-  such as `fix.2`: the name of the step and how often it was used.
+- A step is an intent (`PHASE_STARTED`) and an outcome (`PHASE_COMPLETED` or `PHASE_FAILED`) with the same
+  `payload.key`, such as `fix.2`: the name of the step and how often it was used.
 
-Below is every record, from the same definitions the program checks with. `orchestra schema NAME` prints its JSON Schema.
+Below is every record, from the same definitions the program checks with. `orchestra schema NAME` prints its JSON
+Schema.
 """
 EXPANDED_ELSEWHERE = {"config": "See [the configuration](config.md)."}
 
@@ -216,7 +217,7 @@ def run_folder_page() -> str:
     parts += [f"| [`{name}`](#{name}) | {_cell(where)} |" for name, (_, where) in RECORDS.items()]
     shared: dict[str, dict[str, Any]] = {}
     for name, (_, where) in RECORDS.items():
-        parts += ["", f"## {name}", "", f"{_cell(where[:1].upper() + where[1:])}.", ""]
+        parts += ["", f"## {name}", "", f"Where: {_cell(where)}", ""]
         if name in EXPANDED_ELSEWHERE:
             parts.append(EXPANDED_ELSEWHERE[name])
             continue

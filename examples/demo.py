@@ -33,6 +33,9 @@ def main(arguments: Sequence[str]) -> int:
     if not (PROGRAMS / "orchestra").exists():
         say(f"There is no orchestra beside {sys.executable}. Set it up first: make setup")
         return 2
+    if arguments and os.path.lexists(arguments[0]):
+        say(f"{arguments[0]} exists already. Give a folder that does not, or none: then it is the next free demo/N")
+        return 2
     folder = make_folder(Path(arguments[0]) if arguments else None)
     project, yours = folder / "greeting", folder / "yours"
     for copy in (project, yours):

@@ -22,10 +22,8 @@ RIGHT = "    return a + b\n"
 
 def patch(old: str, new: str, *, summary: str = "change", path: str = "calc.py") -> str:
     """A canonical PATCH reply that replaces add()'s body line."""
-    return reply(
-        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return {old}\n+    return {new}\n",
-        summary=summary,
-    )
+    head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n"
+    return reply(f"{head} def add(a, b):\n-    return {old}\n+    return {new}\n", summary=summary)
 
 
 def reply(diff: str, *, summary: str = "change") -> str:

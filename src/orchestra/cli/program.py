@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from orchestra.cli import COMMANDS
+from orchestra.cli.commands import COMMANDS
 from orchestra.core.errors import OrchestraError
 
 
@@ -92,7 +92,7 @@ def run() -> int:
             raise
         click.echo(
             f"orchestra: internal error: {type(error).__name__}: {error}\n"
-            "The run is safe in its folder. Please report this, with what the same command prints under ORCHESTRA_DEBUG=1",
+            "The run is safe in its folder. Please report this, with what ORCHESTRA_DEBUG=1 prints.",
             err=True,
         )
         return 1

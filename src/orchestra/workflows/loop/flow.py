@@ -144,7 +144,15 @@ async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
 
 
 def _read_reply(reply: ModelReply) -> Written:
-    return Written(read_result(reply.text), Reply(reply.text, reply.raw))
+    result = read_result(reply.text)
+    cut = reply.finishReason == "length" and isinstance(result, Patch)
+    if (
+        cut and "[PATCH_END]" not in reply.text
+    ):  # a bare diff shows no end: a prefix of one may apply, and be half the change
+        raise ContractError(
+            "truncated", "the reply was cut by the length limit before its closing [PATCH_END] marker"
+        )  # G1-7
+    return Written(result, Reply(reply.text, reply.raw))
 
 
 def _not_empty(reply: ModelReply) -> ModelReply:

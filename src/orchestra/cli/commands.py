@@ -1,0 +1,28 @@
+"""The command table: what `orchestra --help` lists, without importing a single command."""
+
+from __future__ import annotations
+
+# name -> (module, one line for --help). A command's module is imported when the command is run, here and nowhere else.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
+    "resume": ("drive", "Go on with a run where it stopped."),
+    "approve": ("drive", "Grant the patch a run waits with, and drive it on."),
+    "reject": ("drive", "Reject the patch a run waits with, with a reason for the fixer."),
+    "answer": ("drive", "Answer the question a run waits with."),
+    "cancel": ("drive", "End a run for good."),
+    "fork": ("drive", "Start a new run from a point in another one's history."),
+    "inbox": ("look", "Everything that waits for you."),
+    "runs": ("look", "All runs of this project."),
+    "show": ("look", "What a run is, did and waits for."),
+    "watch": ("look", "Follow a run as it happens."),
+    "logs": ("look", "A run's events as lines; -f follows."),
+    "diff": ("look", "What a run changed, or wants to change."),
+    "audit": ("look", "Every model call: tokens, cost, paid once or possibly twice."),
+    "report": ("look", "The run's report, as Markdown."),
+    "verify": ("check", "Check a run folder against the spec, by requirement id."),
+    "schema": ("check", "JSON Schema of every record."),
+    "doctor": ("check", "What works on this machine, and what to do about the rest."),
+    "config": ("setup", "Show, find or validate the configuration."),
+    "init": ("setup", "Write a commented orchestra.config.yaml."),
+    "completion": ("setup", "Print the completion script for your shell."),
+}

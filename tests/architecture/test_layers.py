@@ -1,0 +1,179 @@
+"""Imports point one way, flows are pure, nothing is hidden in a function body. The rules of design §3, executed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "src" / "orchestra"
+MODULES = {
+    "orchestra." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+
+# What each layer may import, besides itself. faces -> app -> workflows -> patch, policy -> core.
+LAYERS: dict[str, set[str]] = {
+    "core": set(),
+    "patch": {"core"},
+    "policy": set(),
+    "config": {"core"},
+    "workspace": {"core"},
+    "providers": {"core"},
+    "worker": {"core"},
+    "workflows": {"core", "patch", "policy"},
+    "gatekeeper": {"core", "patch", "policy"},
+    "report": {"core", "providers"},
+    "verify": {"core"},
+    "schemas": {"core", "patch", "providers", "workflows", "config"},
+    "app": {
+        "core",
+        "patch",
+        "policy",
+        "config",
+        "workspace",
+        "providers",
+        "worker",
+        "workflows",
+        "gatekeeper",
+        "report",
+    },
+    "cli": {"core", "policy", "config", "app", "report", "verify", "schemas", "workflows", "providers", "worker"},
+    "__main__": {"cli"},
+    "__init__": set(),
+}
+# A flow may not touch the world; it performs effects.
+IMPURE = {
+    "os",
+    "io",
+    "pathlib",
+    "socket",
+    "subprocess",
+    "time",
+    "datetime",
+    "random",
+    "uuid",
+    "asyncio",
+    "tempfile",
+    "shutil",
+}
+IMPURE |= {"threading", "urllib", "http", "secrets", "glob", "fcntl", "signal", "sys", "httpx2", "httpx"}
+
+
+def layer(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imports(path: Path, *, everywhere: bool = True) -> Iterator[tuple[str, int]]:
+    """Every module a file imports, by absolute name; `everywhere` counts imports in functions too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = {n for node in ast.walk(tree) if _type_checking(node) for n in ast.walk(node)}
+    for node in ast.walk(tree) if everywhere else tree.body:
+        if node in guarded:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+            yield from (
+                (f"{node.module}.{a.name}", node.lineno) for a in node.names if f"{node.module}.{a.name}" in MODULES
+            )
+
+
+def _type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module: str) -> None:
+    mine = layer(module)
+    wrong = [
+        f"{MODULES[module].name}:{line} imports {name}"
+        for name, line in imports(MODULES[module])
+        if name.startswith("orchestra.") and layer(name) != mine and layer(name) not in LAYERS[mine]
+    ]
+    assert wrong == []
+
+
+def test_there_is_no_import_cycle() -> None:
+    graph = {
+        module: {name for name, _ in imports(path) if name in MODULES and name != module}
+        for module, path in MODULES.items()
+    }
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"cycle: {' -> '.join((*path, module))}"
+        if module not in done:
+            for target in graph[module]:
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.endswith((".flow", ".states", ".shapes"))])
+def test_flows_and_tables_touch_nothing(module: str) -> None:
+    touched = [f"{name} (line {line})" for name, line in imports(MODULES[module]) if name.split(".")[0] in IMPURE]
+    assert touched == []
+    calls = [n for n in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(n, ast.Call)]
+    assert [
+        c.lineno for c in calls if isinstance(c.func, ast.Name) and c.func.id in ("open", "print", "input", "eval")
+    ] == []
+
+
+def test_nothing_outside_the_worker_starts_a_process() -> None:
+    starters = {"subprocess", "multiprocessing", "pty"}
+    found = [
+        m
+        for m, p in MODULES.items()
+        if layer(m) != "worker" and any(n.split(".")[0] in starters for n, _ in imports(p))
+    ]
+    assert found == []  # D-09: one door
+
+
+def test_imports_inside_functions_are_only_for_start_up_time() -> None:
+    """A lazy import may save start-up time on a rare path; it may never hide a cycle."""
+    allowed = {"yaml", "difflib", "importlib", "importlib.resources", "fcntl", "tempfile", "msgspec", "ahocorasick_rs"}
+    allowed |= {"orchestra", "orchestra.cli.program"}
+    allowed |= {"click.shell_completion"}
+    wrong = []
+    for module, path in MODULES.items():
+        top = set(imports(path, everywhere=False))
+        for name, line in set(imports(path)) - top:
+            if layer(module) != "cli" and name not in allowed:
+                wrong.append(f"{module}:{line} {name}")
+    assert wrong == []
+
+
+def test_everything_is_caught_in_named_places_only() -> None:
+    """`except Exception` is for the engine, a face's top level, and callbacks that must hand an error on."""
+    named = {"orchestra.core.engine", "orchestra.cli.program", "orchestra.core.journal", "orchestra.core.context"}
+    named |= {"orchestra.worker.launcher"}
+    found = {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or _names(node.type) & {"Exception", "BaseException"})
+    }
+    assert found <= named | {"orchestra.worker.supervisor"}
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_and_functions_stay_readable(module: str) -> None:
+    text = MODULES[module].read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 500, "split it (style.md: hard stop 500)"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or 0) - node.lineno + 1
+            assert size <= 62, f"{node.name} has {size} lines (style.md: hard stop 60)"
+    assert ast.get_docstring(ast.parse(text)) or not text.strip(), "a file opens with what it is"

@@ -1,0 +1,67 @@
+"""Every command README.md, README.ko.md and the tutorial show is run, or at least exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+
+from orchestra.cli.program import program
+from tests.docs.blocks import ROOT, Block, Shell, blocks, first_missing, sample_project
+
+PAGES = ("README.md", "README.ko.md", "docs/tutorial.md", "CONTRIBUTING.md")
+SINGLE = [block for page in ("README.md", "README.ko.md") for block in blocks(page) if block.runs]
+TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("block", SINGLE, ids=str)
+def test_a_block_of_the_readme_does_what_it_shows(block: Block, tmp_path: Path) -> None:
+    Shell(sample_project(tmp_path)).run(block)
+
+
+def test_the_tutorial_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT / "examples", clone / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    shell = Shell(clone)
+    tried = [block for block in blocks("docs/tutorial.md") if block.runs]
+    for block in tried:
+        shell.run(block)
+    assert len(tried) >= 8
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_shown_command_exists(page: str) -> None:
+    shown = [c.text for block in blocks(page) for c in block.commands]
+    shown += re.findall(r"`((?:orchestra|make) [^`]+)`", (ROOT / page).read_text(encoding="utf-8"))
+    for text in shown:
+        for command in re.split(r"&&|\|", text):
+            _exists(page, command.strip())
+
+
+def _exists(page: str, command: str) -> None:
+    words = [word for word in shlex.split(command, comments=True) if not re.match(r"[A-Z_]+=", word)]
+    if words[:1] == ["make"]:
+        assert words[1] in TARGETS, f"{page}: `{command}`: no such make target"
+    if words[:1] != ["orchestra"] or words[1].isupper():
+        return
+    context = click.Context(program)
+    known = program.get_command(context, words[1])
+    assert known is not None, f"{page}: `{command}`: no such command"
+    if isinstance(known, click.Group):
+        return
+    options = {name for parameter in known.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    for word in words[2:]:
+        if re.match(r"--?[a-zA-Z]", word):
+            assert word.partition("=")[0] in options, f"{page}: `{command}`: no such option {word}"
+
+
+def test_shown_lines_must_come_in_order_and_dots_stand_for_anything() -> None:
+    output = "one\ntwo 2\nthree\n"
+    assert first_missing(("one", "…", "three"), output) is None
+    assert first_missing(("two …",), output) is None
+    assert first_missing(("three", "one"), output) == "one"
+    assert first_missing(("tw",), output) == "tw"

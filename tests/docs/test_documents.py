@@ -1,0 +1,132 @@
+"""The documents are fresh, complete, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from orchestra import __version__
+from orchestra.cli import COMMANDS
+from orchestra.core.errors import OrchestraError
+from tests.docs.blocks import ROOT
+
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"))
+)
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_fresh() -> None:
+    stale = [path.name for path, text in _generator().pages().items() if not path.exists() or path.read_text() != text]
+    assert stale == [], "run make docs"
+
+
+def test_the_readme_transcript_is_what_the_demo_prints() -> None:
+    [(path, text)] = _generator().readme().items()
+    assert path.read_text(encoding="utf-8") == text, "run make docs"
+
+
+def test_the_demo_says_what_happened_where_it_is_and_what_to_try_next(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path / "demo")]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [folder] = (tmp_path / "demo" / "greeting" / ".runs" / "workflows").iterdir()
+    last = done.stdout.partition("== What happened")[2]
+    assert "2 patches were applied, 1 failed its checks and was fixed" in last
+    assert str(folder) in last
+    tried = re.findall(r"^(?:export|cd|orchestra) .*$", last, re.MULTILINE)
+    script = "\n".join(["set -e", *tried[:-1], f"{tried[-1]} --approval never"])  # the last one would ask a person
+    again = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "conforms" in again.stdout
+    assert (tmp_path / "demo" / "yours" / ".runs").exists()
+
+
+def test_the_demo_never_touches_a_folder_that_exists(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "exists" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_reference(name: str) -> None:
+    assert f"## orchestra {name}\n" in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_readme(name: str) -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Commands")[2]
+    assert re.search(rf"`{name}\b", table)
+
+
+def test_the_readme_lists_every_exit_code() -> None:
+    def codes(kind: type[OrchestraError]) -> set[int]:
+        return {kind.exit_code}.union(*(codes(child) for child in kind.__subclasses__()))
+
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| exit code |")[2].partition("\n\n")[0]
+    listed = {int(number) for number in re.findall(r"\| (\d+) \|", table)}
+    assert listed == codes(OrchestraError) | {0, 3, 130}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    text = _prose(ROOT / name)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?://", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), f"{name}: {target} leads nowhere"
+        if anchor:
+            assert anchor in _anchors(file), f"{name}: {target}: there is no such heading"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_document_names_this_machine(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert str(ROOT) not in text
+    assert not re.search(r"(?<![\w.])/(?:home|work|root|Users)/", text)
+
+
+def test_the_map_of_the_code_names_every_module_and_is_short() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    source = ROOT / "src" / "orchestra"
+    modules = [path for path in source.rglob("*.py") if path.name != "__init__.py" and "cli" not in path.parts]
+    missing = [str(path.relative_to(source)) for path in modules if not re.search(rf"\b{path.name}", text)]
+    assert missing == [], "ARCHITECTURE.md does not name them"
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_both_readmes_begin_with_the_same_two_commands() -> None:
+    for name in ("README.md", "README.ko.md"):
+        block = (ROOT / name).read_text(encoding="utf-8").partition("```console\n")[2].partition("```")[0]
+        assert block == "$ make demo\n$ make test\n"
+
+
+def _prose(path: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _anchors(path: Path) -> set[str]:
+    """Headings as GitHub names them."""
+    headings = re.findall(r"^#+ (.+)$", _prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
