@@ -21,11 +21,10 @@ import pytest
 
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
-from tests.kill.zygote import OPEN_TABLE
+from orchestra.verify import verify
+from orchestra.workflows.loop.states import TABLE
+from tests.support.core import OPEN_TABLE
 from tests.support.project import PLAN, Project, ask, reply, role
-
-from orchestra.verify import verify  # isort: skip
-from orchestra.workflows.loop.states import TABLE  # isort: skip
 
 SHARDS = 6
 TWO_FILES = """\

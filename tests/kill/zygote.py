@@ -19,19 +19,11 @@ from msgspec import Struct, to_builtins
 
 from orchestra.app import App, Models
 from orchestra.core.context import Context, Verdict
-from orchestra.core.disk import Disk
 from orchestra.core.engine import Workflow
-from orchestra.core.machine import Table
-from orchestra.core.records import EVENT_TYPES, FINAL, PHASES
+from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.workflows.loop.shapes import Job
-
-_ANY = {f"{t} {p}" if t.startswith("PHASE_") else t: "open" for t in EVENT_TYPES if t != "RUN_CREATED" for p in PHASES}
-OPEN_TABLE = Table(
-    "parent",
-    "new",
-    {"new": {"RUN_CREATED": "open"}, "open": {**_ANY, **dict.fromkeys(FINAL, "final")}, "final": {}},
-)
+from tests.support.core import OPEN_TABLE, CountingDisk
 
 
 class Order(Struct):
@@ -50,35 +42,6 @@ async def parent(ctx: Context, order: Order) -> Verdict:
     ids = await ctx.fan_out({"left": quick, "right": quick})
     child = await ctx.call("build", "loop", order.job)
     return Verdict(status=child.status, result={"child": child.childRunId, "ids": len(ids)})
-
-
-class CountingDisk(Disk):
-    """Notes the kind of every operation."""
-
-    def __init__(self) -> None:
-        self.kinds: list[str] = []
-
-    def append(self, fd: int, data: bytes) -> None:
-        self.kinds.append("append")
-        super().append(fd, data)
-
-    def sync(self, fd: int) -> None:
-        self.kinds.append("sync")
-        super().sync(fd)
-
-    def replace(
-        self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
-    ) -> None:
-        self.kinds.append("replace")
-        super().replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-
-    def link(self, source: str, target: str) -> None:
-        self.kinds.append("link")
-        super().link(source, target)
-
-    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
-        self.kinds.append("unlink")
-        super().unlink(path, dir_fd=dir_fd)
 
 
 def drive(project: Path, script: Path, counting: CountingDisk | None = None) -> int:

@@ -154,19 +154,18 @@ def follow_events(path: Path, offset: int) -> tuple[list[Event], int]:
     """The whole lines added since `offset`, and the offset to go on from."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.lseek(fd, offset, os.SEEK_SET)
-        data = _read(fd)
+        data = _read(fd, offset)
     finally:
         os.close(fd)
     end = data.rfind(b"\n") + 1
     return [_decode(line) for line in data[:end].splitlines()], offset + end
 
 
-def _read(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
+def _read(fd: int, offset: int = 0) -> bytes:
     chunks: list[bytes] = []
-    while chunk := os.read(fd, max(size, 65536)):
+    while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 65536), offset):
         chunks.append(chunk)
+        offset += len(chunk)
     return b"".join(chunks)
 
 

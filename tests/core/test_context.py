@@ -1,0 +1,319 @@
+"""What makes linear code durable: the context's eight rules, across several lives of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from orchestra.core.context import Context, Retry, Step
+from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
+from orchestra.core.journal import read_events
+from tests.support.core import CountingDisk, Doer, Said, Say, live
+
+
+def keys(path: Path) -> list[str]:
+    return [e.payload["key"] for e in read_events(path / "events.ndjson") if e.type == "PHASE_COMPLETED"]
+
+
+async def two_steps(ctx: Context) -> list[str]:
+    return [(await ctx.perform("draft", Say(word))).text for word in ("하나", "둘")]
+
+
+def test_a_finished_step_is_never_done_again_and_gives_the_same_value(tmp_path: Path) -> None:
+    doer = Doer()
+    first = live(tmp_path, two_steps, {Say: doer})
+    second = live(tmp_path, two_steps, {Say: doer})
+    assert first == second == ["하나", "둘"]
+    assert doer.done == ["draft.1", "draft.2"]
+
+
+def test_a_step_costs_one_sync(tmp_path: Path) -> None:
+    disk = CountingDisk()
+
+    async def ten(ctx: Context) -> None:
+        for _ in range(10):
+            await ctx.perform("s", Say("x"))
+
+    live(tmp_path, ten, {Say: Doer()}, disk=disk)
+    assert disk.kinds.count("sync") == 11  # ten barriers, and one on closing
+
+
+def test_an_inserted_step_disturbs_nothing_that_is_recorded(tmp_path: Path) -> None:
+    doer = Doer()
+    live(tmp_path, two_steps, {Say: doer})
+
+    async def newer(ctx: Context) -> list[str]:
+        await ctx.perform("inserted", Say("new"))
+        return await two_steps(ctx)
+
+    assert live(tmp_path, newer, {Say: doer}) == ["하나", "둘"]
+    assert doer.done == ["draft.1", "draft.2", "inserted.1"]  # D-03: keys are names, not positions
+
+
+def test_a_step_that_began_and_did_not_end_is_done_again_and_marked(tmp_path: Path) -> None:
+    doer = Doer()
+
+    async def dies(effect: Say, step: Step) -> Said:
+        raise Suspended("as if killed in the middle")
+
+    with pytest.raises(Suspended):
+        live(tmp_path, two_steps, {Say: dies})
+    assert live(tmp_path, two_steps, {Say: doer}) == ["하나", "둘"]
+    assert doer.redone == ["draft.1"]
+    events = read_events(tmp_path / "events.ndjson")
+    assert [e.type for e in events].count("PHASE_STARTED") == 2  # the intent stands, it is not written again
+    assert [e.payload.get("redone") for e in events if e.type == "PHASE_COMPLETED"] == [True, None]
+
+
+def test_another_intent_under_a_recorded_key_is_drift_named_by_its_key(tmp_path: Path) -> None:
+    doer = Doer()
+    live(tmp_path, two_steps, {Say: doer})
+
+    async def changed(ctx: Context) -> str:
+        return (await ctx.perform("draft", Say("다른 것"))).text
+
+    with pytest.raises(Drift, match=r"draft\.1") as drift:
+        live(tmp_path, changed, {Say: doer})
+    assert "--accept-drift draft.1" in str(drift.value)
+    assert "fork" in str(drift.value)
+    assert live(tmp_path, changed, {Say: doer}, accepted_drift=frozenset({"draft.1"})) == "하나"
+
+
+def test_a_broken_contract_is_a_recorded_failure_with_its_outcome_kept(tmp_path: Path) -> None:
+    def refuse(said: Said) -> str:
+        raise ContractError("too_short", f"{said.text!r} is too short")
+
+    async def flow(ctx: Context) -> str:
+        try:
+            return await ctx.perform("draft", Say("x"), accept=refuse)
+        except StepFailed as failed:
+            return f"{failed.code} {failed.reason} {failed}"
+
+    first = live(tmp_path, flow, {Say: Doer()})
+    assert first == "CONTRACT too_short 'x' is too short" == live(tmp_path, flow, {})
+    failed = read_events(tmp_path / "events.ndjson")[-1]
+    assert failed.type == "PHASE_FAILED"
+    assert failed.payload["outcome"]["text"] == "x"
+
+
+def test_accept_sees_what_a_replay_will_see(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def note(said: Said) -> str:
+        seen.append(said.text)
+        return said.text
+
+    async def flow(ctx: Context) -> str:
+        return await ctx.perform("draft", Say("s3cr3t-value-1234"), accept=note)
+
+    assert live(tmp_path, flow, {Say: Doer()}) == live(tmp_path, flow, {}) == "***REDACTED***"
+    assert set(seen) == {"***REDACTED***"}
+
+
+class Flaky:
+    """Fails a number of times, then works."""
+
+    def __init__(self, failures: int, *, retriable: bool = True) -> None:
+        self.left = failures
+        self.retriable = retriable
+        self.keys: list[str] = []
+
+    async def __call__(self, effect: Say, step: Step) -> Said:
+        self.keys.append(step.key)
+        if self.left:
+            self.left -= 1
+            raise StepFailed(step.key, "RATE_LIMIT", "busy", retriable=self.retriable, retry_after=0.02)
+        return Said(effect.text)
+
+
+async def retried(ctx: Context) -> str:
+    return (await ctx.perform("call", Say("x"), retry=Retry(times=2, base_sec=0.01))).text
+
+
+def test_a_retry_is_a_step_with_a_name_and_a_journaled_deadline(tmp_path: Path) -> None:
+    flaky = Flaky(2)
+    assert live(tmp_path, retried, {Say: flaky}) == "x"
+    assert flaky.keys == ["call.1", "call.2", "call.3"]
+    failures = [e for e in read_events(tmp_path / "events.ndjson") if e.type == "PHASE_FAILED"]
+    for event in failures:
+        waited = datetime.fromisoformat(event.payload["retryAt"]) - datetime.fromisoformat(event.ts)
+        assert waited.total_seconds() >= 0.015  # the longer of backoff and what the other side asked for (C-10)
+
+
+def test_a_kill_does_not_reset_the_count_of_retries(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed):
+        live(tmp_path, retried, {Say: Flaky(9)})
+    again = Flaky(0)
+    with pytest.raises(StepFailed):
+        live(tmp_path, retried, {Say: again})
+    assert again.keys == []  # three attempts are recorded; there is no fourth
+
+
+def test_what_is_not_retriable_is_not_retried(tmp_path: Path) -> None:
+    flaky = Flaky(1, retriable=False)
+    with pytest.raises(StepFailed):
+        live(tmp_path, retried, {Say: flaky})
+    assert flaky.keys == ["call.1"]
+
+
+@pytest.mark.parametrize(("attempt", "seconds"), [(1, 2.0), (2, 4.0), (3, 8.0)])
+def test_waits_double(attempt: int, seconds: float) -> None:
+    assert Retry(times=3, base_sec=2).wait(attempt) == seconds
+    assert Retry(times=3, base_sec=2).wait(attempt, at_least=30) == 30
+
+
+def test_time_and_chance_are_the_same_on_every_replay(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> tuple[str, str, str]:
+        return await ctx.now(), await ctx.new_id(), await ctx.new_id()
+
+    first = live(tmp_path, flow, {})
+    assert first == live(tmp_path, flow, {})
+    assert first[1] != first[2]
+
+
+def test_a_sleep_keeps_its_deadline_across_lives(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> str:
+        await ctx.sleep(3600, "nap")
+        return "awake"
+
+    async def killed(ctx: Context) -> str:
+        async with asyncio.timeout(0.05):
+            return await flow(ctx)
+
+    with pytest.raises(TimeoutError):
+        live(tmp_path, killed, {})
+    [started] = [e for e in read_events(tmp_path / "events.ndjson") if e.type == "PHASE_STARTED"]
+    left = datetime.fromisoformat(started.payload["deadline"]) - datetime.now(UTC)
+    assert 3500 < left.total_seconds() <= 3600
+    with pytest.raises(TimeoutError):
+        live(tmp_path, killed, {})
+    assert [e.type for e in read_events(tmp_path / "events.ndjson")].count("PHASE_STARTED") == 1
+
+
+def test_an_event_is_emitted_once(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> None:
+        await ctx.at("evaluate", 1).emit("verdict", "EVALUATION_PASSED", {"note": "잘됨"})
+
+    live(tmp_path, flow, {})
+    live(tmp_path, flow, {})
+    events = read_events(tmp_path / "events.ndjson")
+    assert [e.type for e in events] == ["RUN_CREATED", "EVALUATION_PASSED"]
+
+
+# -- concurrency ------------------------------------------------------------------------------------------------------
+
+
+def test_branches_have_scopes_of_their_own_and_replay_in_any_order(tmp_path: Path) -> None:
+    doer = Doer()
+
+    def branch(word: str):  # type: ignore[no-untyped-def]  # the flow's own small closure
+        async def run(ctx: Context) -> str:
+            await ctx.perform("draft", Say(word))
+            return (await ctx.perform("draft", Say(word + "!"))).text
+
+        return run
+
+    async def forward(ctx: Context) -> dict[str, str]:
+        return await ctx.fan_out({name: branch(name) for name in ("a", "b", "c")})
+
+    async def backward(ctx: Context) -> dict[str, str]:
+        return await ctx.fan_out({name: branch(name) for name in ("c", "b", "a")})
+
+    assert live(tmp_path, forward, {Say: doer}) == {"a": "a!", "b": "b!", "c": "c!"}
+    assert live(tmp_path, backward, {Say: doer}) == {"a": "a!", "b": "b!", "c": "c!"}
+    assert sorted(doer.done) == ["a/draft.1", "a/draft.2", "b/draft.1", "b/draft.2", "c/draft.1", "c/draft.2"]
+
+
+def test_a_hundred_branches_share_their_syncs(tmp_path: Path) -> None:
+    disk = CountingDisk()
+
+    async def one(ctx: Context) -> None:
+        await ctx.perform("s", Say("x"))
+
+    async def flow(ctx: Context) -> None:
+        await ctx.fan_out({f"b{n}": one for n in range(100)})
+
+    live(tmp_path, flow, {Say: Doer()}, disk=disk)
+    assert disk.kinds.count("append") >= 200
+    assert disk.kinds.count("sync") <= 5
+
+
+def test_a_failed_branch_lets_the_others_finish(tmp_path: Path) -> None:
+    doer = Doer()
+
+    async def good(ctx: Context) -> str:
+        await asyncio.sleep(0.02)
+        return (await ctx.perform("s", Say("good"))).text
+
+    async def bad(ctx: Context) -> str:
+        raise ContractError("bad", "bad branch")
+
+    async def flow(ctx: Context) -> dict[str, str]:
+        return await ctx.fan_out({"bad": bad, "good": good})
+
+    with pytest.raises(ContractError, match="bad branch"):
+        live(tmp_path, flow, {Say: doer})
+    assert doer.done == ["good/s.1"]
+
+
+def test_a_parked_branch_lets_the_others_finish(tmp_path: Path) -> None:
+    doer = Doer()
+
+    async def good(ctx: Context) -> str:
+        return (await ctx.perform("s", Say("good"))).text
+
+    async def parks(ctx: Context) -> str:
+        raise Suspended("waits")
+
+    async def flow(ctx: Context) -> dict[str, str]:
+        return await ctx.fan_out({"parks": parks, "good": good})
+
+    with pytest.raises(Suspended):
+        live(tmp_path, flow, {Say: doer})
+    assert doer.done == ["good/s.1"]
+
+
+def test_at_most_limit_branches_run_at_once(tmp_path: Path) -> None:
+    running, most = 0, 0
+
+    async def branch(ctx: Context) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.005)
+        running -= 1
+
+    async def flow(ctx: Context) -> None:
+        await ctx.fan_out({f"b{n}": branch for n in range(10)}, limit=3)
+
+    live(tmp_path, flow, {})
+    assert most == 3
+
+
+def test_a_parent_scope_performs_nothing_while_its_branches_run(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> None:
+        async def meddles(branch: Context) -> None:
+            await ctx.perform("s", Say("in the parent's scope"))
+
+        await ctx.fan_out({"meddles": meddles})
+
+    with pytest.raises(DurabilityError, match="while its branches run"):
+        live(tmp_path, flow, {Say: Doer()})
+
+
+def test_suspension_cannot_be_swallowed_by_except_exception(tmp_path: Path) -> None:
+    async def waits(effect: Say, step: Step) -> Said:
+        raise Suspended("waits")
+
+    async def greedy(ctx: Context) -> str:
+        try:
+            await ctx.perform("s", Say("x"))
+        except Exception:
+            return "swallowed"
+        return "done"
+
+    with pytest.raises(Suspended):
+        live(tmp_path, greedy, {Say: waits})

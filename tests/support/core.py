@@ -1,0 +1,109 @@
+"""A run folder with an open table, for tests of the core alone: any event may follow any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
+
+from orchestra.core.context import Context, Handlers, Step
+from orchestra.core.disk import Disk
+from orchestra.core.effects import Effect
+from orchestra.core.ledger import Ledger
+from orchestra.core.machine import Table
+from orchestra.core.records import EVENT_TYPES, FINAL, PHASES, Event
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder
+
+T = TypeVar("T")
+_ANY = {f"{t} {p}" if t.startswith("PHASE_") else t: "open" for t in EVENT_TYPES if t != "RUN_CREATED" for p in PHASES}
+OPEN_TABLE = Table(
+    "open",
+    "new",
+    {"new": {"RUN_CREATED": "open"}, "open": {**_ANY, **dict.fromkeys(FINAL, "final")}, "final": {}},
+)
+REDACTOR = Redactor(["s3cr3t-value-1234"])
+
+
+class CountingDisk(Disk):
+    """The real disk, noting the kind of every operation."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def append(self, fd: int, data: bytes) -> None:
+        self.kinds.append("append")
+        super().append(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self.kinds.append("sync")
+        super().sync(fd)
+
+    def replace(
+        self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
+        self.kinds.append("replace")
+        super().replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    def link(self, source: str, target: str) -> None:
+        self.kinds.append("link")
+        super().link(source, target)
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        self.kinds.append("unlink")
+        super().unlink(path, dir_fd=dir_fd)
+
+
+def open_ledger(path: Path, *, disk: Disk | None = None, seen: list[Event] | None = None) -> Ledger:
+    """Open (or begin) the run in this folder."""
+    path.mkdir(parents=True, exist_ok=True)
+    notes: list[Event] = [] if seen is None else seen
+    ledger = Ledger(RunFolder(path), OPEN_TABLE, disk=disk or Disk(), redactor=REDACTOR, on_event=notes.append)
+    ledger.open()
+    if not ledger.events:
+        ledger.record("RUN_CREATED", {"workflow": "open", "maxFixIterations": 3})
+    return ledger
+
+
+class Said(Struct, frozen=True):
+    """The outcome of Say."""
+
+    text: str
+    times: int = 1
+
+
+class Say(Effect[Said], frozen=True):
+    """An effect whose doing can be counted."""
+
+    text: str
+    outcome: ClassVar[Any] = Said
+
+
+class Doer:
+    """Counts what was really done, across the lives of a run."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.redone: list[str] = []
+
+    async def __call__(self, effect: Say, step: Step) -> Said:
+        self.done.append(step.key)
+        if step.redo:
+            self.redone.append(step.key)
+        return Said(effect.text)
+
+
+def live(path: Path, flow: Callable[[Context], Awaitable[T]], handlers: Handlers, **more: Any) -> T:
+    """One life of a run: open it, run the flow, close it."""
+    ledger = open_ledger(path, disk=more.pop("disk", None))
+    try:
+        return asyncio.run(_awaited(flow(Context(ledger, handlers, **more))))
+    finally:
+        ledger.close()
+
+
+async def _awaited(flow: Awaitable[T]) -> T:
+    return await flow
