@@ -7,8 +7,12 @@ ratios, not the ratio of medians: a slow minute then slows both sides of the sam
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +22,9 @@ from msgspec import Struct
 
 HERE = Path(__file__).resolve().parent
 SCRATCH = HERE / ".tmp"  # on the disk of the repository, as .runs/ is on the disk of a project
+# What an installed program has: compiled bytecode, also where the environment forbids to write it.
+_BYTECODE = {"PYTHONPYCACHEPREFIX": str(SCRATCH / "bytecode")}
+CHILD_ENV = {**os.environ, **_BYTECODE, "PYTHONDONTWRITEBYTECODE": ""}
 Timed = Callable[[], float]  # does it once, returns seconds
 
 
@@ -59,6 +66,19 @@ def interleaved(rounds: int, *sides: Timed) -> Timings:
             side = (number + offset) % len(sides)
             taken[side].append(sides[side]())
     return Timings(tuple(map(tuple, taken)))
+
+
+def timed_process(*arguments: str) -> Timed:
+    """A Python process from its start to its end; once untimed, so that its bytecode is there."""
+    command = [sys.executable, *arguments]
+
+    def once() -> float:
+        start = time.perf_counter()
+        subprocess.run(command, check=True, env=CHILD_ENV, stdout=subprocess.DEVNULL)
+        return time.perf_counter() - start
+
+    once()
+    return once
 
 
 @contextmanager

@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from durable import LazyDisk, Say, open_context, open_ledger
 from loop_run import write_loop_run
-from measure import Row, Timed, interleaved, scratch, time_text
+from measure import Row, Timed, interleaved, scratch, time_text, timed_process
 
 from orchestra.core.context import Context
 
 EVENTS = 10_000
-STEPS, SAMPLE, ROUNDS = EVENTS // 2, EVENTS // 20, 5
+STEPS, SAMPLE, ROUNDS, SHOWN = EVENTS // 2, EVENTS // 20, 5, 15
 ORCHESTRA = str(Path(sys.executable).with_name("orchestra"))
 
 
@@ -86,13 +85,6 @@ async def _flow(context: Context, steps: int, *, latency: float = 0.0) -> None:
 def _show(folder: Path) -> list[Row]:
     """`orchestra show` as a process, of a run of the loop with a thousand fixes; against half a second."""
     run = write_loop_run(folder, EVENTS)
-    command = [sys.executable, ORCHESTRA, "show", run, "-C", str(folder)]
-    taken = []
-    for _ in range(9):
-        start = time.perf_counter()
-        done = subprocess.run(command, check=True, capture_output=True)
-        taken.append(time.perf_counter() - start)
-    lines = done.stdout.count(b"\n")
-    seconds = statistics.median(taken)
-    name = f"`orchestra show` of {EVENTS:,} events ({lines:,} lines), seconds"
-    return [Row(name, time_text(seconds), "0.5 s", seconds, 0.5)]
+    show = timed_process(ORCHESTRA, "show", run, "-C", str(folder))
+    seconds = statistics.median(show() for _ in range(SHOWN))
+    return [Row(f"`orchestra show` of {EVENTS:,} events, seconds", time_text(seconds), "0.5 s", seconds, 0.5)]

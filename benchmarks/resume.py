@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from measure import HERE, Row, Timed, interleaved, scratch, time_text
+from measure import CHILD_ENV, HERE, Row, Timed, interleaved, scratch, time_text, timed_process
 
 ROUNDS = 15
 STEPS, KILL_AT = 1_000, 500
@@ -23,7 +23,7 @@ STEPS, KILL_AT = 1_000, 500
 def bench() -> list[Row]:
     with scratch("resume") as folder:
         sides = [_resumed(folder, HERE / "resume_ours.py"), _resumed(folder, HERE / "resume_bare.py")]
-        times = interleaved(ROUNDS, *sides, _imports_only)
+        times = interleaved(ROUNDS, *sides, timed_process("-c", "import asyncio, json"))
     ours, bare, start = (time_text(times.median(side)) for side in range(3))
     return [
         Row("killed at step 500 of 1,000: process start to next new step", ours, bare, times.ratio(0, 1), 1.5),
@@ -34,9 +34,8 @@ def bench() -> list[Row]:
 def _resumed(folder: Path, program: Path) -> Timed:
     killed = folder / f"2026-01-01_001_{program.stem}_killed"
     killed.mkdir()
-    code = subprocess.run(
-        [sys.executable, program, killed, str(STEPS), str(KILL_AT)], stdout=subprocess.PIPE
-    ).returncode
+    command = [sys.executable, str(program), str(killed), str(STEPS), str(KILL_AT)]
+    code = subprocess.run(command, env=CHILD_ENV).returncode
     if code != -9:
         raise RuntimeError(f"{program.name} was to be killed, but ended with {code}")
     numbers = itertools.count(2)
@@ -46,7 +45,7 @@ def _resumed(folder: Path, program: Path) -> Timed:
         shutil.copytree(killed, place)
         command = [sys.executable, str(program), str(place), str(STEPS), "0"]
         start = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(command, env=CHILD_ENV, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             word = process.stdout.readline()
             taken = time.perf_counter() - start
@@ -56,9 +55,3 @@ def _resumed(folder: Path, program: Path) -> Timed:
         return taken
 
     return once
-
-
-def _imports_only() -> float:
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import asyncio, json"], check=True)
-    return time.perf_counter() - start

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from measure import Row, Timed, interleaved, time_text
+from measure import Row, interleaved, time_text, timed_process
 
 ROUNDS = 25
 HEAVY = ("asyncio", "httpx", "litestar", "rich", "textual")
@@ -16,7 +15,7 @@ PROGRAM = str(Path(sys.executable).with_name("orchestra"))
 
 def bench() -> list[Row]:
     commands = (["-c", "pass"], [PROGRAM, "--version"], [PROGRAM, "--help"])
-    times = interleaved(ROUNDS, *(_process(command) for command in commands))
+    times = interleaved(ROUNDS, *(timed_process(*command) for command in commands))
     bare, version, help = (time_text(times.median(side)) for side in range(3))
     heavy = {flag: _imported(flag) for flag in ("--version", "--help")}
     return [
@@ -27,15 +26,6 @@ def bench() -> list[Row]:
             for flag, found in heavy.items()
         ),
     ]
-
-
-def _process(arguments: list[str]) -> Timed:
-    def once() -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
-        return time.perf_counter() - start
-
-    return once
 
 
 def _imported(flag: str) -> list[str]:

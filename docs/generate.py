@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from orchestra.cli import COMMANDS
+from orchestra.cli.commands import COMMANDS
 from orchestra.cli.program import program
 from orchestra.schemas import RECORDS, schema
 from orchestra.workflows.loop.states import TABLE
@@ -110,7 +110,8 @@ with all of them:
 CONFIG_RULES = """\
 - Flags win over environment variables, and these over the file.
 - An unknown key or a wrong type is refused (exit code 2) with the file, the line and the nearest known key.
-- A relative `scripted:` file is looked for from where you stand. Run orchestra in the project folder.
+- Run orchestra in the project folder: that is where a relative `scripted:` file is looked for.
+- A budget needs prices: tokens of a model without an entry in `budget.prices` (or without `--model`) count as free.
 - There are no secrets in this file.
 
 `orchestra config show` prints what is in force, `orchestra config path` where it was found, and
@@ -311,7 +312,7 @@ def readme() -> dict[Path, str]:
     """README.md with the transcript of a real demo."""
     path = ROOT / "README.md"
     before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    old, end, after = rest.partition(END)
+    _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"README.md has lost its markers {BEGIN.strip()} and {END.strip()}")
     return {path: f"{before}{BEGIN}\n{transcript()}\n{END}{after}"}
@@ -327,7 +328,7 @@ def transcript() -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "COLUMNS": "100"},
+            env={n: v for n, v in os.environ.items() if not n.startswith("ORCHESTRA_")} | {"COLUMNS": "100"},
             text=True,
             check=False,
         )

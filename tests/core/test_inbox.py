@@ -26,7 +26,7 @@ def test_a_message_arrives_whole_and_for_its_owner_only(tmp_path: Path) -> None:
 def test_the_first_answer_wins_and_the_second_is_refused_by_name(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     inbox.deliver(folder, "approval-0001", inbox.message("approve", "minsu"), Disk())
-    with pytest.raises(UsageError, match="approval-0001 was already answered .approve by minsu"):
+    with pytest.raises(UsageError, match=r"approval-0001 was already answered \(approve by minsu"):
         inbox.deliver(folder, "approval-0001", inbox.message("reject", "jiwoo", text="no"), Disk())
     said = inbox.read(folder, "approval-0001")
     assert said is not None and said.by == "minsu"

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(sys.executable).parent
 SECONDS = 60
 
-_BLOCK = re.compile(r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -86,10 +88,11 @@ class Shell:
             [command] = block.commands
             outputs = [self._at_terminal(command.text, block.keys)]
         elif block.kind == "sh":
-            outputs = [self._script(f"set -e\n{block.body}") for _ in ("once",)]
+            self._script(f"set -e\n{block.body}")
+            return
         else:
             outputs = self._console(block)
-        for command, output in zip(block.commands, outputs, strict=block.kind != "sh"):
+        for command, output in zip(block.commands, outputs, strict=True):
             missing = first_missing(command.shown, output)
             assert missing is None, f"{block}: `{command.text}` does not print {missing!r}; it prints:\n{output}"
 
@@ -177,8 +180,10 @@ def first_missing(shown: tuple[str, ...], output: str) -> str | None:
     return None
 
 
-def sample_project(folder: Path) -> Path:
-    """The demo's project as `make demo` makes it, ready to be run."""
-    shutil.copytree(ROOT / "examples" / "greeting", folder / "greeting", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "examples" / "demo-replies.yaml", folder)
-    return folder / "greeting"
+def copy_examples(folder: Path) -> Path:
+    """The examples, with replies that come faster: only the developer takes its time, so that Ctrl-C can meet it."""
+    shutil.copytree(ROOT / "examples", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    replies = folder / "demo-replies.yaml"
+    text = replies.read_text(encoding="utf-8")
+    replies.write_text(re.sub(r"delayMs: [2-4]00\b", "delayMs: 0", text), encoding="utf-8")
+    return folder

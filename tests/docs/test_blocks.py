@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import click
 import pytest
 
 from orchestra.cli.program import program
-from tests.docs.blocks import ROOT, Block, Shell, blocks, first_missing, sample_project
+from tests.docs.blocks import ROOT, Block, Shell, blocks, copy_examples, first_missing
 
 PAGES = ("README.md", "README.ko.md", "docs/tutorial.md", "CONTRIBUTING.md")
 SINGLE = [block for page in ("README.md", "README.ko.md") for block in blocks(page) if block.runs]
@@ -20,12 +19,12 @@ TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 @pytest.mark.parametrize("block", SINGLE, ids=str)
 def test_a_block_of_the_readme_does_what_it_shows(block: Block, tmp_path: Path) -> None:
-    Shell(sample_project(tmp_path)).run(block)
+    Shell(copy_examples(tmp_path / "examples") / "greeting").run(block)
 
 
 def test_the_tutorial_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    shutil.copytree(ROOT / "examples", clone / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_examples(clone / "examples")
     shell = Shell(clone)
     tried = [block for block in blocks("docs/tutorial.md") if block.runs]
     for block in tried:
