@@ -22,7 +22,7 @@ test: setup
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests
+	@$(BIN)/mypy src tests examples/demo.py docs/generate.py benchmarks
 	@$(BIN)/python -m pytest tests/architecture
 
 format: setup

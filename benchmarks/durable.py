@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -67,10 +68,16 @@ class EagerDisk(Disk):
         super().sync(fd)
 
 
+@cache
+def redactor() -> Redactor:
+    """One per process, as in the program."""
+    return Redactor()
+
+
 def open_ledger(path: Path, disk: Disk | None = None) -> Ledger:
     """A run's ledger, begun if it is new."""
     path.mkdir(exist_ok=True)
-    ledger = Ledger(RunFolder(path), TABLE, disk=disk or Disk(), redactor=Redactor(), on_event=lambda event: None)
+    ledger = Ledger(RunFolder(path), TABLE, disk=disk or Disk(), redactor=redactor(), on_event=lambda event: None)
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "bench"})

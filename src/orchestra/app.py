@@ -107,12 +107,13 @@ class App:
         self.project = project.resolve()
         self.config_path = config_path or find_config(self.project)
         self.config: Config = load_config(self.config_path)
+        self.base = self.config_path.parent if self.config_path else self.project  # of relative paths (G2-10)
         self.face: Face = face or Silent()
         self._override = models  # given on resume: wins over what the run recorded
         self._environ = environ
         chaos = environ.get("ORCHESTRA_CHAOS")
         self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
-        self.redactor = Redactor.from_environment(environ)
+        self.redactor = Redactor.from_environment(environ) if self.config.security.redact_secrets else Redactor.blind()
         self._providers: dict[tuple[str, str], Provider] = {}
         self.workflows = {
             "loop": Workflow("loop", self.project / ".runs" / "workflows", LOOP_TABLE, Job, loop),  # S1-100
@@ -130,6 +131,7 @@ class App:
 
     def start_loop(self, job: Job, models: Models) -> RunFolder:
         """Start a patch loop in this project."""
+        models = self._settled(models)
         evaluator = models.spec("evaluator", "evaluator")
         provider = self._provider(evaluator, run="")
         if isinstance(provider, ScriptedProvider) and not provider.serves("evaluator", "evaluate"):
@@ -148,13 +150,34 @@ class App:
             "models": msgspec.to_builtins(models),
             "workspace": str(self.project),
         }
+        self._hide_runs()
         return self.engine.start("loop", job.goal, msgspec.to_builtins(job), facts)
+
+    def _settled(self, models: Models) -> Models:
+        """Specs that mean the same from anywhere and tomorrow: configured names, run ids, absolute paths."""
+
+        def settle(spec: str) -> str:
+            spec = self.config.providers.get(spec, spec)
+            name, _, argument = spec.partition(":")
+            if name == "scripted" and argument:
+                return f"scripted:{self.base / argument}"
+            return f"replay:{self.find(argument).id}" if name == "replay" and argument else spec
+
+        roles = {name: settle(spec) for name, spec in models.roles.items()}
+        return msgspec.structs.replace(models, default=settle(models.default), roles=roles)
 
     async def drive(
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
         return await self.engine.drive(self.root_of(folder), patient=patient, accept_drift=accept_drift)
+
+    def _hide_runs(self) -> None:
+        """Runs hold prompts and replies: a project under git must not take them in by accident."""
+        ignore = self.project / ".runs" / ".gitignore"
+        if not ignore.exists():
+            ignore.parent.mkdir(exist_ok=True)
+            ignore.write_text("*\n")
 
     def _refuse_secrets(self, job: Job) -> None:
         for argv in job.checks:
@@ -208,12 +231,9 @@ class App:
 
     def _make_provider(self, spec: str) -> Provider:
         name, _, argument = spec.partition(":")
-        if name in self.config.providers and name != self.config.providers[name].partition(":")[0]:
-            return self._make_provider(self.config.providers[name])
         match name:
             case "scripted" if argument:
-                path = Path(argument) if os.path.isabs(argument) else self.project / argument
-                return ScriptedProvider(load_script(path), name=argument)
+                return ScriptedProvider(load_script(self.base / argument), name=argument)
             case "replay" if argument:
                 return ReplayProvider(self.find(argument))
             case "":
@@ -246,8 +266,8 @@ class App:
                 folder = RunFolder(root / name)
                 try:
                     created = read_first(folder.events)
-                except msgspec.DecodeError:
-                    created = None
+                except (OSError, msgspec.DecodeError):
+                    created = None  # not a run, or one whose first line is damaged: `verify` names that
                 if created is not None:
                     found.append((created.ts, folder))
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
@@ -313,6 +333,8 @@ class App:
 
     def reject(self, folder: RunFolder, *, reason: str, end: bool = False, by: str = "") -> str:
         """Record a rejection; the reason goes to the fixer, or with `end` the run ends."""
+        if not reason.strip():
+            raise UsageError("the reason is empty; the fixer needs to know what is wrong: --reason TEXT")
         name, request = self._pending(folder, "APPROVAL_REQUESTED")
         message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
         inbox.deliver(folder, name, message, self.disk)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct, field
@@ -181,7 +181,17 @@ def _explain(path: Path, message: str, tree: Any) -> str:
         hint = f"did you mean `{near[0]}`?" if near else f"known keys here: {', '.join(known)}"
         return f"{path}:{_line(tree, keys)}: unknown key `{'.'.join(keys)}`; {hint}"
     what = message[: where.start()] if where else message
-    return f"{path}:{_line(tree, keys)}: `{'.'.join(keys) or 'the file'}`: {what[:1].lower()}{what[1:]}"
+    allowed = _allowed(keys)
+    choice = f"; it can be {', '.join(allowed)}" if allowed else ""
+    return f"{path}:{_line(tree, keys)}: `{'.'.join(keys) or 'the file'}`: {what[:1].lower()}{what[1:]}{choice}"
+
+
+def _allowed(keys: list[str]) -> list[str]:
+    """The values a key may have, if they are a closed set."""
+    kind: Any = Config
+    for key in keys:
+        kind = get_type_hints(kind).get(key) if isinstance(kind, type) and issubclass(kind, Struct) else None
+    return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
 
 
 def _line(node: Any, keys: list[str]) -> int:

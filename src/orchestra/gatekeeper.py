@@ -72,7 +72,7 @@ class Gatekeeper:
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
         """The policy's own grant."""
-        return Approval(granted=True, by=f"policy {effect.policy}", digest=effect.digest)
+        return Approval(granted=True, by=f"policy (approval: {effect.policy})", digest=effect.digest)
 
     async def refuse(self, effect: RefusePatch, step: Step) -> Applied:
         """Write down why a patch was not even offered."""

@@ -7,6 +7,7 @@ evaluation of an iteration as its artifact (G1-9).
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -53,7 +54,7 @@ def render(events: list[Event], *, status: str, message: str) -> str:
         "| time | iteration | event |",
         "|---|---|---|",
     ]
-    lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {headline(e)} |" for e in events if headline(e)]
+    lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {_cell(headline(e))} |" for e in events if headline(e)]
     lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", ""]
     lines += ["| step | role | provider | tokens in/out | cost | status |", "|---|---|---|---|---|---|"]
     lines += [
@@ -76,37 +77,38 @@ def headline(event: Event) -> str:
         case "PHASE_STARTED":
             return ""
         case "PHASE_COMPLETED" if "exitCode" in outcome:
-            return f"check {payload['key']}: {outcome['status']} (exit code {outcome['exitCode']})"
+            return f"check `{outcome['command']}`: {_ended(outcome)}"
         case "PHASE_COMPLETED":
             return f"{event.phase} done ({payload.get('key')})"
         case "PHASE_FAILED":
-            return f"{event.phase} failed: {_cell(error.get('message', ''))}"
+            return f"{event.phase} failed: {_short(error.get('message', ''))}"
         case "PATCH_PRODUCED":
             files = outcome.get("files", [])
-            return f"patch: {len(files)} file(s), +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
+            count = "1 file" if len(files) == 1 else f"{len(files)} files"
+            return f"patch: {count}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
         case "APPROVAL_REQUESTED":
-            return f"approval requested: {_cell('; '.join(payload.get('reasons', [])))}"
+            return f"approval requested: {_short('; '.join(payload.get('reasons', [])))}"
         case "APPROVAL_GRANTED":
-            return f"approved by {outcome.get('by', '?')}"
+            only = outcome.get("accepted") or []
+            return f"approved by {outcome.get('by', '?')}" + (f", only {', '.join(only)}" if only else "")
         case "APPROVAL_REJECTED":
-            return f"rejected by {outcome.get('by', '?')}: {_cell(outcome.get('reason', ''))}"
+            return f"rejected by {outcome.get('by', '?')}: {_short(outcome.get('reason', ''))}"
         case "PATCH_APPLIED":
             return "patch applied: " + ", ".join(f["path"] for f in outcome.get("after", []))
         case "PATCH_APPLY_FAILED":
-            return f"patch not applied: {_cell((outcome.get('refusal') or {}).get('message', ''))}"
+            return f"patch not applied: {_short((outcome.get('refusal') or {}).get('message', ''))}"
         case "QUESTION_RAISED":
-            return f"question: {_cell(payload.get('question', ''))}"
+            return f"question: {_short(payload.get('question', ''))}"
         case "QUESTION_ANSWERED":
-            return f"answer: {_cell(outcome.get('text', ''))}"
+            return f"answer: {_short(outcome.get('text', ''))}"
         case "EVALUATION_PASSED" | "EVALUATION_FAILED_FIXABLE" | "EVALUATION_FAILED_BLOCKED":
-            verdict = event.type.removeprefix("EVALUATION_").lower().replace("_", " ")
-            return f"{verdict}: {_cell(outcome.get('grounds', ''))}"
+            return f"{_VERDICTS[event.type]}: {_short(outcome.get('grounds', ''))}"
         case "RUN_COMPLETED":
             return "completed"
         case "RUN_FAILED":
-            return f"failed: {_cell(error.get('message', ''))}"
+            return f"failed: {_short(error.get('message', ''))}"
         case "RUN_CANCELED":
-            return f"canceled: {_cell((payload.get('result') or {}).get('reason', ''))}"
+            return f"canceled: {_short((payload.get('result') or {}).get('reason', ''))}"
 
 
 def _changed(events: list[Event]) -> list[str]:
@@ -119,8 +121,25 @@ def _changed(events: list[Event]) -> list[str]:
     return rows or ["none"]
 
 
+_VERDICTS = {
+    "EVALUATION_PASSED": "passed",
+    "EVALUATION_FAILED_FIXABLE": "needs a fix",
+    "EVALUATION_FAILED_BLOCKED": "blocked",
+}
+
+
+def _ended(outcome: dict[str, Any]) -> str:
+    how = "timed out" if outcome["timedOut"] else outcome["error"] or f"exit code {outcome['exitCode']}"
+    return f"{outcome['status']} ({how})"
+
+
 def _cell(text: str) -> str:
-    line = " ".join(text.split()).replace("|", "\\|")
+    """Text inside a Markdown table."""
+    return text.replace("|", "\\|")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
     return line if len(line) <= 200 else line[:199] + "…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_the_diffstat_before_and_after_is_in_event_and_evaluation(tmp_path: Path
     project = Project(tmp_path / "p")
     project.loop("--approval", "never")
     row = {"path": "calc.py", "added": 1, "removed": 1}
-    applied = [e for e in project.events() if e.type == "PATCH_APPLIED"][0].payload["outcome"]
+    applied = next(e for e in project.events() if e.type == "PATCH_APPLIED").payload["outcome"]
     assert (applied["before"], applied["after"]) == ([row], [row])
     evaluation = json.loads((project.folder.path / "artifacts/evaluate/iter-0001.json").read_text())
     assert evaluation["diffstat"] == {"before": [row], "after": [row]}
@@ -251,7 +252,7 @@ def test_a_reply_cut_by_the_length_limit_is_no_patch_even_if_a_prefix_would_appl
 @pytest.mark.spec("S1-71", "S1-72")
 def test_the_third_fix_is_allowed_and_the_fourth_is_not(tmp_path: Path) -> None:
     words = ["a * b", "a / b", "a % b", "a ** b"]
-    fixes = [role("fixer", patch(old, new)) for old, new in zip(words, words[1:], strict=False)]
+    fixes = [role("fixer", patch(old, new)) for old, new in itertools.pairwise(words)]
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH), *fixes)
     done = project.loop("--approval", "never")
     assert done.returncode == 1
@@ -451,7 +452,7 @@ def test_nothing_is_applied_before_a_person_says_so(tmp_path: Path) -> None:
     assert project.state()["pendingApprovalId"] == "approval-0001"
     assert project.types()[-2:] == ["PATCH_PRODUCED", "APPROVAL_REQUESTED"]
     assert project.run("approve", "last", "--no-input").returncode == 0
-    granted = [e for e in project.events() if e.type == "APPROVAL_GRANTED"][0]
+    granted = next(e for e in project.events() if e.type == "APPROVAL_GRANTED")
     assert granted.payload["outcome"]["by"] and granted.payload["approvalId"] == "approval-0001"
     assert project.calc().endswith(RIGHT)
     lines = (project.folder.logs / "gatekeeper.log").read_text().splitlines()
@@ -540,8 +541,8 @@ def test_policy_risk_asks_for_risky_patches_only(tmp_path: Path, diff: str, reas
     assert reason in " ".join(project.events()[-1].payload["reasons"]).lower()  # G1-2
     plain = Project(tmp_path / "q", role("planner", PLAN), role("developer", RIGHT_PATCH))
     assert plain.loop("--approval", "risk").returncode == 0
-    grant = [e for e in plain.events() if e.type == "APPROVAL_GRANTED"][0]
-    assert grant.payload["outcome"]["by"] == "policy risk"  # C-19: recorded all the same
+    grant = next(e for e in plain.events() if e.type == "APPROVAL_GRANTED")
+    assert grant.payload["outcome"]["by"] == "policy (approval: risk)"  # C-19: recorded all the same
 
 
 # -- resume
@@ -636,4 +637,4 @@ def test_a_planted_secret_is_in_no_log_event_state_or_report(tmp_path: Path) -> 
         leaks = [p for p in project.folder.path.rglob("*") if p.is_file() and secret in p.read_text(errors="replace")]
         assert [p for p in leaks if not p.name.endswith(".raw.txt")] == []
         assert not any(secret in text for text in shown)
-    assert "secret" in " ".join([e for e in project.events() if e.type == "APPROVAL_REQUESTED"][0].payload["reasons"])
+    assert "secret" in " ".join(next(e for e in project.events() if e.type == "APPROVAL_REQUESTED").payload["reasons"])

@@ -96,7 +96,7 @@ class Project:
     @property
     def runs(self) -> list[RunFolder]:
         root = self.path / ".runs" / "workflows"
-        return [RunFolder(path) for path in sorted(root.iterdir())] if root.exists() else []
+        return [RunFolder(path) for path in sorted(root.iterdir()) if path.is_dir()] if root.exists() else []
 
     @property
     def folder(self) -> RunFolder:

@@ -18,14 +18,17 @@ from orchestra.core.errors import OrchestraError, UsageError
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-def verify(folder: Path) -> int:
-    """Check the run folder DIR against the spec; each broken requirement is printed with its id (exit 1)."""
+@click.argument("run", metavar="DIR|RUN")
+@options.project
+def verify(run: str, project: Path) -> int:
+    """Check a run folder against the spec; each broken requirement is printed with its id (exit 1).
+
+    DIR is any run folder; RUN a run of this project, as everywhere.
+    """
     from orchestra.verify import verify as check
     from orchestra.workflows.loop.states import TABLE
 
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; give a run folder, e.g. .runs/workflows/<runId>")
+    folder = Path(run) if Path(run).is_dir() else _find(run, project)
     findings = check(folder.resolve(), {TABLE.name: TABLE})
     for finding in findings:
         click.echo(str(finding))
@@ -34,6 +37,13 @@ def verify(folder: Path) -> int:
         return 1
     click.echo(f"{folder}: conforms")
     return 0
+
+
+def _find(run: str, project: Path) -> Path:
+    try:
+        return App(project).find(run).path
+    except UsageError as error:
+        raise UsageError(f"{run} is neither a run folder nor a run here: {error}") from error
 
 
 @click.command()
@@ -58,14 +68,19 @@ def schema(name: str | None) -> int:
 def doctor(project: Path) -> int:
     """What works on this machine, and what to do about the rest."""
     worst = 0
+    marks = {
+        True: click.style("ok  ", fg="green"),
+        False: click.style("FAIL", fg="red"),
+        None: click.style("note", fg="yellow"),
+    }
     for good, what, cure in _probes(project):
-        mark = click.style("ok  ", fg="green") if good else click.style("FAIL", fg="red")
-        click.echo(f"{mark} {what}" + (f"\n     → {cure}" if not good else ""))
-        worst = worst or (0 if good else 1)
+        click.echo(f"{marks[good]} {what}" + (f"\n     → {cure}" if not good else ""))
+        worst = 1 if good is False else worst
     return worst
 
 
-def _probes(project: Path) -> Iterator[tuple[bool, str, str]]:
+def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
+    """What was looked at, whether it holds (None: only worth knowing), and the cure."""
     version = sys.version.split()[0]
     yield sys.version_info >= (3, 11), f"orchestra {__version__} on Python {version}", "install Python 3.11 or newer"
     yield (
@@ -95,8 +110,9 @@ def _probes(project: Path) -> Iterator[tuple[bool, str, str]]:
         "put the project on a local file system: flock is needed for one driver per run",
     )
     default = app.config.providers.get("default", "")
+    yield None, "checks run as you, without your secrets, not yet in a sandbox", "the sandboxed worker comes next"
     yield (
-        bool(default),
+        True if default else None,
         f"model provider: {default or 'none configured'}",
         "this release has scripted:FILE and replay:RUN (--provider, or providers.default in the configuration)",
     )

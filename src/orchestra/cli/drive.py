@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 
-from orchestra.app import App, Models, routing
+from orchestra.app import App, Models
 from orchestra.cli import options
 from orchestra.cli.session import Session
-from orchestra.core.errors import RunLocked, UsageError
+from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder, is_driven
@@ -45,20 +46,19 @@ def resume(
     project: Path,
 ) -> int:
     """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget."""
-    folder = App(project).find(run)
-    recorded = App(project).summary(folder).created.payload.get("models", {})
+    app = App(project)
+    folder = app.find(run)
+    recorded = msgspec.convert(app.summary(folder).created.payload.get("models", {}), Models)
     models: Models | None = None
     if provider or roles or model or max_budget_usd:
-        config = App(project).config
-        models = routing(
-            config,
-            provider=provider or recorded.get("default", ""),
-            roles={**recorded.get("roles", {}), **roles},
-            model=model or recorded.get("model", ""),
-            budget=max_budget_usd or recorded.get("maxBudgetUsd"),
+        models = Models(
+            default=provider or recorded.default,
+            roles={**recorded.roles, **roles},
+            model=model or recorded.model,
+            maxBudgetUsd=max_budget_usd or recorded.maxBudgetUsd,
         )
     session = Session(project, as_json=as_json, no_input=no_input, models=models)
-    return session.drive(lambda: folder, accept_drift=frozenset(drift))
+    return session.drive(lambda: folder, known=True, accept_drift=frozenset(drift))
 
 
 @click.command()
@@ -131,7 +131,7 @@ def fork(run: str, at: str, no_drive: bool, as_json: bool, no_input: bool, proje
     point = at.zfill(8) if at else _before_failure(folder)
     if no_drive:
         new = session.app.engine.fork(folder, point)
-        click.echo(f"{new.id}", err=True)
+        click.echo(new.id)
         return 0
     return session.drive(lambda: session.app.engine.fork(folder, point))
 
@@ -161,11 +161,8 @@ def _say(
         click.echo(note, err=True)
         return 0
     root = session.app.root_of(folder)
-    if is_driven(root):
+    code = 7 if is_driven(root) else session.drive(lambda: root, known=True)
+    if code == 7:  # someone drives it: they see the answer and go on
         click.echo(f"{note}; the process driving the run goes on with it", err=True)
         return 0
-    try:
-        return session.drive(lambda: root)
-    except RunLocked:  # its driver came back between our look and our try: it sees the answer
-        click.echo(f"{note}; the process driving the run goes on with it", err=True)
-        return 0
+    return code

@@ -12,11 +12,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from orchestra.cli.advice import ending
 from orchestra.cli.text import paint_diff, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
@@ -51,17 +53,27 @@ class JsonFace:
 
 
 class LineFace:
-    """Plain progress lines on stderr."""
+    """Plain progress lines on stderr, and each patch as it is produced."""
 
-    colour = False
+    def __init__(self) -> None:
+        self.colour = False
+        self._folders: dict[str, RunFolder] = {}
 
     def launched(self, folder: RunFolder, workflow: str) -> None:
+        self._folders[folder.id] = folder
         self.line(f"run {folder.id}")
 
     def event(self, event: Event) -> None:
-        text = step_line(event)
-        if text:
+        if event.type == "PATCH_PRODUCED" and event.runId in self._folders:
+            self.show_diff(self._folders[event.runId].path / event.payload["outcome"]["patch"]["path"])
+        if text := step_line(event):
             self.line(text)
+
+    def show_diff(self, path: Path) -> None:
+        """A patch file, painted."""
+        if path.exists():
+            for text in ("", *paint_diff(path.read_text(encoding="utf-8", errors="replace")), ""):
+                self.line(text)
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
         pass
@@ -82,6 +94,7 @@ class TerminalFace(LineFace):
     """A person at a terminal."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.colour = "NO_COLOR" not in os.environ
         self.app: App | None = None
         self.left = False  # the person chose to leave the run waiting
@@ -90,6 +103,7 @@ class TerminalFace(LineFace):
         self._await_line: Callable[[str], None] | None = None
         self._arrived = 0
         self._width = 0
+        self._newest = ""
 
     def bind(self, app: App, stop: Callable[[], None]) -> None:
         """Give the face what its prompts need: the app to answer through, and a way to leave."""
@@ -102,6 +116,7 @@ class TerminalFace(LineFace):
         if self._open is not None and event.type in ("APPROVAL_GRANTED", "APPROVAL_REJECTED", "QUESTION_ANSWERED"):
             self._close_prompt()
         self._arrived = 0
+        self._newest = event.id
         super().event(event)
         if event.type == "PHASE_STARTED":
             self._status(f"  … {event.phase}: {event.payload.get('key')}")
@@ -129,7 +144,9 @@ class TerminalFace(LineFace):
         self._open = (folder, request)
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
         if request.type == "APPROVAL_REQUESTED":
-            self._show_patch()
+            if request.id != self._newest:  # asked in an earlier life: its diff is not on this screen
+                self._show_patch()
+            self._show_reasons()
             self._ask_approval()
         else:
             self.line(click.style("? ", fg="yellow") + safe(request.payload["question"]))
@@ -141,14 +158,14 @@ class TerminalFace(LineFace):
     def _show_patch(self) -> None:
         assert self._open is not None
         folder, request = self._open
-        patch = folder.path / request.payload["patch"]["path"]
-        self.line("")
-        for text in paint_diff(patch.read_text(encoding="utf-8", errors="replace")):
-            self.line(text)
-        self.line("")
-        for number, file in enumerate(request.payload["files"], start=1):
+        self.show_diff(folder.path / request.payload["patch"]["path"])
+
+    def _show_reasons(self) -> None:
+        assert self._open is not None
+        payload = self._open[1].payload
+        for number, file in enumerate(payload["files"], start=1):
             self.line(f"  {number}. {safe(file['path'])}  {file['change']} +{file['added']} -{file['removed']}")
-        for reason in request.payload["reasons"]:
+        for reason in payload["reasons"]:
             self.line(click.style(f"  ! {safe(reason)}", fg="yellow"))
 
     def _ask_approval(self) -> None:
@@ -171,18 +188,23 @@ class TerminalFace(LineFace):
             case "r" | "reject" | "n" | "no" | "아니오":
                 if rest:
                     return self._deliver(lambda app: app.reject(folder, reason=rest))
-                self._prompt(
-                    "reason (goes to the fixer) > ",
-                    lambda text: self._deliver(lambda app: app.reject(folder, reason=text)),
-                )
+                self._prompt("reason (goes to the fixer) > ", self._rejected)
             case "d" | "diff":
                 self._show_patch()
+                self._show_reasons()
                 self._ask_approval()
             case "q" | "quit":
                 self._leave()
             case _:
                 self._ask_approval()
         return None
+
+    def _rejected(self, reason: str) -> None:
+        assert self._open is not None
+        folder, _ = self._open
+        if not reason:
+            return self._ask_approval()
+        return self._deliver(lambda app: app.reject(folder, reason=reason))
 
     def _answered(self, said: str) -> None:
         assert self._open is not None
@@ -232,33 +254,3 @@ def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
             return None
         chosen.append(paths[int(word) - 1])
     return tuple(chosen)
-
-
-def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
-    """What to say when a drive ends."""
-    colour = {"completed": "green", "failed": "red", "canceled": "red"}.get(end.status, "yellow")
-    lines = ["", click.style(f"{end.status}", fg=colour, bold=True) + (f": {safe(end.message)}" if end.message else "")]
-    if end.exit_code == 3:
-        lines += how_to_answer(app, folder)
-    lines += [f"  run folder: {folder.path}", f"  look closer: orchestra show {end.run_id}"]
-    if end.status == "completed":
-        lines.append(f"  what changed: orchestra diff {end.run_id}")
-    if end.status == "failed":
-        lines.append(f"  why: orchestra logs {end.run_id}   go on from an earlier point: orchestra fork {end.run_id}")
-    return lines
-
-
-def how_to_answer(app: App, folder: RunFolder) -> list[str]:
-    """The commands that answer what a run, or one of its children, waits for."""
-    lines: list[str] = []
-    for run in [s for s in app.summaries() if app.root_of(s.folder).id == app.root_of(folder).id]:
-        for request in run.fold.pending.values():
-            run_id = run.folder.id
-            if request.type == "APPROVAL_REQUESTED":
-                lines.append(f"  waits for your approval of {safe(request.payload['summary'])!r}")
-                lines.append(f"    see it: orchestra diff {run_id}")
-                lines.append(f"    orchestra approve {run_id}   or   orchestra reject {run_id} --reason TEXT")
-            else:
-                lines.append(f"  asks: {safe(request.payload['question'])}")
-                lines.append(f"    orchestra answer {run_id} TEXT")
-    return lines

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from orchestra.app import App, RunSummary
 from orchestra.cli import options
-from orchestra.cli.face import how_to_answer
+from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.text import paint_diff, safe, step_line
 from orchestra.cli.wide import table
 from orchestra.core.errors import UsageError
@@ -110,7 +110,7 @@ def show(run: str, as_json: bool, project: Path) -> int:
         if text := step_line(event):
             click.echo(f"  {event.ts[11:19]} {text}")
     if state.status not in FINAL.values() and not summary.driven and not summary.fold.pending:
-        click.echo(f"\n  nobody drives it: orchestra resume {state.runId}")
+        click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
     return 0
 
 
@@ -120,7 +120,8 @@ def show(run: str, as_json: bool, project: Path) -> int:
 @options.project
 def watch(run: str, as_json: bool, project: Path) -> int:
     """Follow RUN from its beginning until it ends (Ctrl-C leaves it alone)."""
-    return _follow(App(project).find(run), as_json=as_json)
+    app = App(project)
+    return _follow(app, app.find(run), as_json=as_json)
 
 
 @click.command()
@@ -130,22 +131,30 @@ def watch(run: str, as_json: bool, project: Path) -> int:
 @options.project
 def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
     """RUN's events, one per line, with errors in full."""
-    folder = App(project).find(run)
+    app = App(project)
+    folder = app.find(run)
     if follow:
-        return _follow(folder, as_json=as_json, full=True)
+        return _follow(app, folder, as_json=as_json, full=True)
     for event in read_events(folder.events):
         _print_event(event, as_json=as_json, full=True)
     return 0
 
 
-def _follow(folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
-    offset = 0
+def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
+    """Print events as they come, until the run ends; say once who must act when it waits."""
+    offset, told = 0, ""
     while True:
         events, offset = follow_events(folder.events, offset)
         for event in events:
             _print_event(event, as_json=as_json, full=full)
             if event.type in FINAL:
                 return 0
+        summary = app.summary(folder)
+        last = str(summary.fold.state.lastEventId)
+        if not as_json and not summary.driven and told != last:
+            told = last
+            for line in how_to_answer(app, folder) or [f"nobody drives it: {command(app, 'resume', folder.id)}"]:
+                click.echo(line, err=True)
         time.sleep(POLL_SECONDS)
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import click
 
-from orchestra.app import App, Models, routing
+from orchestra.app import App, routing
 from orchestra.cli import options
 from orchestra.cli.session import Session
 from orchestra.core.errors import UsageError
 from orchestra.policy import ApprovalPolicy
 from orchestra.workflows.loop.shapes import Job
+
+_SHELL_WORDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1"}
 
 
 @click.command(short_help="Reach a goal by patches.")
@@ -58,7 +60,7 @@ def loop(
     """
     session = Session(project, as_json=as_json, no_input=no_input)
     app = session.app
-    models = _absolute(routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd))
+    models = routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd)
     defaults = app.config.loop
     job = Job(
         goal=_goal(goal),
@@ -91,6 +93,11 @@ def split_check(command: str, app: App) -> tuple[str, ...]:
         raise UsageError(f"--check {command!r} cannot be split into words: {error}") from error
     if not argv:
         raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
+    if shell := [word for word in argv if word in _SHELL_WORDS]:
+        raise UsageError(
+            f"--check {command!r}: {shell[0]!r} means something to a shell, but no shell runs a check. "
+            f"Give several --check, or say so: --check \"sh -c '…'\""
+        )
     at = app.project / argv[0] if os.sep in argv[0] else None
     found = shutil.which(argv[0]) if at is None else (str(at) if os.access(at, os.X_OK) else None)
     if found is None:
@@ -99,14 +106,3 @@ def split_check(command: str, app: App) -> tuple[str, ...]:
             f"It is started directly, not by a shell: no pipes, no built-ins, no variables"
         )
     return argv
-
-
-def _absolute(models: Models) -> Models:
-    """Script files are named from where the person stands; a run is resumed from anywhere."""
-
-    def fix(spec: str) -> str:
-        name, colon, argument = spec.partition(":")
-        return f"scripted:{os.path.abspath(argument)}" if name == "scripted" and colon and argument else spec
-
-    roles = {name: fix(spec) for name, spec in models.roles.items()}
-    return Models(fix(models.default), roles, models.model, models.maxBudgetUsd)

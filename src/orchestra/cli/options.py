@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,14 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def project(function: F) -> F:
-    """-C DIR, on every command."""
+    """-C DIR, before or after the command."""
     return click.option(
         "-C",
         "project",
         metavar="DIR",
         envvar="ORCHESTRA_PROJECT",
-        default=".",
         type=click.Path(path_type=Path),
+        callback=lambda ctx, _, value: value or ctx.find_root().params.get("folder") or Path(),
         help="Project folder (default: here).",
     )(function)
 
@@ -63,6 +64,7 @@ def models(function: F) -> F:
         default="",
         envvar="ORCHESTRA_PROVIDER",
         metavar="NAME[:ARG]",
+        callback=lambda ctx, parameter, value: from_here(value),
         help="Who answers: scripted:FILE, replay:RUN.",
     )(function)
 
@@ -72,13 +74,19 @@ def run_argument(function: F) -> F:
     return click.argument("run", metavar="RUN")(function)
 
 
+def from_here(spec: str) -> str:
+    """A provider spec given on the command line: its file is named from where the person stands."""
+    name, _, argument = spec.partition(":")
+    return f"scripted:{os.path.abspath(argument)}" if name == "scripted" and argument else spec
+
+
 def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     roles: dict[str, str] = {}
     for entry in value:
         name, equals, spec = entry.partition("=")
         if not (name and equals and spec):
             raise click.BadParameter(f"{entry!r}: want NAME=PROVIDER[:ARG], e.g. evaluator=scripted:judge.yaml")
-        roles[name] = spec
+        roles[name] = from_here(spec)
     return roles
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -49,12 +50,13 @@ class CommandTable(click.Group):
 
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="orchestra-agents", prog_name="orchestra", message="%(prog)s %(version)s")
-def program() -> None:
+@click.option("-C", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Project folder (default: here).")
+def program(folder: Path | None) -> None:
     """Takes a goal and has language models reach it, with a person in control.
 
     Start with:  orchestra loop "fix the failing test" --check "pytest -q"
 
-    RUN is a run's id, a unique prefix of it, or `last`. Every command takes -C DIR for another project folder.
+    RUN is a run's id, a unique prefix of it, or `last`.
 
     Exit codes: 0 completed, 1 failed, 2 usage, 3 waiting for a person, 4 budget reached, 5 refused by policy, 6
     provider unavailable, 7 run locked by another process, 130 interrupted.

@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestra.app import App, Models
 from orchestra.cli.face import JsonFace, LineFace, TerminalFace
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import OrchestraError, RunLocked
+from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.run import RunFolder
 
 
@@ -23,25 +23,25 @@ class Session:
         self.app = App(project, face=self.face, models=models)
         self.patient = isinstance(self.face, TerminalFace)
 
-    def drive(self, start: Callable[[], RunFolder], *, accept_drift: frozenset[str] = frozenset()) -> int:
-        """Start or find a run and drive it; the exit code of how it ended."""
+    def drive(
+        self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
+    ) -> int:
+        """Start or find a run and drive it; the exit code of how it ended. `known`: it exists, so say which it is."""
         folder: RunFolder | None = None
         try:
             folder = start()
+            if known:
+                self.face.launched(folder, str(self.app.summary(folder).created.payload.get("workflow")))
             end = asyncio.run(self._drive(folder, accept_drift))
         except KeyboardInterrupt:
-            end = self._interrupted(folder)
-        except RunLocked:
-            raise
+            if folder is None:
+                raise
+            end = self._stopped(folder, 130)
         except OrchestraError as error:
-            if folder is not None:
-                self._done(
-                    RunEnd(folder.id, self.app.summary(folder).fold.state.status, error.exit_code, str(error)), folder
-                )
-                return error.exit_code
-            raise
-        if folder is not None:
-            self._done(end, folder)
+            if folder is None or isinstance(error, JournalCorrupt):
+                raise
+            end = self._stopped(folder, error.exit_code, str(error))
+        self._done(end, folder)
         return end.exit_code
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
@@ -53,19 +53,17 @@ class Session:
             return await task
         except asyncio.CancelledError:
             if isinstance(self.face, TerminalFace) and self.face.left:
-                return RunEnd(folder.id, self.app.summary(folder).fold.state.status, 3)
+                return self._stopped(folder, 3)
             raise KeyboardInterrupt from None
 
-    def _interrupted(self, folder: RunFolder | None) -> RunEnd:
-        if folder is None:
-            raise KeyboardInterrupt
-        status = self.app.summary(folder).fold.state.status
-        return RunEnd(folder.id, status, 130, f"interrupted; nothing is lost. Go on: orchestra resume {folder.id}")
+    def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
+        """A drive that ended without the run's word: interrupted, out of budget, out of disk, not ours to drive."""
+        return RunEnd(folder.id, self.app.summary(folder).fold.state.status, code, message)
 
     def _done(self, end: RunEnd, folder: RunFolder) -> None:
         if isinstance(self.face, JsonFace):
             self.face.done(end)
-            if end.message and end.exit_code not in (0, 1, 3):
+            if end.message:
                 sys.stderr.write(f"orchestra: {end.message}\n")
         else:
             self.face.done(end, self.app, folder)

@@ -7,7 +7,7 @@ is, and whether it acts on the world (then everything recorded so far is synced 
 
     effect           intent               outcome                                       handled by
     ModelCall        PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                providers/calling.py
-    RunCommand       PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                worker/checks.py
+    RunCommand       PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                worker/commands.py
     ChildRun         PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                core/engine.py
     Sleep Now NewId  PHASE_STARTED        PHASE_COMPLETED                               core/context.py
     ProposePatch     -                    PATCH_PRODUCED                                gatekeeper.py
@@ -109,6 +109,7 @@ class ModelCall(Effect[ModelReply], frozen=True):
 class CommandOutcome(Struct, frozen=True):
     """What a command really did. A non-zero exit is an outcome, not a failure of the step."""
 
+    command: str
     exitCode: int | None
     status: Literal["pass", "fail", "not_run"]
     durationMs: int

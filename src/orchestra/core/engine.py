@@ -31,7 +31,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.effects import Approve, Ask, ChildResult, ChildRun
 from orchestra.core.errors import BudgetReached, DurabilityError, OrchestraError, RunLocked, Suspended, UsageError
 from orchestra.core.journal import read_events, read_first
-from orchestra.core.ledger import Ledger
+from orchestra.core.ledger import Ledger, OnEvent
 from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
 from orchestra.core.redact import Redactor
@@ -99,7 +99,7 @@ class Engine:
         """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug."""
         kind = self._workflows[workflow]
         date = datetime.now(UTC).date().isoformat()  # G4-1
-        folder = create_folder(kind.root, date=date, workflow=workflow, name=slug(name))
+        folder = create_folder(kind.root, date=date, workflow=workflow, name=slug(self._redactor.text(name)))
         self._create(kind, folder, params, facts)
         return folder
 
@@ -268,7 +268,7 @@ class Engine:
         _copy_tree(folder.artifacts, new.artifacts, self._disk)
         self._observer.launched(new, kind.name)
         with new.locked():
-            ledger = self._open(new, kind)
+            ledger = self._open(new, kind, on_event=_unseen)  # history, not news
             try:
                 for event in kept:
                     payload = {k: v for k, v in event.payload.items() if k != "prev"}
@@ -283,8 +283,9 @@ class Engine:
 
     # -- small parts --------------------------------------------------------------------------------------------------
 
-    def _open(self, folder: RunFolder, kind: Workflow) -> Ledger:
-        ledger = Ledger(folder, kind.table, disk=self._disk, redactor=self._redactor, on_event=self._observer.event)
+    def _open(self, folder: RunFolder, kind: Workflow, on_event: OnEvent | None = None) -> Ledger:
+        tell = on_event or self._observer.event
+        ledger = Ledger(folder, kind.table, disk=self._disk, redactor=self._redactor, on_event=tell)
         ledger.open()
         return ledger
 
@@ -327,6 +328,10 @@ def child_id(parent: str, workflow: str, key: str) -> str:
     """A child's id follows from its parent's id and its key alone, so that a kill cannot make two (D-07, D-08)."""
     date, number, parent_workflow, name = parent.split("_", 3)
     return f"{date}_{number}_{workflow}_{parent_workflow}-{name}-{slug(key)}"
+
+
+def _unseen(event: Event) -> None:
+    pass
 
 
 def _created(folder: RunFolder) -> Event:

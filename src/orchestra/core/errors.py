@@ -65,6 +65,8 @@ class ProviderError(OrchestraError):
         super().__init__(message)
         self.code = code
         self.retriable = retriable
+        if code == "BAD_REQUEST":
+            self.exit_code = 1  # the provider is there; what this run asked of it is wrong
 
 
 class BudgetReached(OrchestraError):

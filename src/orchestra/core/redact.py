@@ -80,18 +80,25 @@ class _Rule:
 class Redactor:
     """Masks secrets. Build one per process: the known values are its own, the formats are everybody's."""
 
-    def __init__(self, values: Iterable[str] = (), *, names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, values: Iterable[str] = (), *, names: Mapping[str, str] | None = None, formats: bool = True
+    ) -> None:
         """`names` says, for a value, how to call it in `found` (e.g. the variable it came from)."""
         # Imported here: whoever only needs MASK (or a type) does not pay for the automaton.
         from ahocorasick_rs import BytesAhoCorasick
 
-        table = _rules()
+        table = _rules() if formats else []
         for value in values:
             rule = _Rule(f"known value of {names[value]}" if names and value in names else "known value", b"")
             table += ((form, rule) for form in _forms(value))
         self._rules = [rule for _, rule in table]
         self._escapable = any(b"\\" in literal or b'"' in literal for literal, _ in table)
         self._find = BytesAhoCorasick([literal for literal, _ in table]).find_matches_as_indexes
+
+    @classmethod
+    def blind(cls) -> Redactor:
+        """One that masks nothing: `security.redact_secrets: false`."""
+        return cls(formats=False)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], extra: Iterable[str] = ()) -> Redactor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class CommandRunner:
         command = Command(argv=effect.argv, cwd=str(self._workspace), env=self._env, timeout_ms=effect.timeoutMs)
         path = ledger.folder.artifact(effect.artifact)
         result = await launch(command, path, redactor=ledger.redactor, disk=ledger.disk)
-        return _outcome(result, ledger.folder.path)
+        return _outcome(effect, result, ledger.folder.path)
 
 
 def _private(name: str, value: str, redactor: Redactor) -> bool:
@@ -42,11 +43,12 @@ def _private(name: str, value: str, redactor: Redactor) -> bool:
     return names_secret(name) or redactor.text(value) != value
 
 
-def _outcome(result: CommandResult, run: Path) -> CommandOutcome:
+def _outcome(effect: RunCommand, result: CommandResult, run: Path) -> CommandOutcome:
     artifact = result.artifact
     error = result.error or ("" if result.signal is None else f"ended by signal {result.signal}")
     ref = ArtifactRef(str(Path(artifact.path).relative_to(run)), artifact.bytes, artifact.sha256) if artifact else None
     return CommandOutcome(
+        command=shlex.join(effect.argv),
         exitCode=result.exitCode,
         status="not_run" if result.error else "pass" if result.exitCode == 0 and not result.timedOut else "fail",
         durationMs=result.durationMs,

@@ -284,7 +284,7 @@ def decide(checks: tuple[CommandOutcome, ...], opinion: Verdict | None, job: Job
         return Verdict("fixable", f"Failing: {', '.join(failing)}{overruled}. {said}".strip())
     if opinion is not None:
         return opinion
-    return Verdict("pass", f"All {len(checks)} checks pass.")
+    return Verdict("pass", "The check passes." if len(checks) == 1 else f"All {len(checks)} checks pass.")
 
 
 # -- people -----------------------------------------------------------------------------------------------------------
@@ -348,10 +348,11 @@ def _not_applied(done: Applied) -> Problem:
 
 
 def _provider_error(failed: StepFailed) -> Exception:
+    """The end of the run for a model that cannot be had; a planner that breaks its contract ends it too (G1-6)."""
     match failed.code:
-        case "TIMEOUT" | "RATE_LIMIT" | "AUTH" | "UNKNOWN" as code:
+        case "TIMEOUT" | "RATE_LIMIT" | "AUTH" | "BAD_REQUEST" | "UNKNOWN" as code:
             return ProviderError(code, f"step {failed.key}: {failed}", retriable=failed.retriable)
-    return failed  # BAD_REQUEST and broken contracts are failures of this run, not of the provider's availability
+    return failed
 
 
 def _retry(job: Job) -> Retry:

@@ -1,0 +1,58 @@
+"""What to say when a run stops: what happened, where it is, and the command that goes on, as one would type it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from orchestra.app import App
+from orchestra.cli.text import safe
+from orchestra.core.engine import RunEnd
+from orchestra.core.inbox import waiting
+from orchestra.core.run import RunFolder
+
+
+def command(app: App, *words: str) -> str:
+    """An orchestra command for this project, as one would type it from here."""
+    elsewhere = ("-C", str(app.project)) if app.project != Path.cwd() else ()
+    return shlex.join(("orchestra", *words, *elsewhere))
+
+
+def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
+    """The last words of a drive."""
+    colour = {"completed": "green", "failed": "red", "canceled": "red"}.get(end.status, "yellow")
+    word = "interrupted" if end.exit_code == 130 else end.status
+    lines = ["", click.style(word, fg=colour, bold=True) + (f": {safe(end.message)}" if end.message else "")]
+    if end.exit_code == 3:
+        lines += how_to_answer(app, folder)
+    if end.exit_code == 130:
+        lines.append(f"  nothing is lost; go on: {command(app, 'resume', end.run_id)}")
+    lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
+    if end.status == "completed":
+        lines.append(f"  what changed: {command(app, 'diff', end.run_id)}")
+    if end.status == "failed":
+        lines.append(f"  why: {command(app, 'logs', end.run_id)}")
+        lines.append(f"  go on from before the failure: {command(app, 'fork', end.run_id)}")
+    return lines
+
+
+def how_to_answer(app: App, folder: RunFolder) -> list[str]:
+    """The commands that answer what a run, or one of its children, waits for."""
+    lines: list[str] = []
+    root = app.root_of(folder).id
+    for run in [s for s in app.summaries() if s.fold.pending and app.root_of(s.folder).id == root]:
+        run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending)
+        for name, request in run.fold.pending.items():
+            if name not in unanswered:
+                lines.append(f"  {name} is answered; go on: {command(app, 'resume', run_id)}")
+            elif request.type == "APPROVAL_REQUESTED":
+                lines.append(f"  waits for your approval of {safe(request.payload['summary'])!r}")
+                lines.append(f"    see it: {command(app, 'diff', run_id)}")
+                lines.append(f"    {command(app, 'approve', run_id)}")
+                lines.append(f"    {command(app, 'reject', run_id, '--reason', 'TEXT')}")
+            else:
+                lines.append(f"  asks: {safe(request.payload['question'])}")
+                lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")
+    return lines
