@@ -29,7 +29,7 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.gatekeeper import Gatekeeper
-from orchestra.providers.calling import Caller, Price, Remembers, Route, past_calls
+from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves, past_calls
 from orchestra.providers.replay import ReplayProvider
 from orchestra.providers.scripted import ScriptedProvider, load_script
 from orchestra.report import record_evaluation, write_report
@@ -134,7 +134,7 @@ class App:
         models = self._settled(models)
         evaluator = models.spec("evaluator", "evaluator")
         provider = self._provider(evaluator, run="")
-        if isinstance(provider, ScriptedProvider) and not provider.serves("evaluator", "evaluate"):
+        if isinstance(provider, Serves) and not provider.serves("evaluator", "evaluate"):
             job = msgspec.structs.replace(job, evaluator=False)  # a script without a judge configures none
         if not job.checks and not job.evaluator:
             raise UsageError(

@@ -21,7 +21,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -73,6 +73,13 @@ class Handler(Protocol):
     async def __call__(self, effect: Any, step: Step, /) -> Any: ...
 
 
+@runtime_checkable
+class Guarded(Protocol):
+    """A handler that may refuse before the intent is written, so that nothing looks begun that was not."""
+
+    def guard(self, effect: Any, /) -> None: ...
+
+
 Handlers = Mapping[type[Effect[Any]], Handler]
 ChildNamer = Callable[[str, str], str]
 
@@ -90,6 +97,7 @@ class Context:
     ) -> None:
         self._ledger = ledger
         self._handlers = {**_OWN, **handlers}
+        self._guards = {kind: h.guard for kind, h in handlers.items() if isinstance(h, Guarded)}
         self._accepted = accepted_drift
         self._name_child = name_child
         self._scope = _Scope("")
@@ -150,6 +158,8 @@ class Context:
         redo = recorded.intent is not None and recorded.outcome is None
         event = recorded.outcome
         if event is None:
+            if type(effect) in self._guards:
+                self._guards[type(effect)](effect)
             intent = recorded.intent or self._begin(key, effect, attempt)
             if effect.acts:
                 await self._ledger.journal.barrier()

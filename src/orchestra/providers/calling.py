@@ -38,7 +38,7 @@ from orchestra.core.model import (
     ProviderResponse,
     Usage,
 )
-from orchestra.core.records import ArtifactRef, Event, utf8
+from orchestra.core.records import ArtifactRef, Event, Phase, Role, utf8
 from orchestra.core.run import digest
 
 Gather = Callable[[tuple[str, ...]], tuple[ContextArtifact, ...]]
@@ -50,6 +50,13 @@ class Remembers(Protocol):
     """A provider whose answers depend on what it answered before, across processes."""
 
     def remember(self, raw_sha256: str, error: ProviderFailure | None) -> None: ...
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """A provider that has only some roles' answers, and knows which."""
+
+    def serves(self, role: Role, phase: Phase) -> bool: ...
 
 
 class Price(Struct, frozen=True):
@@ -98,6 +105,7 @@ class Caller:
         on_stream: OnStream,
         budget_usd: float | None,
     ) -> None:
+        self._ledger = ledger
         self._used: dict[str, list[str]] = {}  # raw file name -> digests of the recorded attempts that had it
         for call in past_calls(ledger.events):
             if call.raw is not None:
@@ -118,7 +126,6 @@ class Caller:
             if isinstance(route.provider, Remembers):
                 route.provider.remember(digest(utf8(text)), _none(sidecar.response.error))
             return self._reply(text, sidecar, step, name, recovered=True)
-        self._check_budget(step.ledger)
         files.set_aside()
         request = self._request(effect, step)
         files.keep_prompt(request)
@@ -199,7 +206,9 @@ class Caller:
             )
         return reply
 
-    def _check_budget(self, ledger: Ledger) -> None:
+    def guard(self, effect: ModelCall) -> None:
+        """Refuse the next call, before it looks begun, once the budget is spent."""
+        ledger = self._ledger
         if self._budget_usd is None:
             return
         spent = sum(call.costUsd for call in past_calls(ledger.events))

@@ -9,7 +9,7 @@ import msgspec
 from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
-from orchestra.core.records import ArtifactRef
+from orchestra.core.records import ArtifactRef, Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.calling import request_digest
 
@@ -19,8 +19,10 @@ class ReplayProvider:
 
     def __init__(self, source: RunFolder) -> None:
         self._source = source
+        self._roles: set[str] = set()
         self._replies: dict[str, deque[ArtifactRef]] = defaultdict(deque)
         for event in read_events(source.events):
+            self._roles.add(event.payload.get("role", ""))
             outcome = event.payload.get("outcome")
             if event.payload.get("effect") == "ModelCall" and isinstance(outcome, dict):
                 self._replies[outcome["request"]].append(msgspec.convert(outcome["raw"], ArtifactRef))
@@ -36,6 +38,10 @@ class ReplayProvider:
                 if ref.sha256 == raw_sha256:
                     replies.remove(ref)
                     return
+
+    def serves(self, role: Role, phase: Phase) -> bool:
+        """Whether the recorded run asked anyone in this role."""
+        return role in self._roles
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Give the recorded reply to the same request; BAD_REQUEST if the recorded run never made it."""

@@ -1,0 +1,482 @@
+"""The real program, headless: every command, its output, its exit code, its errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestra.cli.commands import COMMANDS
+from tests.support.project import FIX_PATCH, PLAN, PROGRAM, RIGHT, WRONG_PATCH, Project, ask, patch, records, role
+
+RIGHT_PATCH = patch("a - b", "a + b", summary="더하기")
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "p")
+    assert project.loop("--approval", "never", goal="add()를 고쳐라").returncode == 0
+    return project
+
+
+@pytest.fixture
+def parked(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    assert project.loop().returncode == 3
+    return project
+
+
+# -- the JSON stream --------------------------------------------------------------------------------------------------
+
+
+def test_json_is_launch_then_every_event_as_written_then_done(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    done = project.loop("--approval", "never")
+    lines = records(done.stdout)
+    folder = project.folder
+    assert lines[0] == {"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": "loop"}
+    assert lines[-1] == {"type": "done", "runId": folder.id, "status": "completed", "exitCode": 0}
+    written = [json.loads(line) for line in folder.events.read_text().splitlines()]
+    for event in written:
+        event["payload"].pop("prev", None)
+    assert lines[1:-1] == written
+    assert done.stderr == ""
+
+
+def test_a_resumed_run_says_which_it_is_and_only_what_is_new(parked: Project) -> None:
+    before = len(parked.events())
+    lines = records(parked.run("approve", "last", "--json", "--no-input").stdout)
+    assert lines[0]["type"] == "launch" and lines[-1]["exitCode"] == 0
+    assert [line["id"] for line in lines[1:-1]] == [event.id for event in parked.events()[before:]]
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_runs_show_logs_diff_audit_report(finished: Project) -> None:
+    runs = finished.run("runs").stdout
+    assert "add()를 고쳐라" in runs and "completed" in runs
+    shown = finished.run("show", "last").stdout
+    for text in ("add()를 고쳐라", "completed", "patch applied: calc.py", "needs a fix", finished.folder.id):
+        assert text in shown
+    logs = finished.run("logs", "last").stdout.splitlines()
+    assert len(logs) == len(finished.events())
+    diff = finished.run("diff", "last").stdout
+    assert "+    return a * b" in diff and "+    return a + b" in diff
+    assert "\x1b[" not in shown + diff + runs  # no colours in a pipe
+    audit = finished.run("audit", "last").stdout
+    assert [line.split()[0] for line in audit.splitlines()] == ["key", "plan.1", "execute.1", "fix.1", "total"]
+    assert audit.count("once") == 3
+    assert finished.run("report", "last").stdout.startswith("# add()를 고쳐라\n")
+
+
+def test_the_same_as_json(finished: Project) -> None:
+    [run] = records(finished.run("runs", "--json").stdout)
+    assert (run["status"], run["goal"], run["driven"]) == ("completed", "add()를 고쳐라", False)
+    [shown] = records(finished.run("show", "last", "--json").stdout)
+    assert shown["lastEventId"] == finished.events()[-1].id
+    calls = records(finished.run("audit", "last", "--json").stdout)
+    assert [c["paid"] for c in calls[:-1]] == ["once"] * 3
+    assert calls[-1]["type"] == "total" and calls[-1]["calls"] == 3
+    assert len(records(finished.run("logs", "last", "--json").stdout)) == len(finished.events())
+
+
+def test_inbox_names_the_command_that_answers(parked: Project) -> None:
+    told = parked.run("inbox").stdout
+    assert f"orchestra approve {parked.folder.id}" in told
+    [waiting] = records(parked.run("inbox", "--json").stdout)
+    assert waiting["type"] == "APPROVAL_REQUESTED"
+    assert parked.run("approve", "last", "--no-drive").returncode == 0
+    assert f"orchestra resume {parked.folder.id}" in parked.run("inbox").stdout
+    assert parked.run("resume", "last", "--no-input").returncode == 0
+    assert parked.run("inbox").stdout == "nothing waits for you\n"
+
+
+def test_commands_shown_for_another_folder_say_so(parked: Project, tmp_path: Path) -> None:
+    told = subprocess.run(
+        [PROGRAM, "-C", str(parked.path), "inbox"], cwd=tmp_path, capture_output=True, text=True
+    ).stdout
+    assert f"orchestra approve {parked.folder.id} -C {parked.path}" in told
+
+
+def test_the_waiting_patch_is_what_diff_shows(parked: Project) -> None:
+    assert "+    return a + b" in parked.run("diff", "last").stdout
+
+
+def test_watch_follows_until_the_end(parked: Project) -> None:
+    watching = subprocess.Popen(
+        [PROGRAM, "watch", "last", "--json"], cwd=parked.path, stdout=subprocess.PIPE, text=True
+    )
+    parked.run("approve", "last", "--no-input")
+    out, _ = watching.communicate(timeout=30)
+    assert watching.returncode == 0
+    assert [line["type"] for line in records(out)] == parked.types()
+
+
+def test_a_reader_that_stops_reading_is_no_error(finished: Project) -> None:
+    done = subprocess.run(
+        f"{PROGRAM} logs last | head -1", shell=True, cwd=finished.path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+# -- words from other terminals ---------------------------------------------------------------------------------------
+
+
+def test_the_first_answer_wins(parked: Project) -> None:
+    assert parked.run("approve", "last", "--no-drive").returncode == 0
+    second = parked.run("reject", "last", "--reason", "too late")
+    assert second.returncode == 2
+    assert "already answered (approve by" in second.stderr
+
+
+def test_an_answer_of_the_wrong_kind_is_refused_with_the_right_one(parked: Project, tmp_path: Path) -> None:
+    wrong = parked.run("answer", "last", "yes")
+    assert wrong.returncode == 2
+    assert f"orchestra approve {parked.folder.id}" in wrong.stderr
+    project = Project(tmp_path / "q", role("planner", PLAN), role("developer", ask("?")))
+    project.loop()
+    assert f"orchestra answer {project.folder.id}" in project.run("approve", "last").stderr
+    assert project.run("answer", "last", "  ").returncode == 2
+
+
+def test_cancel_ends_a_parked_run_and_keeps_its_files(parked: Project) -> None:
+    done = parked.run("cancel", "last", "--reason", "필요 없음")
+    assert done.returncode == 0
+    assert parked.types()[-1] == "RUN_CANCELED"
+    assert parked.events()[-1].payload["result"]["reason"] == "필요 없음"
+    assert parked.state()["status"] == "canceled"
+    assert parked.run("verify", "last").returncode == 0
+    again = parked.run("cancel", "last")
+    assert again.returncode == 2 and "already canceled" in again.stderr
+    assert parked.run("resume", "last", "--no-input").returncode == 1
+
+
+def _driven(project: Project, *more: str) -> subprocess.Popen[str]:
+    """A loop driven in the background, once it has begun its check."""
+    check = [sys.executable, "-c", "import time,pathlib; pathlib.Path('began').touch(); time.sleep(600)"]
+    command = [
+        PROGRAM,
+        "loop",
+        "g",
+        "--check",
+        subprocess.list2cmdline(check),
+        "--provider",
+        f"scripted:{project.script}",
+    ]
+    running = subprocess.Popen(
+        [*command, "--approval", "never", "--no-input", "--json", *more],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _until(lambda: (project.path / "began").exists())
+    return running
+
+
+def _until(condition: object, seconds: float = 30) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def _left(project: Project) -> list[str]:
+    """Processes that still run in the project's folder."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/cwd") == str(project.path):
+                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Project:
+    return Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+
+
+def test_cancel_stops_a_driven_run_and_its_check(busy: Project) -> None:
+    running = _driven(busy)
+    assert busy.run("cancel", "last").returncode == 0
+    out, _ = running.communicate(timeout=30)
+    assert running.returncode == 1
+    assert records(out)[-1]["status"] == "canceled"
+    assert _left(busy) == []
+
+
+def test_a_second_driver_is_refused_with_exit_code_7(busy: Project) -> None:
+    running = _driven(busy)
+    second = busy.run("resume", "last", "--no-input")
+    assert second.returncode == 7
+    assert f"pid {running.pid}" in second.stderr
+    assert "*" in busy.run("runs").stdout
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_process_and_a_run_that_goes_on(busy: Project, number: int) -> None:
+    running = _driven(busy)
+    running.send_signal(number)
+    out, _ = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert records(out)[-1]["exitCode"] == 130
+    assert _left(busy) == []
+    assert busy.state()["status"] == "running"
+    (busy.path / "began").unlink()
+    assert busy.run("cancel", "last").returncode == 0
+
+
+def test_a_sigkill_in_a_check_leaves_no_process_and_resume_runs_only_what_is_open(busy: Project) -> None:
+    running = _driven(busy)
+    running.kill()
+    running.communicate(timeout=30)
+    _until(lambda: _left(busy) == [])
+    before = busy.types()
+    (busy.path / "began").unlink()
+    again = subprocess.Popen(
+        [PROGRAM, "resume", "last", "--no-input", "--json"], cwd=busy.path, stdout=subprocess.PIPE, text=True
+    )
+    _until(lambda: (busy.path / "began").exists())
+    assert busy.types() == before  # nothing was asked, applied or begun anew
+    again.send_signal(signal.SIGINT)
+    again.communicate(timeout=30)
+
+
+@pytest.mark.spec("S1-121")
+def test_a_reply_on_its_way_when_killed_is_shown_as_possibly_paid_twice(tmp_path: Path) -> None:
+    slow = role("planner", PLAN, delayMs=3000, chunk=3)
+    project = Project(tmp_path / "p", slow, role("developer", RIGHT_PATCH))
+    running = subprocess.Popen(
+        [PROGRAM, "loop", "g", "--check", project.check, "--provider", f"scripted:{project.script}", "--no-input"],
+        cwd=project.path,
+        stderr=subprocess.DEVNULL,
+    )
+    part = "artifacts/plan/iter-0001.raw.txt.part"
+    _until(
+        lambda: project.runs and (project.folder.path / part).exists() and (project.folder.path / part).stat().st_size
+    )
+    running.kill()
+    running.wait()
+    project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH))
+    assert project.run("resume", "last", "--no-input").returncode == 3
+    audit = project.run("audit", "last").stdout
+    assert "possibly twice" in audit.splitlines()[1]
+    assert "1 call(s) may have been paid twice" in audit
+    assert "once" in audit.splitlines()[2]
+
+
+# -- fork, replay, budget, drift --------------------------------------------------------------------------------------
+
+
+def test_a_failed_run_goes_on_as_a_fork_from_before_its_failure(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN))
+    assert project.loop("--approval", "never").returncode == 1
+    failed = project.folder
+    before = failed.events.read_bytes()
+    project.write_script(role("planner", "another plan"), role("developer", RIGHT_PATCH))
+    done = project.run("fork", "last", "--json", "--no-input")
+    assert done.returncode == 0, done.stderr
+    assert failed.events.read_bytes() == before
+    fork = project.runs[1]
+    assert fork.id.startswith(failed.id.split("_")[0] + "_002_")
+    assert (fork.path / "artifacts/plan/iter-0001.md").read_text() == PLAN  # its history, not asked again
+    assert project.run("verify", fork.id).returncode == 0
+    wrong = project.run("fork", failed.id, "--at", "99")
+    assert wrong.returncode == 2 and "has no event 00000099" in wrong.stderr
+
+
+def test_a_recorded_run_replays_without_its_script(finished: Project, tmp_path: Path) -> None:
+    (finished.path / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    finished.script.unlink()
+    command = ["loop", "add()를 고쳐라", "--check", finished.check, "--approval", "never", "--no-input"]
+    done = finished.run(*command, "--provider", "replay:last")
+    assert done.returncode == 0, done.stderr
+    assert finished.calc().endswith(RIGHT)
+    other = finished.run("loop", "another goal", "--check", "true", "--provider", "replay:last", "--no-input")
+    assert other.returncode == 1 and "no recorded reply" in other.stderr
+
+
+def test_the_budget_stops_before_a_call_and_a_raise_goes_on(tmp_path: Path) -> None:
+    usage = {"inputTokens": 1_000_000, "outputTokens": 0}
+    project = Project(tmp_path / "p", role("planner", PLAN, usage=usage), role("developer", RIGHT_PATCH, usage=usage))
+    (project.path / "orchestra.config.yaml").write_text("budget: {prices: {m: {input: 2.0, output: 9.0}}}\n")
+    stopped = project.loop("--approval", "never", "--model", "m", "--max-budget-usd", "1.5")
+    assert stopped.returncode == 4
+    assert records(stopped.stdout)[-1]["exitCode"] == 4
+    assert "$2.0000 of $1.5000 spent" in stopped.stderr and "--max-budget-usd" in stopped.stderr
+    assert project.run("resume", "last", "--no-input").returncode == 4
+    assert project.run("resume", "last", "--max-budget-usd", "10", "--no-input").returncode == 0
+    assert project.run("audit", "last").stdout.splitlines()[-1].split()[-1] == "4.0000"
+
+
+def test_a_budget_without_a_price_is_said_to_hold_nothing(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    done = project.loop("--approval", "never", "--max-budget-usd", "1")
+    assert done.returncode == 0
+    assert "no price" in done.stderr and "budget.prices" in done.stderr
+
+
+def test_roles_can_have_providers_of_their_own(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    judge = Project(tmp_path / "j", role("evaluator", "DECISION: FIX\nno"), role("evaluator", "DECISION: PASS\nok"))
+    coder = Project(
+        tmp_path / "c", role("fixer", "<<<AIO_RESULT_START>>>\ntype: NOOP\nreason: done\n<<<AIO_RESULT_END>>>")
+    )
+    done = project.loop(
+        "--approval",
+        "never",
+        "--role",
+        f"evaluator=scripted:{judge.script}",
+        "--role",
+        f"fixer=scripted:{coder.script}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert project.types().count("EVALUATION_FAILED_FIXABLE") == 1
+
+
+def test_a_script_from_the_configuration_is_found_beside_it(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    loop = f'loop: {{checks: ["{project.check}"], approval: never}}'
+    config = f"providers: {{default: 'scripted:../{project.script.name}'}}\n{loop}\n"
+    (project.path / "orchestra.config.yaml").write_text(config)
+    done = subprocess.run(
+        [PROGRAM, "loop", "g", "-C", str(project.path), "--no-input"], cwd=tmp_path, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert project.calc().endswith(RIGHT)
+
+
+# -- wrong input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lop", "x"], "Did you mean 'loop'?"),
+        (["loop"], "Missing argument 'GOAL'"),
+        (["loop", "  ", "--check", "true"], "the goal is empty"),
+        (["loop", "g", "--check", "true"], "no model provider is configured"),
+        (["loop", "g", "--check", "true", "--provider", "claude_code"], "not in this release yet"),
+        (["loop", "g", "--check", "true", "--provider", "gpt"], "unknown provider 'gpt'"),
+        (["loop", "g", "--check", "true", "--provider", "scripted"], "needs an argument"),
+        (["loop", "g", "--check", "true", "--provider", "scripted:nope.yaml"], "cannot read the script"),
+        (["loop", "g", "--check", "true", "--provider", "replay:nope"], "no run 'nope'"),
+        (["loop", "g", "--check", "no-such-program", "--provider", "S"], "is not an executable"),
+        (["loop", "g", "--check", "grep 'x", "--provider", "S"], "No closing quotation"),
+        (["loop", "g", "--check", "", "--provider", "S"], "--check is empty"),
+        (["loop", "g", "--check", "cat calc.py | wc", "--provider", "S"], "no shell runs a check"),
+        (["loop", "g", "--check", "true", "--approval", "maybe", "--provider", "S"], "'maybe' is not one of"),
+        (["loop", "g", "--provider", "S"], "nothing can decide"),
+        (["loop", "g", "--check", "true", "--role", "evaluator", "--provider", "S"], "want NAME=PROVIDER"),
+        (["loop", "g", "--check", "true", "--max-budget-usd", "0", "--provider", "S"], "range"),
+        (
+            ["loop", "g", "--check", "echo ghp_0123456789abcdefghijABCDEFGHIJ012345", "--provider", "S"],
+            "holds a secret",
+        ),
+        (["resume", "nope"], "no run 'nope'"),
+        (["resume", "last"], "no run in"),
+        (["show", "last", "-C", "/no/such/folder"], "is not a folder; give -C DIR"),
+        (["reject", "last"], "Missing option '--reason'"),
+        (["verify", "nope"], "neither a run folder nor a run here"),
+        (["schema", "nope"], "no record 'nope'"),
+        (["config", "validate"], "orchestra init"),
+        (["completion", "tcsh"], "is not one of"),
+    ],
+)
+def test_wrong_input_gets_one_clear_message_and_exit_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
+    project = Project(tmp_path / "p")
+    done = project.run(*[f"scripted:{project.script}" if a == "S" else a for a in arguments])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert project.runs == []
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("polices: {}", ":1: unknown key `polices`; did you mean `policies`?"),
+        ("loop:\n  approval: maybe", ":2: `loop.approval`: invalid enum value 'maybe'; it can be always, risk, never"),
+        ('policies:\n  allow_network: "no"', ":2: `policies.allow_network`: expected `bool`, got `str`"),
+        ("loop:\n  checks:\n  - 5", ":3: `loop.checks.0`: expected `str`, got `int`"),
+        ("a: [", "not valid YAML"),
+        ("- 1", "`the file`: expected `object`, got `array`"),
+    ],
+)
+def test_a_wrong_configuration_is_named_with_its_line(tmp_path: Path, config: str, message: str) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "orchestra.config.yaml").write_text(config)
+    for command in (["config", "validate"], ["runs"]):
+        done = project.run(*command)
+        assert done.returncode == 2
+        assert message in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(tmp_path: Path, name: str) -> None:
+    project = Project(tmp_path / "p")
+    done = project.run(name, "--help")
+    assert done.returncode == 0 and done.stdout.startswith("Usage: orchestra ")
+
+
+def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    project.loop(goal="one")
+    project.loop(goal="two")
+    done = project.run("show", project.runs[0].id[:8])
+    assert done.returncode == 2
+    assert all(folder.id in done.stderr for folder in project.runs)
+    assert project.run("show", project.runs[0].id[:-1]).returncode == 0
+
+
+# -- small commands ---------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_a_configuration_that_validates_and_never_overwrites(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    assert project.run("init").returncode == 0
+    assert project.run("config", "validate").returncode == 0
+    assert project.run("config", "path").stdout.strip() == str(project.path / "orchestra.config.yaml")
+    (project.path / "orchestra.config.yaml").write_text("version: '1.0'\n")
+    assert project.run("init").returncode == 2
+    assert (project.path / "orchestra.config.yaml").read_text() == "version: '1.0'\n"
+    assert "approval: always" in project.run("config", "show").stdout
+
+
+def test_doctor_says_what_works(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    done = project.run("doctor")
+    assert done.returncode == 0, done.stdout
+    assert "file locks work here" in done.stdout
+    (project.path / "orchestra.config.yaml").write_text("x: 1")
+    assert project.run("doctor").returncode == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(tmp_path: Path, shell: str) -> None:
+    assert "_ORCHESTRA_COMPLETE" in Project(tmp_path / "p").run("completion", shell).stdout
+
+
+def test_version(tmp_path: Path) -> None:
+    assert Project(tmp_path / "p").run("--version").stdout == "orchestra 0.1.0\n"
+
+
+def test_variables_mirror_flags(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", FIX_PATCH))
+    env = {"ORCHESTRA_PROVIDER": f"scripted:{project.script}", "ORCHESTRA_APPROVAL": "never", "ORCHESTRA_JSON": "1"}
+    done = project.run("loop", "g", "--check", project.check, env=env)
+    assert done.returncode == 0
+    assert records(done.stdout)[-1]["status"] == "completed"

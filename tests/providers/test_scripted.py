@@ -1,0 +1,100 @@
+"""The scripted provider file (design §8)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from orchestra.core.errors import UsageError
+from orchestra.core.model import ProviderFailure, ProviderResponse
+from orchestra.core.records import utf8
+from orchestra.core.run import digest
+from orchestra.providers.scripted import ScriptedProvider, load_script
+from tests.providers.test_contract import REQUEST
+
+
+def provider(tmp_path: Path, *replies: dict[str, Any]) -> ScriptedProvider:
+    path = tmp_path / "replies.yaml"
+    path.write_text(yaml.safe_dump({"replies": list(replies)}, allow_unicode=True))
+    return ScriptedProvider(load_script(path), name="replies.yaml")
+
+
+def answers(given: ScriptedProvider, **fields: Any) -> ProviderResponse:
+    request = msgspec.structs.replace(REQUEST, **fields)
+    return asyncio.run(given.complete(request, lambda text: None))
+
+
+def test_the_first_unused_reply_whose_match_fits_is_used_once(tmp_path: Path) -> None:
+    given = provider(
+        tmp_path,
+        {"match": {"phase": "evaluate"}, "text": "judge"},
+        {"match": {"role": "planner", "iteration": 2}, "text": "second"},
+        {"match": {"contains": "calc.py: no"}, "text": "never"},
+        {"match": {"contains": "def add"}, "text": "by content"},
+        {"text": "anything"},
+    )
+    assert answers(given).rawText == "by content"
+    assert answers(given).rawText == "anything"
+    assert answers(given, iteration=2).rawText == "second"
+    gone = answers(given)
+    assert gone.error and gone.error.code == "BAD_REQUEST" and not gone.error.retriable
+    assert "role=planner phase=plan iteration=1" in gone.error.message
+
+
+def test_a_repeated_reply_is_never_used_up(tmp_path: Path) -> None:
+    given = provider(tmp_path, {"text": "again", "repeat": True})
+    assert [answers(given).rawText for _ in range(3)] == ["again"] * 3
+
+
+def test_what_an_earlier_process_used_is_remembered_by_its_bytes(tmp_path: Path) -> None:
+    given = provider(tmp_path, {"text": "하나"}, {"text": "둘"}, {"text": "하나"})
+    given.remember(digest(utf8("하나")), None)
+    assert [answers(given).rawText for _ in range(2)] == ["둘", "하나"]
+
+
+def test_an_error_is_given_and_remembered_as_it_is_written(tmp_path: Path) -> None:
+    error = {"code": "RATE_LIMIT", "message": "slow down", "retriable": True}
+    given = provider(tmp_path, {"error": error}, {"error": {**error, "code": "AUTH"}, "text": "partial"})
+    first = answers(given)
+    assert (first.finishReason, first.error and first.error.code) == ("error", "RATE_LIMIT")
+    again = provider(tmp_path, {"error": error}, {"text": "after"})
+    again.remember(digest(b""), msgspec.convert(error, ProviderFailure))
+    assert answers(again).rawText == "after"
+
+
+def test_usage_finish_reason_and_chunks_are_as_scripted(tmp_path: Path) -> None:
+    tokens: list[str] = []
+    reply = {"text": "가나다라", "chunk": 3, "finishReason": "length", "usage": {"inputTokens": 7, "outputTokens": 2}}
+    given = provider(tmp_path, reply)
+    response = asyncio.run(given.complete(REQUEST, tokens.append))
+    assert tokens == ["가나다", "라"]
+    assert response.finishReason == "length"
+    assert msgspec.to_builtins(response.usage) == {"inputTokens": 7, "outputTokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("replies: 5", r"Expected `array`"),
+        ("replies:\n- txt: hi", r"unknown field `txt` - at `\$\.replies\[0\]`"),
+        ("replies:\n- match: {role: cook}\n  text: hi", r"Invalid enum value 'cook'"),
+        ("replies: [", r"not valid"),
+        ("", r"not valid"),
+    ],
+)
+def test_a_wrong_script_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        load_script(path)
+
+
+def test_a_json_script_works_too(tmp_path: Path) -> None:
+    path = tmp_path / "replies.json"
+    path.write_text('{"replies": [{"text": "제이슨"}]}')
+    assert answers(ScriptedProvider(load_script(path), name="x")).rawText == "제이슨"
