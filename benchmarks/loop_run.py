@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from durable import LazyDisk
 from msgspec import UNSET, UnsetType
 
+from orchestra.core.effects import CommandOutcome, ModelReply
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import EventType, Phase
+from orchestra.core.model import Usage
+from orchestra.core.records import ArtifactRef, EventType, Phase
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.workflows.loop.states import TABLE
 
 _DIGEST = "sha256:" + "0" * 64
+_OUTPUT = "1 failed\n" * 20
 _REPLY = "The check fails because the total is taken before the discount.\n" * 5
 
 
@@ -43,21 +47,17 @@ def _round(ledger: Ledger, phase: Phase, iteration: int) -> None:
     _outcome(ledger, "PATCH_PRODUCED", "propose", iteration, patch)
     _outcome(ledger, "APPROVAL_GRANTED", "approve", iteration, {"by": "policy", "digest": _DIGEST})
     _outcome(ledger, "PATCH_APPLIED", "apply", iteration, {"before": [file], "after": [file]})
-    check = {"exitCode": 1, "status": "fail", "durationMs": 812, "timedOut": False, "output": "1 failed\n" * 20}
-    _step(ledger, "check", "RunCommand", "evaluate", iteration, check)
+    check = CommandOutcome("pytest -q", exitCode=1, status="fail", durationMs=812, timedOut=False, output=_OUTPUT)
+    _step(ledger, "check", "RunCommand", "evaluate", iteration, msgspec.to_builtins(check))
     _call(ledger, "evaluate", iteration)
     judged = {"decision": "fixable", "grounds": "one test fails", "artifact": _file(f"evaluate/iter-{iteration:04d}")}
     _outcome(ledger, "EVALUATION_FAILED_FIXABLE", "judge", iteration, judged)
 
 
 def _call(ledger: Ledger, phase: Phase, iteration: int) -> None:
-    reply: dict[str, Any] = {
-        "text": _REPLY,
-        "raw": _file(f"{phase}/iter-{iteration:04d}.raw.txt"),
-        "finishReason": "stop",
-    }
-    reply |= {"durationMs": 4321, "provider": "scripted", "usage": {"inputTokens": 900, "outputTokens": 90}}
-    _step(ledger, phase, "ModelCall", phase, iteration, reply)
+    raw = ArtifactRef(f"artifacts/{phase}/iter-{iteration:04d}.raw.txt", 321, _DIGEST)
+    reply = ModelReply(_REPLY, raw, "stop", durationMs=4321, provider="scripted", usage=Usage(900, 90))
+    _step(ledger, phase, "ModelCall", phase, iteration, msgspec.to_builtins(reply))
 
 
 def _step(ledger: Ledger, name: str, effect: str, phase: Phase, iteration: int, outcome: dict[str, Any]) -> None:

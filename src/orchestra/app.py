@@ -7,61 +7,46 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
 from orchestra.config import Config, find_config, load_config
 from orchestra.core import inbox
-from orchestra.core.context import Handlers
+from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.effects import ApplyPatch, AutoApprove, Evaluate, ModelCall, ProposePatch, RefusePatch, RunCommand
-from orchestra.core.engine import Engine, Observer, RunEnd, Workflow
+from orchestra.core.engine import Engine, RunEnd, Workflow
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.ledger import Ledger
 from orchestra.core.machine import Fold
 from orchestra.core.model import Provider
-from orchestra.core.records import FINAL, Event
+from orchestra.core.records import FINAL, Event, Role, utc
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_driven
+from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
-from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves, past_calls
+from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves
+from orchestra.providers.rawfiles import settle
 from orchestra.providers.replay import ReplayProvider
 from orchestra.providers.scripted import ScriptedProvider, load_script
-from orchestra.report import record_evaluation, write_report
+from orchestra.report import write_report
+from orchestra.telling import Face, Silent, Told
 from orchestra.worker.commands import CommandRunner
 from orchestra.workflows.loop.flow import loop
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workspace import gather
 
+ROLES: tuple[Role, ...] = get_args(Role)
+AGENTS = ("asker",)  # who has a name of its own besides its role
 KNOWN_LATER = ("claude_code", "openai_compat", "anthropic", "local")
-
-
-class Face(Observer, Protocol):
-    """What the app tells a face."""
-
-    def token(self, key: str, text: str) -> None: ...
-
-
-class Silent:
-    """A face that wants to hear nothing."""
-
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        pass
-
-    def event(self, event: Event) -> None:
-        pass
-
-    def waiting(self, folder: RunFolder, request: Event) -> None:
-        pass
-
-    def token(self, key: str, text: str) -> None:
-        pass
 
 
 class Models(Struct, frozen=True, omit_defaults=True):
@@ -83,6 +68,7 @@ class RunSummary(Struct, frozen=True):
     created: Event
     fold: Fold
     driven: bool
+    children: tuple[tuple[str, str], ...]  # workflow and id of the child runs it waits for
 
     @property
     def parent(self) -> str | None:
@@ -99,21 +85,21 @@ class App:
         *,
         face: Face | None = None,
         environ: Mapping[str, str] = os.environ,
-        config_path: Path | None = None,
         models: Models | None = None,
     ) -> None:
         if not project.is_dir():
             raise UsageError(f"{project} is not a folder; give -C DIR")
         self.project = project.resolve()
-        self.config_path = config_path or find_config(self.project)
+        self.config_path = find_config(self.project)
         self.config: Config = load_config(self.config_path)
         self.base = self.config_path.parent if self.config_path else self.project  # of relative paths (G2-10)
-        self.face: Face = face or Silent()
+        self.face: Face = Told(face or Silent())
         self._override = models  # given on resume: wins over what the run recorded
         self._environ = environ
         chaos = environ.get("ORCHESTRA_CHAOS")
         self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
-        self.redactor = Redactor.from_environment(environ) if self.config.security.redact_secrets else Redactor.blind()
+        self._watchful = Redactor.from_environment(environ)
+        self.redactor = self._watchful if self.config.security.redact_secrets else Redactor.blind()
         self._providers: dict[tuple[str, str], Provider] = {}
         self.workflows = {
             "loop": Workflow("loop", self.project / ".runs" / "workflows", LOOP_TABLE, Job, loop),  # S1-100
@@ -124,7 +110,7 @@ class App:
             redactor=self.redactor,
             observer=self.face,
             handlers_for=self._handlers,
-            before_end=write_report,
+            before_end=_before_end,
         )
 
     # -- starting and driving -----------------------------------------------------------------------------------------
@@ -133,15 +119,23 @@ class App:
         """Start a patch loop in this project."""
         models = self._settled(models)
         evaluator = models.spec("evaluator", "evaluator")
-        provider = self._provider(evaluator, run="")
+        provider = self._provider(evaluator)
         if isinstance(provider, Serves) and not provider.serves("evaluator", "evaluate"):
             job = msgspec.structs.replace(job, evaluator=False)  # a script without a judge configures none
         if not job.checks and not job.evaluator:
             raise UsageError(
                 'nothing can decide whether the goal is reached: give --check "CMD", or configure an evaluator'
             )
-        for role in ("planner", "developer", "fixer"):
-            self._provider(models.spec(role, role), run="")  # a wrong provider is found before a run exists
+        for role in ROLES:  # what is wrong with a provider is said before a run exists
+            capabilities = self._provider(models.spec(role, role)).capabilities
+            if role in ("developer", "fixer") and not capabilities.supportsPatchFirst:  # S1-31
+                raise UsageError(
+                    f"provider {capabilities.name} cannot write patches; choose another: --role {role}=PROVIDER"
+                )
+        if unknown := set(models.roles) - {*ROLES, *AGENTS}:
+            raise UsageError(
+                f"--role {unknown.pop()}: there is no such role or agent; there are {', '.join((*ROLES, *AGENTS))}"
+            )
         self._refuse_secrets(job)
         facts = {
             "goal": job.goal,
@@ -176,8 +170,7 @@ class App:
         """Runs hold prompts and replies: a project under git must not take them in by accident."""
         ignore = self.project / ".runs" / ".gitignore"
         if not ignore.exists():
-            ignore.parent.mkdir(exist_ok=True)
-            ignore.write_text("*\n")
+            self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)
 
     def _refuse_secrets(self, job: Job) -> None:
         for argv in job.checks:
@@ -189,20 +182,21 @@ class App:
     # -- handlers -----------------------------------------------------------------------------------------------------
 
     def _handlers(self, ledger: Ledger, created: Event) -> Handlers:
-        models = self._override or msgspec.convert(created.payload.get("models", {}), Models)
+        recorded = msgspec.convert(created.payload.get("models", {}), Models)
+        models = self._settled(self._override) if self._override else recorded
         root = self.root_of(ledger.folder)
 
         def route(call: ModelCall) -> Route:
             spec = models.spec(call.agent, call.role)
             price = self.config.budget.prices.get(models.model)
             return Route(
-                provider=self._provider(spec, run=root.id),
+                provider=self._provider(spec, root, models),
                 name=spec.partition(":")[0],
                 model=models.model,
                 price=Price(price.input, price.output) if price else Price(),
             )
 
-        gate = Gatekeeper(self.project)
+        gate = Gatekeeper(self.project, self._watchful)
         caller = Caller(
             ledger,
             route,
@@ -212,7 +206,7 @@ class App:
         )
         return {
             ModelCall: caller,
-            RunCommand: CommandRunner(self.project, self._environ, self.redactor),
+            RunCommand: CommandRunner(self.project, self._environ, self._watchful),
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
@@ -220,14 +214,17 @@ class App:
             Evaluate: record_evaluation,
         }
 
-    def _provider(self, spec: str, *, run: str) -> Provider:
+    def _provider(self, spec: str, root: RunFolder | None = None, models: Models | None = None) -> Provider:
         """The provider a spec names; one per run tree, because a script's used replies are the tree's."""
-        if (spec, run) not in self._providers:
+        key = (spec, root.id if root else "")
+        if key not in self._providers:
             provider = self._make_provider(spec)
-            if isinstance(provider, Remembers) and run:
-                self._remember(provider, self.find(run))
-            self._providers[spec, run] = provider
-        return self._providers[spec, run]
+            if isinstance(provider, Remembers) and root and models:
+                for call in self._calls_of(root):
+                    if models.spec(call.agent, call.role) == spec:
+                        provider.remember(call)
+            self._providers[key] = provider
+        return self._providers[key]
 
     def _make_provider(self, spec: str) -> Provider:
         name, _, argument = spec.partition(":")
@@ -245,16 +242,15 @@ class App:
             case _:
                 raise UsageError(f"unknown provider {name!r}. {_WAYS}")
 
-    def _remember(self, provider: Remembers, folder: RunFolder) -> None:
+    def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
+        """Every finished model call of a run and of the child runs below it."""
         events = read_events(folder.events)
-        for call in past_calls(events):
-            if call.raw is not None and call.status != "open":
-                provider.remember(call.raw.sha256, call.error)
+        yield from (call for call in past_calls(events) if call.status != "open")
         for event in events:
             if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-                child = RunFolder(self.workflows[event.payload["workflow"]].root / event.payload["childRunId"])
+                child = self._child(event.payload["workflow"], event.payload["childRunId"])
                 if read_first(child.events) is not None:
-                    self._remember(provider, child)
+                    yield from self._calls_of(child)
 
     # -- finding runs -------------------------------------------------------------------------------------------------
 
@@ -264,16 +260,14 @@ class App:
         for root in dict.fromkeys(workflow.root for workflow in self.workflows.values()):
             for name in os.listdir(root) if root.is_dir() else ():
                 folder = RunFolder(root / name)
-                try:
-                    created = read_first(folder.events)
-                except (OSError, msgspec.DecodeError):
-                    created = None  # not a run, or one whose first line is damaged: `verify` names that
-                if created is not None:
-                    found.append((created.ts, folder))
+                if (began := _began(folder)) is not None:
+                    found.append((began, folder))
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
 
     def find(self, reference: str) -> RunFolder:
         """A run by its id, a unique prefix of it, or `last`."""
+        if not reference:
+            raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
         folders = self.folders()
         if reference == "last":
             if folders:
@@ -298,19 +292,34 @@ class App:
     def summary(self, folder: RunFolder) -> RunSummary:
         """What a run is now, folded from its journal."""
         fold, events = Fold(), read_events(folder.events)
+        children: dict[str, tuple[str, str]] = {}
         for event in events:
             fold.add(event)
-        return RunSummary(folder, events[0], fold, is_driven(folder))
+            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
+                children[event.payload["key"]] = (event.payload["workflow"], event.payload["childRunId"])
+            else:
+                children.pop(event.payload.get("key", ""), None)
+        return RunSummary(folder, events[0], fold, is_driven(folder), tuple(children.values()))
+
+    def family(self, folder: RunFolder) -> list[RunSummary]:
+        """A run and the open child runs below it, itself first."""
+        summary = self.summary(folder)
+        return [summary, *(run for child in summary.children for run in self.family(self._child(*child)))]
+
+    def _child(self, workflow: str, run_id: str) -> RunFolder:
+        return RunFolder(self.workflows[workflow].root / run_id)
 
     def summaries(self) -> list[RunSummary]:
-        """Every readable run; a damaged one is left to `verify`."""
-        found = []
+        """Every readable run."""
+        return [summary for _, summary in self.overview() if isinstance(summary, RunSummary)]
+
+    def overview(self) -> Iterator[tuple[RunFolder, RunSummary | JournalCorrupt]]:
+        """Every run, oldest first; of a damaged one, what is wrong with it."""
         for folder in self.folders():
             try:
-                found.append(self.summary(folder))
-            except JournalCorrupt:
-                continue
-        return found
+                yield folder, self.summary(folder)
+            except JournalCorrupt as damage:
+                yield folder, damage
 
     # -- people -------------------------------------------------------------------------------------------------------
 
@@ -328,7 +337,7 @@ class App:
             if path not in known:
                 raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")
         message = inbox.message("approve", by or who(), digest=wanted, accepted=only)
-        inbox.deliver(folder, name, message, self.disk)
+        self._deliver(folder, name, message)
         return name
 
     def reject(self, folder: RunFolder, *, reason: str, end: bool = False, by: str = "") -> str:
@@ -337,7 +346,7 @@ class App:
             raise UsageError("the reason is empty; the fixer needs to know what is wrong: --reason TEXT")
         name, request = self._pending(folder, "APPROVAL_REQUESTED")
         message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
-        inbox.deliver(folder, name, message, self.disk)
+        self._deliver(folder, name, message)
         return name
 
     def answer(self, folder: RunFolder, text: str, *, by: str = "") -> str:
@@ -345,7 +354,7 @@ class App:
         if not text.strip():
             raise UsageError("the answer is empty; say something: orchestra answer RUN TEXT")
         name, _ = self._pending(folder, "QUESTION_RAISED")
-        inbox.deliver(folder, name, inbox.message("answer", by or who(), text=text), self.disk)
+        self._deliver(folder, name, inbox.message("answer", by or who(), text=text))
         return name
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
@@ -353,7 +362,11 @@ class App:
         status = self.summary(folder).fold.state.status
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
-        inbox.deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason), self.disk)
+        if inbox.read(folder, inbox.CANCEL) is None:  # an earlier canceller may have been killed before it could act
+            self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
+
+    def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
+        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor)
 
     def _pending(self, folder: RunFolder, kind: str) -> tuple[str, Event]:
         fold = self.summary(folder).fold
@@ -373,6 +386,22 @@ _WAYS = (
     "In this release: --provider scripted:FILE (replies from a file), --provider replay:RUN (a recorded run), "
     "or `make demo` to see one work"
 )
+
+
+def _before_end(ledger: Ledger, verdict: Verdict) -> None:
+    settle(ledger)
+    write_report(ledger, verdict)
+
+
+def _began(folder: RunFolder) -> str | None:
+    """When a run began; None if this is no run. A damaged run is still a run: its file's time must do."""
+    try:
+        created = read_first(folder.events)
+        return created.ts if created else None
+    except JournalCorrupt:
+        return utc(datetime.fromtimestamp(folder.events.stat().st_mtime, UTC))
+    except OSError:
+        return None
 
 
 def who() -> str:

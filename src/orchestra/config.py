@@ -12,14 +12,20 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from orchestra.core.errors import UsageError
 
 FILE_NAME = "orchestra.config.yaml"
+
+
+Count = Annotated[int, Meta(ge=0, le=1000)]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,8 +35,8 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True):
 class Policies(_Section, frozen=True):
     allow_network: bool = False
     default_fs_mode: Literal["read-only", "rw"] = "read-only"
-    max_task_duration_sec: int = 300
-    max_total_duration_sec: int = 1800
+    max_task_duration_sec: Positive = 300
+    max_total_duration_sec: Positive = 1800
 
 
 class Prompts(_Section, frozen=True):
@@ -53,12 +59,12 @@ class Llm(_Section, frozen=True):
 
 
 class Retries(_Section, frozen=True):
-    max: int = 2
-    backoff_base_sec: float = 2
+    max: Count = 2
+    backoff_base_sec: Seconds = 2
 
 
 class Concurrency(_Section, frozen=True):
-    max_workers: int = 4
+    max_workers: Positive = 4
 
 
 class Paths(_Section, frozen=True):
@@ -92,8 +98,8 @@ class Telemetry(_Section, frozen=True):
 class ModelPrice(_Section, frozen=True):
     """US dollars per million tokens."""
 
-    input: float = 0.0
-    output: float = 0.0
+    input: Dollars = 0.0
+    output: Dollars = 0.0
 
 
 class LoopSection(_Section, frozen=True):
@@ -101,16 +107,16 @@ class LoopSection(_Section, frozen=True):
 
     approval: Literal["always", "risk", "never"] = "always"
     checks: tuple[str, ...] = ()
-    max_fix_iterations: int = 3
+    max_fix_iterations: Count = 3
     evaluator: bool = True
-    timeout_ms: int = 600_000
-    check_timeout_ms: int = 300_000
+    timeout_ms: Positive = 600_000
+    check_timeout_ms: Positive = 300_000
 
 
 class Budget(_Section, frozen=True):
     """What a run may cost, and what tokens cost."""
 
-    max_usd: float | None = None
+    max_usd: Dollars | None = None
     prices: dict[str, ModelPrice] = field(default_factory=dict)
 
 
@@ -152,7 +158,7 @@ def load_config(path: Path | None) -> Config:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
         raise UsageError(f"{path} is not valid YAML: {error}") from error
     if data is None:
         return Config()

@@ -31,6 +31,7 @@ from orchestra.core.effects import (
 )
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import utf8
+from orchestra.core.redact import Redactor
 from orchestra.core.run import digest
 from orchestra.patch.apply import apply, read_images, status
 from orchestra.patch.diff import FileChange, Refused, parse_diff
@@ -43,13 +44,17 @@ from orchestra.patch.safety import risks
 class Gatekeeper:
     """Handlers of the patch effects for one workspace."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, watchful: Redactor) -> None:
+        """`watchful` finds secrets in patches, whether or not logs are redacted."""
         self._workspace = workspace
+        self._watchful = watchful
 
     async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
         """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
         ledger = step.ledger
         diff = _exact_diff(effect.reply, ledger)
+        if isinstance(diff, Refused):
+            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(diff))
         shown = utf8(ledger.redactor.text(diff))
         path = ledger.folder.artifact(effect.artifact)
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
@@ -57,7 +62,7 @@ class Gatekeeper:
         changes = parse_diff(diff)
         if isinstance(changes, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(changes))
-        prepared = self._prepare(changes)
+        prepared = _secret_name(changes, ledger) or self._prepare(changes)
         if isinstance(prepared, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
         files = tuple(_file(f) for f in prepared.files)
@@ -67,7 +72,7 @@ class Gatekeeper:
             files=files,
             added=prepared.added,
             removed=prepared.removed,
-            risks=(*risks(changes), *_secrets(changes, ledger)),
+            risks=(*risks(changes), *_secrets(changes, self._watchful)),
         )
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
@@ -81,13 +86,17 @@ class Gatekeeper:
     async def apply(self, effect: ApplyPatch, step: Step) -> Applied:
         """Bring every granted file from its recorded `before` to its `after`, whatever a crash left (rule 3)."""
         announced = tuple(FileStat(f.path, f.added, f.removed) for f in effect.files)
-        refused = self._apply(effect, step.ledger)
+        refused = self._apply(effect, step.ledger) or self._unfinished(effect)
         if refused is not None:
             return Applied(before=announced, after=(), digest=effect.digest, refusal=_refusal(refused))
-        now = status(self._workspace, tuple(map(_prepared_file, effect.files)))
-        done = {file.path for file in now if file.state == "after"}
-        measured = tuple(stat for stat in announced if stat.path in done)
-        return Applied(before=announced, after=measured, digest=effect.digest)
+        return Applied(before=announced, after=announced, digest=effect.digest)
+
+    def _unfinished(self, effect: ApplyPatch) -> Refused | None:
+        """Look at the disk once more: PATCH_APPLIED is recorded only if every file is as granted (T-2)."""
+        for file in status(self._workspace, tuple(map(_prepared_file, effect.files))):
+            if file.state != "after":
+                return Refused("conflict", file.path, f"{file.path} is not as granted after applying. {file.message}")
+        return None
 
     def _apply(self, effect: ApplyPatch, ledger: Ledger) -> Refused | None:
         found = status(self._workspace, tuple(map(_prepared_file, effect.files)))
@@ -96,12 +105,16 @@ class Gatekeeper:
                 why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
                 return Refused("conflict", file.path, why)
         undone = {file.path for file in found if file.state == "before"}
-        changes = parse_diff(_exact_diff(effect.reply, ledger))
+        diff = _exact_diff(effect.reply, ledger)
+        changes = diff if isinstance(diff, Refused) else parse_diff(diff)
         if isinstance(changes, Refused):
             return changes
         prepared = self._prepare(tuple(c for c in changes if c.path in undone), half_done=effect.files)
         if isinstance(prepared, Refused):
             return prepared
+        granted = {file.path: (file.before, file.after) for file in effect.files if file.path in undone}
+        if {file.path: (file.before, file.after) for file in prepared.files} != granted:  # D-11
+            return Refused("conflict", "", "what would be written now is not what was granted; nothing was written")
         done = apply(self._workspace, prepared, disk=ledger.disk, scratch=ledger.folder.scratch)
         return done if isinstance(done, Refused) else None
 
@@ -116,19 +129,33 @@ class Gatekeeper:
         return compute(changes, images)
 
 
-def _exact_diff(reply: Reply, ledger: Ledger) -> str:
+def _exact_diff(reply: Reply, ledger: Ledger) -> str | Refused:
     """The diff as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
     text = reply.text
-    if digest(utf8(text)) != reply.raw.sha256 and (path := ledger.folder.find(reply.raw)) is not None:
-        text = path.read_text(encoding="utf-8", errors="replace")
+    if digest(utf8(text)) != reply.raw.sha256:
+        path = ledger.folder.find(reply.raw)
+        if path is None:
+            why = (
+                f"the exact reply ({reply.raw.path}) is gone or was changed, and its redacted copy is no patch to apply"
+            )
+            return Refused("conflict", "", why)
+        text = path.read_bytes().decode("utf-8", "replace")
     result = parse_result(text)
-    return result.diff if isinstance(result, Patch) else ""
+    return result.diff if isinstance(result, Patch) else Refused("invalid_patch", "", "the reply holds no patch")
 
 
-def _secrets(changes: tuple[FileChange, ...], ledger: Ledger) -> tuple[str, ...]:
+def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refused | None:
+    """A path that holds a secret could not be written down, so it cannot be applied either."""
+    for path in (path for change in changes for path in change.paths):
+        if ledger.redactor.text(path) != path:
+            return Refused("path_violation", "", "a file name in the patch holds a secret; choose another name")
+    return None
+
+
+def _secrets(changes: tuple[FileChange, ...], redactor: Redactor) -> tuple[str, ...]:
     lines = (line for change in changes for hunk in change.hunks for line in hunk.lines)
     added = "\n".join(line.text for line in lines if line.op == "+")
-    return tuple(f"adds a secret: {name}" for name in ledger.redactor.found(added))
+    return tuple(f"adds a secret: {name}" for name in redactor.found(added))
 
 
 def _file(prepared: PreparedFile) -> PatchFile:

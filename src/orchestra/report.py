@@ -1,7 +1,6 @@
 """A run folder -> report.md: what was asked, what happened, what it cost, where everything is (C-26).
 
-Built from events alone, so that it is complete without a model and can be rebuilt at any time. Also writes the
-evaluation of an iteration as its artifact (G1-9).
+Built from events alone, so that it is complete without a model and can be rebuilt at any time.
 """
 
 from __future__ import annotations
@@ -9,24 +8,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
-from orchestra.core.context import Step, Verdict
-from orchestra.core.effects import Evaluate, Judged
+from orchestra.core.calls import past_calls
+from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, utf8
-from orchestra.providers.calling import past_calls
-
-
-async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
-    """Write evaluate/iter-NNNN.json, durable before the event that names it (S1-106, D-04)."""
-    ledger = step.ledger
-    data = msgspec.json.format(msgspec.json.encode(effect.evaluation)) + b"\n"
-    path = ledger.folder.artifact(effect.artifact)
-    data = utf8(ledger.redactor.text(data.decode()))
-    ledger.disk.publish(path, data, durable=True)
-    return Judged(effect.evaluation.decision, effect.evaluation.grounds, ledger.folder.reference(path, data))
+from orchestra.core.text import clean
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
@@ -42,7 +30,7 @@ def render(events: list[Event], *, status: str, message: str) -> str:
     calls = past_calls(events)
     tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
     lines = [
-        f"# {created.payload.get('goal', created.runId)}",
+        f"# {_short(str(created.payload.get('goal', created.runId)))}",
         "",
         f"- run: `{created.runId}` ({created.payload.get('workflow')})",
         f"- status: **{status}**" + (f" — {message}" if message else ""),
@@ -139,7 +127,7 @@ def _cell(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = clean(" ".join(text.split()))
     return line if len(line) <= 200 else line[:199] + "…"
 
 

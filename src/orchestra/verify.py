@@ -10,15 +10,15 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from orchestra.core.errors import IllegalEvent, JournalCorrupt
 from orchestra.core.journal import read_events
+from orchestra.core.ledger import artifacts_of
 from orchestra.core.machine import Fold, Table
-from orchestra.core.records import FINAL, ArtifactRef, Event, WorkflowState
+from orchestra.core.records import FINAL, Event, WorkflowState
 from orchestra.core.run import RunFolder
 
 
@@ -155,6 +155,8 @@ def _state(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
     fold = Fold()
     for event in events:
         fold.add(event)
+        if event.id == state.lastEventId and events[-1].type not in FINAL:
+            break  # of a run that goes on, state.json may be the fold of a beginning: whoever opens it rolls it forward
     for name in WorkflowState.__struct_fields__:
         found, expected = getattr(state, name), getattr(fold.state, name)
         if name != "updatedAt" and found != expected:
@@ -163,7 +165,7 @@ def _state(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
 
 def _artifacts(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
     for number, event in enumerate(events, start=1):
-        for ref in _references(event.payload):
+        for ref in artifacts_of([event]):
             if folder.find(ref) is None:
                 requirement = "S1-116" if ref.path.endswith(".raw.txt") else "S1-125"
                 yield Finding(
@@ -174,17 +176,6 @@ def _artifacts(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
             yield Finding(
                 "S1-116", str(raw.relative_to(folder.path)), "a raw reply must be readable by its owner only (C-12)"
             )
-
-
-def _references(value: Any) -> Iterator[ArtifactRef]:
-    if isinstance(value, dict):
-        if {"path", "bytes", "sha256"} == set(value):
-            yield msgspec.convert(value, ArtifactRef)
-            return
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _references(item)
 
 
 def _logs(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:

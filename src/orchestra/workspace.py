@@ -4,13 +4,14 @@ Rules
 1. Reads only, and only regular text files inside the workspace; links are not followed, so nothing outside is shown.
 2. `.git`, run folders, what `.gitignore` names, and well-known build and cache folders are left out. git itself is
    never run on a workspace: its own configuration could execute code (sandbox.md §7).
-3. Files a hint mentions by path or name come first, then small ones; a hard cap in bytes bounds what goes into any
-   prompt.
+3. Files a hint mentions by path or name come first, then their neighbours, then small ones; caps in number and bytes
+   bound what goes into any prompt.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from orchestra.core.model import ContextArtifact
 
 TOTAL_BYTES = 200_000
 FILE_BYTES = 40_000
+FILES = 100
 LISTED = 2_000
 _SKIP_FOLDERS = {
     ".git",
@@ -52,11 +54,13 @@ def gather(root: Path, hints: Iterable[str], *, total: int = TOTAL_BYTES) -> tup
     """The listing of the workspace and the contents of its most relevant files, as context artifacts."""
     files = list(_walk(root))
     mentions = "\n".join(hints)
-    files.sort(key=lambda entry: (not _mentioned(entry[0], mentions), entry[1], entry[0]))
+    named = {path for path, _ in files if path in mentions or path.rsplit("/", 1)[-1] in mentions}
+    near = {path.rpartition("/")[0] for path in named}
+    files.sort(key=lambda file: (file[0] not in named, file[0].rpartition("/")[0] not in near, file[1], file[0]))
     chosen: list[ContextArtifact] = []
     left = total
     for path, size in files:
-        if size > min(left, FILE_BYTES) or path.rsplit("/", 1)[-1].startswith(_SECRET_NAMES):
+        if len(chosen) == FILES or size > min(left, FILE_BYTES) or path.rsplit("/", 1)[-1].startswith(_SECRET_NAMES):
             continue
         text = _read_text(root / path)
         if text is not None:
@@ -69,35 +73,58 @@ def gather(root: Path, hints: Iterable[str], *, total: int = TOTAL_BYTES) -> tup
     return (ContextArtifact(name="files of the workspace", path=".", content=tree), *chosen)
 
 
-def _mentioned(path: str, text: str) -> bool:
-    return path in text or path.rsplit("/", 1)[-1] in text
+_Rules = tuple[tuple[str, pathspec.GitIgnoreSpec], ...]  # folder, its .gitignore
 
 
-def _walk(
-    root: Path, prefix: str = "", rules: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
-) -> Iterator[tuple[str, int]]:
-    folder = root / prefix
-    ignore = folder / ".gitignore"
-    if ignore.is_file() and not ignore.is_symlink():
-        lines = ignore.read_text(encoding="utf-8", errors="replace").splitlines()
-        rules = (*rules, (prefix, pathspec.GitIgnoreSpec.from_lines(lines)))
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except PermissionError:
-        return
-    for entry in entries:
-        path = prefix + entry.name
-        if entry.is_symlink():
+def _walk(root: Path) -> Iterator[tuple[str, int]]:
+    """Every file worth listing, with its size. A folder that cannot be read is left out, not fatal."""
+    queue: list[tuple[str, _Rules]] = [("", ())]
+    while queue:
+        prefix, rules = queue.pop()
+        rules = (*rules, *_own_rules(root / prefix, prefix))
+        try:
+            entries = sorted(os.scandir(root / prefix), key=lambda entry: entry.name)
+        except OSError:
             continue
-        if entry.is_dir():
-            if entry.name not in _SKIP_FOLDERS and not _ignored(path + "/", rules):
-                yield from _walk(root, path + "/", rules)
-        elif entry.is_file() and not _ignored(path, rules):
-            yield path, entry.stat().st_size
+        for entry in entries:
+            path = prefix + entry.name
+            if entry.is_symlink() or not path.isprintable():  # odd names (bytes that are no text) could not be shown
+                continue
+            if entry.is_dir():
+                if entry.name not in _SKIP_FOLDERS and not _ignored(path + "/", rules):
+                    queue.append((path + "/", rules))
+            elif entry.is_file() and not _ignored(path, rules):
+                yield path, _size(entry)
 
 
-def _ignored(path: str, rules: tuple[tuple[str, pathspec.GitIgnoreSpec], ...]) -> bool:
-    return any(spec.match_file(path[len(base) :]) for base, spec in rules)
+def _own_rules(folder: Path, prefix: str) -> _Rules:
+    ignore = folder / ".gitignore"
+    if ignore.is_symlink() or not ignore.is_file():
+        return ()
+    patterns: list[str] = []
+    for line in ignore.read_bytes().decode("utf-8", "replace").splitlines():
+        try:
+            pathspec.GitIgnoreSpec.from_lines([line])
+            patterns.append(line)
+        except (ValueError, re.error):
+            continue  # git ignores a line it cannot read, and so do we
+    return ((prefix, pathspec.GitIgnoreSpec.from_lines(patterns)),)
+
+
+def _ignored(path: str, rules: _Rules) -> bool:
+    """Whether .gitignore files name it; the one nearest to the file has the last word."""
+    for base, spec in reversed(rules):
+        verdict = spec.check_file(path[len(base) :]).include
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size
+    except OSError:
+        return FILE_BYTES + 1  # gone meanwhile: listed, not read
 
 
 def _read_text(path: Path) -> str | None:

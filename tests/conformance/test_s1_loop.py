@@ -428,7 +428,8 @@ def test_a_model_that_takes_too_long_is_a_timeout_with_what_had_arrived(tmp_path
     failed = project.events()[-2]
     assert failed.payload["error"]["code"] == "TIMEOUT"
     assert failed.payload["outcome"]["finishReason"] == "timeout"
-    assert (project.folder.artifacts / "plan/iter-0001.raw.txt").exists()
+    kept = [(project.folder.artifacts / f"plan/iter-0001{k}.raw.txt").read_text() for k in ("", ".attempt-1")]
+    assert kept[0] == kept[1] and "a plan that never ends".startswith(kept[0])  # G1-8: the last attempt has the name
 
 
 def test_no_reply_left_names_the_request(tmp_path: Path) -> None:

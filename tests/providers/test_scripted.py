@@ -10,9 +10,10 @@ import msgspec
 import pytest
 import yaml
 
+from orchestra.core.calls import PastCall
 from orchestra.core.errors import UsageError
 from orchestra.core.model import ProviderFailure, ProviderResponse
-from orchestra.core.records import utf8
+from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
 from orchestra.providers.scripted import ScriptedProvider, load_script
 from tests.providers.test_contract import REQUEST
@@ -27,6 +28,11 @@ def provider(tmp_path: Path, *replies: dict[str, Any]) -> ScriptedProvider:
 def answers(given: ScriptedProvider, **fields: Any) -> ProviderResponse:
     request = msgspec.structs.replace(REQUEST, **fields)
     return asyncio.run(given.complete(request, lambda text: None))
+
+
+def past(text: str, *, source: str = "", error: ProviderFailure | None = None) -> PastCall:
+    raw = ArtifactRef("artifacts/plan/iter-0001.raw.txt", len(utf8(text)), digest(utf8(text)))
+    return PastCall(key="plan.1", role="planner", raw=raw, error=error, source=source)
 
 
 def test_the_first_unused_reply_whose_match_fits_is_used_once(tmp_path: Path) -> None:
@@ -53,8 +59,16 @@ def test_a_repeated_reply_is_never_used_up(tmp_path: Path) -> None:
 
 def test_what_an_earlier_process_used_is_remembered_by_its_bytes(tmp_path: Path) -> None:
     given = provider(tmp_path, {"text": "하나"}, {"text": "둘"}, {"text": "하나"})
-    given.remember(digest(utf8("하나")), None)
+    given.remember(past("하나"))
     assert [answers(given).rawText for _ in range(2)] == ["둘", "하나"]
+
+
+def test_two_replies_of_the_same_words_are_told_apart_by_their_place(tmp_path: Path) -> None:
+    given = provider(
+        tmp_path, {"match": {"role": "fixer"}, "text": "which?"}, {"text": "which?"}, {"text": "then this"}
+    )
+    given.remember(past("which?", source="2"))
+    assert answers(given).rawText == "then this"
 
 
 def test_an_error_is_given_and_remembered_as_it_is_written(tmp_path: Path) -> None:
@@ -63,7 +77,7 @@ def test_an_error_is_given_and_remembered_as_it_is_written(tmp_path: Path) -> No
     first = answers(given)
     assert (first.finishReason, first.error and first.error.code) == ("error", "RATE_LIMIT")
     again = provider(tmp_path, {"error": error}, {"text": "after"})
-    again.remember(digest(b""), msgspec.convert(error, ProviderFailure))
+    again.remember(past("", error=msgspec.convert(error, ProviderFailure)))
     assert answers(again).rawText == "after"
 
 

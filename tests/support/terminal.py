@@ -55,6 +55,13 @@ class Terminal:
         os.close(self._fd)
         return self._process.returncode
 
+    def vanish(self) -> None:
+        """The window is closed; the program goes on, or not."""
+        os.close(self._fd)
+
+    def wait(self, seconds: float = 30) -> int:
+        return self._process.wait(seconds)
+
     def _read(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._fd], [], [], seconds)
         if not ready:

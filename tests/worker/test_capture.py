@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
-from orchestra.worker.capture import Capture, Store, clean
+from orchestra.core.text import clean
+from orchestra.worker.capture import Capture, Store
 from orchestra.worker.task import Captured
 
 REDACTOR = Redactor()

@@ -7,10 +7,14 @@ import sys
 
 def main() -> None:
     """The entry point of the `orchestra` program."""
-    if sys.argv[1:] == ["--version"]:
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from orchestra import __version__
 
-        sys.stdout.write(f"orchestra {__version__}\n")
+        try:
+            sys.stdout.write(f"orchestra {__version__}\n")
+            sys.stdout.flush()
+        except OSError as error:
+            sys.exit(f"orchestra: {error.strerror}")
         return
     from orchestra.cli.program import run
 

@@ -34,15 +34,15 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
         lines.append(f"  what changed: {command(app, 'diff', end.run_id)}")
     if end.status == "failed":
         lines.append(f"  why: {command(app, 'logs', end.run_id)}")
-        lines.append(f"  go on from before the failure: {command(app, 'fork', end.run_id)}")
+        if not end.message.startswith("still failing after"):  # a fork would meet the same limit
+            lines.append(f"  go on from before the failure: {command(app, 'fork', end.run_id)}")
     return lines
 
 
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:
-    """The commands that answer what a run, or one of its children, waits for."""
+    """The commands that answer what a run, or a child it waits for, waits for."""
     lines: list[str] = []
-    root = app.root_of(folder).id
-    for run in [s for s in app.summaries() if s.fold.pending and app.root_of(s.folder).id == root]:
+    for run in app.family(folder):
         run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending)
         for name, request in run.fold.pending.items():
             if name not in unanswered:

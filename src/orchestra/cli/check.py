@@ -26,10 +26,9 @@ def verify(run: str, project: Path) -> int:
     DIR is any run folder; RUN a run of this project, as everywhere.
     """
     from orchestra.verify import verify as check
-    from orchestra.workflows.loop.states import TABLE
 
     folder = Path(run) if Path(run).is_dir() else _find(run, project)
-    findings = check(folder.resolve(), {TABLE.name: TABLE})
+    findings = check(folder.resolve(), {name: kind.table for name, kind in App(project).workflows.items()})
     for finding in findings:
         click.echo(str(finding))
     if findings:

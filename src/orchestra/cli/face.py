@@ -21,12 +21,15 @@ import msgspec
 from orchestra.cli.advice import ending
 from orchestra.cli.text import paint_diff, safe, step_line
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import UsageError
-from orchestra.core.records import Event
+from orchestra.core.errors import OrchestraError
+from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 
 if TYPE_CHECKING:
     from orchestra.app import App
+
+
+_ANSWERS = ("APPROVAL_GRANTED", "APPROVAL_REJECTED", "QUESTION_ANSWERED")
 
 
 class JsonFace:
@@ -40,6 +43,9 @@ class JsonFace:
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
         pass
+
+    def notice(self, folder: RunFolder, text: str) -> None:
+        click.echo(f"orchestra: {folder.id}: {text}", err=True)
 
     def token(self, key: str, text: str) -> None:
         pass
@@ -78,6 +84,9 @@ class LineFace:
     def waiting(self, folder: RunFolder, request: Event) -> None:
         pass
 
+    def notice(self, folder: RunFolder, text: str) -> None:
+        self.line(f"  {text}")
+
     def token(self, key: str, text: str) -> None:
         pass
 
@@ -95,17 +104,17 @@ class TerminalFace(LineFace):
 
     def __init__(self) -> None:
         super().__init__()
-        self.colour = "NO_COLOR" not in os.environ
+        self.colour = not os.environ.get("NO_COLOR")
         self.app: App | None = None
         self.left = False  # the person chose to leave the run waiting
-        self._stop: Callable[[], None] = lambda: None
+        self._stop: Callable[[], object] = lambda: None
         self._open: tuple[RunFolder, Event] | None = None
         self._await_line: Callable[[str], None] | None = None
         self._arrived = 0
         self._width = 0
         self._newest = ""
 
-    def bind(self, app: App, stop: Callable[[], None]) -> None:
+    def bind(self, app: App, stop: Callable[[], object]) -> None:
         """Give the face what its prompts need: the app to answer through, and a way to leave."""
         self.app, self._stop = app, stop
 
@@ -113,7 +122,7 @@ class TerminalFace(LineFace):
 
     def event(self, event: Event) -> None:
         self._clear()
-        if self._open is not None and event.type in ("APPROVAL_GRANTED", "APPROVAL_REJECTED", "QUESTION_ANSWERED"):
+        if self._open is not None and (event.type in _ANSWERS or event.type in FINAL):
             self._close_prompt()
         self._arrived = 0
         self._newest = event.id
@@ -217,7 +226,7 @@ class TerminalFace(LineFace):
         assert self.app is not None
         try:
             act(self.app)
-        except UsageError as error:  # someone else was faster: the run goes on with their word
+        except OrchestraError as error:  # e.g. someone else was faster: the run goes on with their word
             self.line(f"  {error}")
 
     def _leave(self) -> None:
@@ -231,7 +240,7 @@ class TerminalFace(LineFace):
         sys.stderr.flush()
 
     def _line_came(self) -> None:
-        line = sys.stdin.readline()
+        line = os.read(sys.stdin.fileno(), 65536).decode("utf-8", "replace")  # a terminal hands over whole lines
         then, self._await_line = self._await_line, None
         if not line:  # end of input: nobody is there any more
             return self._leave()

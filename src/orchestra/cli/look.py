@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -16,11 +17,11 @@ from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.text import paint_diff, safe, step_line
 from orchestra.cli.wide import table
-from orchestra.core.errors import UsageError
+from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.journal import follow_events, read_events
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
-from orchestra.providers.calling import PastCall, past_calls
 
 POLL_SECONDS = 0.2
 _json_option = click.option(
@@ -38,23 +39,31 @@ def _print_json(record: object) -> None:
 @options.project
 def runs(as_json: bool, project: Path) -> int:
     """All runs of this project, newest last."""
-    summaries = App(project).summaries()
+    overview = list(App(project).overview())
+    summaries = [summary for _, summary in overview if isinstance(summary, RunSummary)]
     if as_json:
-        for summary in summaries:
-            _print_json({**msgspec.to_builtins(summary.fold.state), **_facts(summary)})
+        for folder, found in overview:
+            if isinstance(found, RunSummary):
+                _print_json({**msgspec.to_builtins(found.fold.state), **_facts(found)})
+            else:
+                _print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
         return 0
-    if not summaries:
+    if not overview:
         click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD"')
         return 0
-    rows = [
-        (s.folder.id, s.fold.state.status + (" *" if s.driven else ""), str(s.fold.state.iteration), safe(_goal(s)))
-        for s in summaries
-    ]
+    rows = [_row(folder, found) for folder, found in overview]
     for line in table(("run", "status", "iteration", "goal"), rows):
         click.echo(line)
     if any(s.driven for s in summaries):
         click.echo("* driven by a process right now")
     return 0
+
+
+def _row(folder: RunFolder, found: RunSummary | JournalCorrupt) -> tuple[str, str, str, str]:
+    if isinstance(found, JournalCorrupt):
+        return folder.id, "damaged", "-", f"orchestra verify {folder.id} says where"
+    state = found.fold.state
+    return folder.id, state.status + (" *" if found.driven else ""), str(state.iteration), safe(_goal(found))
 
 
 @click.command()
@@ -181,18 +190,27 @@ def diff(run: str, project: Path) -> int:
     events = read_events(folder.events)
     waiting = [e for e in App(project).summary(folder).fold.pending.values() if e.type == "APPROVAL_REQUESTED"]
     produced = {e.iteration: e.payload["outcome"]["patch"]["path"] for e in events if e.type == "PATCH_PRODUCED"}
-    applied = [produced[e.iteration] for e in events if e.type == "PATCH_APPLIED"]
-    paths = [e.payload["patch"]["path"] for e in waiting] or applied
-    if not paths:
+    patches = [(e.payload["patch"]["path"], e.payload["files"]) for e in waiting]
+    patches = patches or [
+        (produced[e.iteration], e.payload["outcome"]["after"]) for e in events if e.type == "PATCH_APPLIED"
+    ]
+    if not patches:
         click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
         return 0
-    for path in paths:
+    for path, files in patches:
         file = folder.path / path
         if not file.exists():
             raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch")
-        for line in paint_diff(file.read_text(encoding="utf-8", errors="replace")):
+        for line in paint_diff(_only(file.read_text(encoding="utf-8", errors="replace"), {f["path"] for f in files})):
             click.echo(line)
     return 0
+
+
+def _only(diff: str, paths: set[str]) -> str:
+    """The parts of a diff that a person took: the whole, unless some files were declined."""
+    parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
+    taken = [part for part in parts if any(f" b/{path}\n" in part for path in paths)]
+    return "".join(taken) or diff
 
 
 @click.command()
@@ -279,7 +297,7 @@ def _tokens(value: int | UnsetType) -> int:
 
 
 def _goal(summary: RunSummary) -> str:
-    return str(summary.created.payload.get("goal", ""))
+    return " ".join(str(summary.created.payload.get("goal", "")).split())
 
 
 def _facts(summary: RunSummary) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from orchestra.app import App, routing
+from orchestra.app import routing
 from orchestra.cli import options
 from orchestra.cli.session import Session
 from orchestra.core.errors import UsageError
 from orchestra.policy import ApprovalPolicy
 from orchestra.workflows.loop.shapes import Job
 
-_SHELL_WORDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1"}
+_OPERATORS = "|&;<>"  # what a shell would act on
 
 
 @click.command(short_help="Reach a goal by patches.")
@@ -25,6 +25,7 @@ _SHELL_WORDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1"}
     "--check",
     "checks",
     multiple=True,
+    default=lambda: filter(None, [os.environ.get("ORCHESTRA_CHECK")]),  # one command: click would split it at blanks
     metavar="CMD",
     help="A command that must exit 0, split like a shell would, never run by one. Repeatable.",
 )
@@ -34,7 +35,12 @@ _SHELL_WORDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1"}
     envvar="ORCHESTRA_APPROVAL",
     help="When a person must see a patch first (default: always).",
 )
-@click.option("--max-fixes", type=click.IntRange(0, 100), help="How many fixes at most (default: 3).")
+@click.option(
+    "--max-fixes",
+    type=click.IntRange(0, 100),
+    envvar="ORCHESTRA_MAX_FIXES",
+    help="How many fixes at most (default: 3).",
+)
 @options.models
 @options.driving
 @options.project
@@ -68,7 +74,7 @@ def loop(
     defaults = app.config.loop
     job = Job(
         goal=_goal(goal),
-        checks=tuple(split_check(command, app) for command in (checks or defaults.checks)),
+        checks=tuple(map(split_check, checks or defaults.checks)),
         approval=approval or defaults.approval,
         maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
         evaluator=defaults.evaluator,
@@ -89,24 +95,26 @@ def _goal(text: str) -> str:
     return goal
 
 
-def split_check(command: str, app: App) -> tuple[str, ...]:
-    """A check command as argv; its program must exist now, so that a typing mistake does not cost a run."""
+def split_check(command: str) -> tuple[str, ...]:
+    """A check command as argv. A program named without a folder must exist now: a typo must not cost a run."""
+    text = options.clean(command)
     try:
-        argv = tuple(shlex.split(options.clean(command)))
+        argv = tuple(shlex.split(text))
+        words = shlex.shlex(text, punctuation_chars=_OPERATORS)  # not posix: quoted words keep their quotes
+        words.whitespace_split = True
+        operators = [word for word in words if set(word) <= set(_OPERATORS)]
     except ValueError as error:
         raise UsageError(f"--check {command!r} cannot be split into words: {error}") from error
     if not argv:
         raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
-    if shell := [word for word in argv if word in _SHELL_WORDS]:
+    if operators:
         raise UsageError(
-            f"--check {command!r}: {shell[0]!r} means something to a shell, but no shell runs a check. "
+            f"--check {command!r}: {operators[0]!r} means something to a shell, but no shell runs a check. "
             f"Give several --check, or say so: --check \"sh -c '…'\""
         )
-    at = app.project / argv[0] if os.sep in argv[0] else None
-    found = shutil.which(argv[0]) if at is None else (str(at) if os.access(at, os.X_OK) else None)
-    if found is None:
+    if os.sep not in argv[0] and shutil.which(argv[0]) is None:
         raise UsageError(
-            f"--check {command!r}: {argv[0]!r} is not an executable on PATH or in {app.project}. "
-            f"It is started directly, not by a shell: no pipes, no built-ins, no variables"
+            f"--check {command!r}: {argv[0]!r} is not an executable on PATH. "
+            f"It is started directly, not by a shell: no built-ins, no variables"
         )
     return argv

@@ -65,10 +65,15 @@ def program(folder: Path | None) -> None:
 
 def run() -> int:
     """Run the command line; returns the exit code. No traceback reaches a user."""
+    if sys.stdout is None:  # started with a closed stdout (`>&-`): there is nobody to print for
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
-        code = program.main(standalone_mode=False)
+        code = program.main(standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except SystemExit:
+        # click's own way out of a closed pipe; the reader (head, less) has seen enough.
+        return 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "")
         return 0
@@ -82,8 +87,7 @@ def run() -> int:
         click.echo(f"orchestra: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Nothing more can be flushed; silence the interpreter's own attempt.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush complains
         return 0
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""

@@ -33,10 +33,6 @@ class Session:
             if known:
                 self.face.launched(folder, str(self.app.summary(folder).created.payload.get("workflow")))
             end = asyncio.run(self._drive(folder, accept_drift))
-        except KeyboardInterrupt:
-            if folder is None:
-                raise
-            end = self._stopped(folder, 130)
         except OrchestraError as error:
             if folder is None or isinstance(error, JournalCorrupt):
                 raise
@@ -45,16 +41,28 @@ class Session:
         return end.exit_code
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
+        """Drive until the run stops, or someone stops us. Ctrl-C ends in order, however often it is pressed."""
         task = asyncio.ensure_future(self.app.drive(folder, patient=self.patient, accept_drift=accept_drift))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
         if isinstance(self.face, TerminalFace):
-            self.face.bind(self.app, stop=lambda: _cancel(task))
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if isinstance(self.face, TerminalFace) and self.face.left:
-                return self._stopped(folder, 3)
-            raise KeyboardInterrupt from None
+            self.face.bind(self.app, stop=task.cancel)
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                task.cancel()
+        if task.cancelled():
+            for number in (
+                signal.SIGINT,
+                signal.SIGTERM,
+            ):  # it ends now; one more Ctrl-C must not cut the last words off
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN)
+            left = isinstance(self.face, TerminalFace) and self.face.left
+            return self._stopped(folder, 3 if left else 130)
+        return task.result()
 
     def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
         """A drive that ended without the run's word: interrupted, out of budget, out of disk, not ours to drive."""
@@ -67,10 +75,6 @@ class Session:
                 sys.stderr.write(f"orchestra: {end.message}\n")
         else:
             self.face.done(end, self.app, folder)
-
-
-def _cancel(task: asyncio.Future[RunEnd]) -> None:
-    task.cancel()
 
 
 def choose_face(*, as_json: bool, no_input: bool) -> JsonFace | LineFace | TerminalFace:

@@ -33,7 +33,7 @@ def show(project: Path) -> int:
 @options.project
 def path(project: Path) -> int:
     """Where the configuration is read from."""
-    found = find_config(project.resolve())
+    found = App(project).config_path
     if found is None:
         click.echo(f"no {FILE_NAME} in {project.resolve()}; all defaults (orchestra init writes one)", err=True)
         return 0
@@ -60,6 +60,8 @@ def init(project: Path) -> int:
     """Write a commented orchestra.config.yaml with every default; never overwrites one."""
     import importlib.resources
 
+    if not project.is_dir():
+        raise UsageError(f"{project} is not a folder; give -C DIR")
     target = project / FILE_NAME
     text = importlib.resources.files("orchestra").joinpath("config.sample.yaml").read_text(encoding="utf-8")
     try:

@@ -6,8 +6,8 @@ import click
 from msgspec import UNSET
 
 from orchestra.core.records import Event
+from orchestra.core.text import clean
 from orchestra.report import headline
-from orchestra.worker.capture import clean
 
 _COLOURS = {
     "PHASE_FAILED": "red",

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
@@ -175,7 +176,10 @@ class Context:
                 retriable=bool(error.get("retriable")),
             )
         outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome)
-        return outcome if accept is None else accept(outcome)
+        try:
+            return outcome if accept is None else accept(outcome)
+        except ContractError as broken:  # it was accepted when it was recorded: the code's mind has changed since
+            raise Drift(self.run_id, key, "accepted", f"refused: {broken}") from broken
 
     def _begin(self, key: str, effect: Effect[Outcome], attempt: int) -> Event | None:
         if effect.intent is None:
@@ -327,19 +331,14 @@ class _Scope:
     def branch(self, name: str) -> _Scope:
         return _Scope(f"{self._path}{name}/")
 
-    def busy(self) -> _Busy:
-        return _Busy(self)
-
-
-class _Busy:
-    def __init__(self, scope: _Scope) -> None:
-        self._scope = scope
-
-    def __enter__(self) -> None:
-        self._scope._busy = True
-
-    def __exit__(self, *_: object) -> None:
-        self._scope._busy = False
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """While branches run: rule 7."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
 
 def _error(error: StepFailed | ContractError, *, reason: str = "", retriable: bool = False) -> dict[str, Any]:

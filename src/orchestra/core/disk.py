@@ -87,6 +87,14 @@ class Disk:
         finally:
             os.close(fd)
 
+    def sync_file(self, path: Path) -> None:
+        """Make a file that is already written survive a power cut."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.sync(fd)
+        finally:
+            os.close(fd)
+
     def sync_folder(self, folder: Path) -> None:
         """Make the names in a folder (created, renamed) survive a power cut."""
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -13,7 +13,7 @@ is, and whether it acts on the world (then everything recorded so far is synced 
     ProposePatch     -                    PATCH_PRODUCED                                gatekeeper.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED          gatekeeper.py
     ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED            gatekeeper.py
-    Ask              QUESTION_RAISED      QUESTION_ANSWERED                             core/inbox.py
+    AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                             core/inbox.py
     Evaluate         -                    EVALUATION_PASSED | _FIXABLE | _BLOCKED       workflows' own judgement,
     written down
 """
@@ -78,8 +78,10 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     usage: Usage | UnsetType = UNSET
     costUsd: float = 0.0
+    document: ArtifactRef | None = None  # the readable copy, where one was asked for
     files: tuple[str, ...] = ()  # workspace files that went in as context
     request: str = ""  # digest of the whole request, without the run's id: how `replay` finds this reply
+    source: str | UnsetType = UNSET  # which entry of a script or recording it was
     recovered: bool = False  # found complete on disk after a crash, not asked for again (S1-121)
 
 
@@ -288,7 +290,7 @@ class Answer(Struct, frozen=True):
     by: str
 
 
-class Ask(Effect[Answer], frozen=True):
+class AskPerson(Effect[Answer], frozen=True):
     """Ask a person one question (C-18)."""
 
     questionId: str

@@ -5,8 +5,8 @@ Rules
 2. `drive` takes the run's lock, replays the journal through the flow and goes on live until the run ends or parks.
    A second driver gets RunLocked.
 3. The flow's verdict becomes the last event; the report is written before it (C-26). An error nobody foresaw becomes
-   RUN_FAILED with its stack (S1-119). Errors of durability (full disk, drift, a damaged journal) are not the run's
-   end: they reach the caller.
+   RUN_FAILED with its stack (S1-119). What a person can cure (a full disk, drift, a missing script, a budget) is not
+   the run's end: it reaches the caller, and the run goes on later.
 4. A cancel is a message like any other: whoever drives sees it within a moment and ends the run; if nobody drives, the
    canceller does.
 5. Parking and answering cannot miss each other: after letting go of the lock the parker looks into the inbox once more.
@@ -28,14 +28,14 @@ from msgspec import Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
-from orchestra.core.effects import Approve, Ask, ChildResult, ChildRun
+from orchestra.core.effects import Approve, AskPerson, ChildResult, ChildRun
 from orchestra.core.errors import BudgetReached, DurabilityError, OrchestraError, RunLocked, Suspended, UsageError
 from orchestra.core.journal import read_events, read_first
-from orchestra.core.ledger import Ledger, OnEvent
+from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
 from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
 from orchestra.core.redact import Redactor
-from orchestra.core.run import RunFolder, create_folder, slug
+from orchestra.core.run import RunFolder, create_folder, digest, slug
 
 CANCEL_POLL_SECONDS = 0.1
 
@@ -67,6 +67,8 @@ class Observer(Protocol):
     def event(self, event: Event) -> None: ...
 
     def waiting(self, folder: RunFolder, request: Event) -> None: ...
+
+    def notice(self, folder: RunFolder, text: str) -> None: ...
 
 
 HandlersFor = Callable[[Ledger, Event], Handlers]
@@ -137,7 +139,13 @@ class Engine:
                 status = ledger.fold.state.status
                 if status in FINAL.values():
                     return _end(ledger)
-                await self._run(ledger, kind, driving)
+                if ledger.journal.torn_bytes:
+                    cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
+                    self._observer.notice(folder, cut)
+                if inbox.read(folder, inbox.CANCEL):  # before any replay: also a run that drifted can be canceled
+                    self._finish(ledger, self._canceled(folder))
+                else:
+                    await self._run(ledger, kind, driving)
                 return _end(ledger)
             finally:
                 ledger.close()
@@ -155,9 +163,7 @@ class Engine:
                 await asyncio.gather(flow, return_exceptions=True)
             if not driving.canceled:
                 raise
-            said = inbox.read(ledger.folder, inbox.CANCEL)
-            reason = (said.text or f"canceled by {said.by}") if said else "the parent run was canceled"
-            verdict = Verdict(status="canceled", result={"reason": reason})
+            verdict = self._canceled(ledger.folder)
         finally:
             watch.cancel()
         self._finish(ledger, verdict)
@@ -172,7 +178,7 @@ class Engine:
             return await self._child(effect, step, driving)
 
         handlers: Handlers = {
-            Ask: people.ask,
+            AskPerson: people.ask,
             Approve: people.approve,
             ChildRun: child,
             **self._handlers_for(ledger, created),
@@ -186,8 +192,13 @@ class Engine:
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
             return await kind.flow(context, params)
-        except (DurabilityError, BudgetReached):
+        except (DurabilityError, BudgetReached, UsageError):
             raise  # the run is not over: a cure lets it go on (rule 3)
+        except OSError as error:
+            raise DurabilityError(
+                f"run {ledger.folder.id}: {error.strerror or error} ({error.filename or 'a file'}). "
+                f"When that is cured: orchestra resume {ledger.folder.id}"
+            ) from error
         except OrchestraError as error:
             return Verdict(status="failed", error=ErrorInfo(error.code, str(error)), exit_code=error.exit_code)
         except Exception as error:
@@ -198,6 +209,11 @@ class Engine:
                 result={"stack": stack},
                 exit_code=1,
             )
+
+    def _canceled(self, folder: RunFolder) -> Verdict:
+        said = inbox.read(folder, inbox.CANCEL)
+        reason = (said.text or f"canceled by {said.by}") if said else "the parent run was canceled"
+        return Verdict(status="canceled", result={"reason": reason})
 
     def _finish(self, ledger: Ledger, verdict: Verdict) -> None:
         code = verdict.exit_code if verdict.status == "completed" else verdict.exit_code or 1
@@ -238,10 +254,13 @@ class Engine:
         name = step.intent.payload["childRunId"] if step.intent is not None else effect.childRunId
         folder = RunFolder(kind.root / name)
         folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if read_first(folder.events) is None:
+        created = read_first(folder.events)
+        if created is None:
             parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
             facts = {k: v for k, v in step.ledger.events[0].payload.items() if k not in _OWN_FACTS}
             self._create(kind, folder, effect.params, {**facts, **parent})
+        elif created.payload.get("parentKey") != step.key:
+            raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         await self._drive_once(folder, driving)
         last = read_events(folder.events)[-1]
         if last.type not in FINAL:
@@ -252,20 +271,21 @@ class Engine:
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """A new run that shares this one's history up to and including event `at`, and then goes its own way."""
-        events = read_events(folder.events)
-        kept = [event for event in events if event.id <= at]
-        if at not in {event.id for event in events}:
+        kept = read_events(folder.events, until=at)
+        if kept[-1].id != at:
             raise UsageError(
-                f"run {folder.id} has no event {at}; it has 00000001 to {events[-1].id} (orchestra logs {folder.id})"
+                f"run {folder.id} has no event {at}; it has 00000001 to {kept[-1].id} (orchestra logs {folder.id})"
             )
         if kept[-1].type in FINAL:
             raise UsageError(
                 f"event {at} is the end of run {folder.id}: nothing can follow it; fork at an earlier event"
             )
-        kind = self._kind(events[0])
+        kind = self._kind(kept[0])
         _, _, workflow, name = folder.id.split("_", 3)
         new = create_folder(kind.root, date=datetime.now(UTC).date().isoformat(), workflow=workflow, name=name)
-        _copy_tree(folder.artifacts, new.artifacts, self._disk)
+        for ref in artifacts_of(kept):  # and no others: a reply that came later is not this run's
+            if (path := folder.find(ref)) is not None:
+                self._disk.publish(new.path / ref.path, path.read_bytes(), durable=True)
         self._observer.launched(new, kind.name)
         with new.locked():
             ledger = self._open(new, kind, on_event=_unseen)  # history, not news
@@ -327,7 +347,8 @@ class _Driving:
 def child_id(parent: str, workflow: str, key: str) -> str:
     """A child's id follows from its parent's id and its key alone, so that a kill cannot make two (D-07, D-08)."""
     date, number, parent_workflow, name = parent.split("_", 3)
-    return f"{date}_{number}_{workflow}_{parent_workflow}-{name}-{slug(key)}"
+    mark = digest(key.encode())[7:15]  # the slug alone is cut, and `a-b/c` and `a/b-c` have the same
+    return f"{date}_{number}_{workflow}_{parent_workflow}-{name}-{slug(key)}-{mark}"
 
 
 def _unseen(event: Event) -> None:
@@ -355,9 +376,3 @@ def _end(ledger: Ledger) -> RunEnd:
         error = last.payload.get("error") or {}
         return RunEnd(ledger.folder.id, state.status, code, str(error.get("message", "")))
     return RunEnd(ledger.folder.id, state.status, 3)
-
-
-def _copy_tree(source: Path, target: Path, disk: Disk) -> None:
-    for path in sorted(source.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            disk.publish(target / path.relative_to(source), path.read_bytes(), durable=False)

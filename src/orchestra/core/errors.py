@@ -3,7 +3,6 @@
 OrchestraError                 never raised itself
 ├── UsageError                 the user acts: wrong argument, configuration, run id           exit 2
 ├── ContractError              a model's output broke a format: repair or retry               (becomes an outcome)
-├── PolicyError                refused by policy or sandbox; never retried                    exit 5
 ├── ProviderError              the model could not be had: S1's five codes                    exit 6
 ├── BudgetReached              the money or token cap is reached                              exit 4
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
@@ -47,13 +46,6 @@ class ContractError(OrchestraError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class PolicyError(OrchestraError):
-    """A command or a patch that must not happen. Never retried."""
-
-    exit_code = 5
-    code = "POLICY"
 
 
 class ProviderError(OrchestraError):
@@ -111,9 +103,10 @@ class JournalCorrupt(DurabilityError):
     code = "JOURNAL_CORRUPT"
 
     def __init__(self, path: str, line: int, why: str) -> None:
+        where = f"line {line}" if line else "a line"
         super().__init__(
-            f"{path}: line {line} is damaged ({why}). Nothing was changed. "
-            f"Restore the file from a backup, or fork the run before that line: orchestra fork RUN --at EVENT"
+            f"{path}: {where} is damaged ({why}). Nothing was changed. "
+            f"Restore the file from a backup, or go on from before that line: orchestra fork RUN --at EVENT"
         )
         self.path = path
         self.line = line

@@ -24,10 +24,12 @@ from msgspec import Struct
 
 from orchestra.core.context import Step
 from orchestra.core.disk import Disk
-from orchestra.core.effects import Answer, Approval, Approve, Ask
+from orchestra.core.effects import Answer, Approval, Approve, AskPerson
 from orchestra.core.errors import Suspended, UsageError
-from orchestra.core.records import Event, utc
+from orchestra.core.records import Event, utc, utf8
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.text import clean
 
 OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
 POLL_SECONDS = 0.1
@@ -46,8 +48,9 @@ class Message(Struct, frozen=True, omit_defaults=True):
     end: bool = False
 
 
-def deliver(folder: RunFolder, request: str, message: Message, disk: Disk) -> None:
+def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, redactor: Redactor) -> None:
     """Put a message into the inbox, durably; UsageError if this request was answered before (rule 2)."""
+    message = msgspec.structs.replace(message, text=redactor.text(message.text))
     target = folder.inbox / f"{request}.json"
     if not folder.inbox.exists():
         folder.inbox.mkdir(mode=0o700, exist_ok=True)
@@ -86,13 +89,13 @@ def message(kind: Literal["approve", "reject", "answer", "cancel"], by: str, **m
 
 
 class People:
-    """Handlers of Ask and Approve. `patient`: wait here for the answer; otherwise park."""
+    """Handlers of AskPerson and Approve. `patient`: wait here for the answer; otherwise park."""
 
     def __init__(self, *, patient: bool, on_wait: OnWait) -> None:
         self._patient = patient
         self._on_wait = on_wait
 
-    async def ask(self, effect: Ask, step: Step) -> Answer:
+    async def ask(self, effect: AskPerson, step: Step) -> Answer:
         """Raise the question, wait for its answer, and keep both readable in ask/iter-NNNN.md (S1-109)."""
         _write_question(effect, step, answer=None)
         said = await self._wait(effect.questionId, step)
@@ -130,11 +133,11 @@ class People:
         return said
 
 
-def _write_question(effect: Ask, step: Step, *, answer: Answer | None) -> None:
+def _write_question(effect: AskPerson, step: Step, *, answer: Answer | None) -> None:
     lines = [f"# {effect.question}", "", f"Why: {effect.reason}", ""]
     lines += [f"- needed: {item}" for item in effect.needed_input]
     if answer is not None:
         lines += ["", f"## Answer ({answer.by})", "", answer.text]
     ledger = step.ledger
     path: Path = ledger.folder.artifact(effect.artifact)
-    ledger.disk.publish(path, ledger.redactor.text("\n".join(lines) + "\n").encode(), durable=False)
+    ledger.disk.publish(path, utf8(ledger.redactor.text(clean("\n".join(lines) + "\n"))), durable=False)

@@ -131,11 +131,14 @@ class Journal:
         os.close(self._fd)
 
 
-def read_events(path: Path) -> list[Event]:
-    """Read a journal without owning it: viewers, other processes. A line being written right now is left out."""
+def read_events(path: Path, *, until: str = "") -> list[Event]:
+    """Read a journal without owning it: viewers, other processes. A line being written right now is left out.
+
+    `until` is the id of the last event wanted: damage after it does not matter then.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _parse(_read(fd), str(path))[0]
+        return _parse(_read(fd), str(path), until)[0]
     finally:
         os.close(fd)
 
@@ -147,7 +150,7 @@ def read_first(path: Path) -> Event | None:
             line = file.readline()
     except FileNotFoundError:
         return None
-    return _decode(line) if line.endswith(b"\n") else None
+    return _event(line, str(path), 1) if line.endswith(b"\n") else None
 
 
 def follow_events(path: Path, offset: int) -> tuple[list[Event], int]:
@@ -158,7 +161,7 @@ def follow_events(path: Path, offset: int) -> tuple[list[Event], int]:
     finally:
         os.close(fd)
     end = data.rfind(b"\n") + 1
-    return [_decode(line) for line in data[:end].splitlines()], offset + end
+    return [_event(line, str(path), 0) for line in data[:end].splitlines()], offset + end
 
 
 def _read(fd: int, offset: int = 0) -> bytes:
@@ -169,7 +172,14 @@ def _read(fd: int, offset: int = 0) -> bytes:
     return b"".join(chunks)
 
 
-def _parse(data: bytes, path: str) -> tuple[list[Event], int]:
+def _event(line: bytes, path: str, number: int) -> Event:
+    try:
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise JournalCorrupt(path, number, str(error)) from error
+
+
+def _parse(data: bytes, path: str, until: str = "") -> tuple[list[Event], int]:
     """The events of the whole lines, and how many bytes they take; JournalCorrupt for any damage before the tail."""
     end = data.rfind(b"\n") + 1
     if data[end:].strip(b"\0") == b"" and end:  # a tail of zeros may follow, or stand in place of, the last newline
@@ -178,14 +188,13 @@ def _parse(data: bytes, path: str) -> tuple[list[Event], int]:
     events: list[Event] = []
     before = ""
     for number, line in enumerate(_lines(data, end), start=1):
-        try:
-            event = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise JournalCorrupt(path, number, str(error)) from error
+        event = _event(line, path, number)
         prev = event.payload.get("prev")
         if prev is not None and prev != before:
             raise JournalCorrupt(path, number - 1, f"its digest is not the one that line {number} recorded")
         events.append(event)
+        if event.id == until:
+            break
         before = _digest(line)
     return events, end
 

@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
 from orchestra.core.machine import Fold, Table
-from orchestra.core.records import Event, EventType, Phase, WorkflowState, utc
+from orchestra.core.records import ArtifactRef, Event, EventType, Phase, WorkflowState, utc
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 
@@ -126,6 +126,23 @@ class Ledger:
 
     def _changed(self) -> bool:
         return self._published is None or _visible(self._published) != _visible(self.fold.state)
+
+
+def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
+    """Every file these events name."""
+    for event in events:
+        yield from _references(event.payload)
+
+
+def _references(value: Any) -> Iterator[ArtifactRef]:
+    if isinstance(value, dict):
+        if {"path", "bytes", "sha256"} == set(value):
+            yield msgspec.convert(value, ArtifactRef)
+            return
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _references(item)
 
 
 def _visible(state: WorkflowState) -> tuple[object, ...]:

@@ -67,16 +67,21 @@ class Fold:
         self.events += 1
         payload = event.payload
         if event.type == "APPROVAL_REQUESTED":
-            self.pending[payload["approvalId"]] = event
+            self.pending[str(payload.get("approvalId", event.id))] = event
         elif event.type == "QUESTION_RAISED":
-            self.pending[payload["questionId"]] = event
+            self.pending[str(payload.get("questionId", event.id))] = event
         elif event.type in ("APPROVAL_GRANTED", "APPROVAL_REJECTED"):
-            self.pending.pop(payload.get("approvalId", ""), None)  # absent on automatic grants (C-19)
+            self._answered("APPROVAL_REQUESTED", payload.get("approvalId"))
         elif event.type == "QUESTION_ANSWERED":
-            self.pending.pop(payload["questionId"], None)
+            self._answered("QUESTION_RAISED", payload.get("questionId"))
         elif event.type in FINAL:
             self.pending.clear()
         self._state = self._next(event, payload)
+
+    def _answered(self, kind: EventType, name: str | None) -> None:
+        if name is None:  # an automatic grant (C-19), or a journal that names no ids: then the oldest is meant
+            name = next((n for n, e in self.pending.items() if e.type == kind), "")
+        self.pending.pop(name, None)
 
     def _next(self, event: Event, payload: dict[str, Any]) -> WorkflowState:
         before = self._state
@@ -84,8 +89,8 @@ class Fold:
         approvals = [i for i, e in self.pending.items() if e.type == "APPROVAL_REQUESTED"]
         questions = [i for i, e in self.pending.items() if e.type == "QUESTION_RAISED"]
         status: RunStatus = _STATUS.get(event.type, "running")
-        if status == "running" and self.pending and event.type not in ("PHASE_STARTED", "PHASE_COMPLETED"):
-            status = "awaiting_approval" if approvals else "awaiting_input"  # another branch still waits
+        if status == "running" and self.pending:  # another branch works, but a person is needed
+            status = "awaiting_approval" if approvals else "awaiting_input"
         return WorkflowState(
             runId=event.runId,
             status=status,

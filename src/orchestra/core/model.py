@@ -82,6 +82,7 @@ class ProviderResponse(Struct, frozen=True, omit_defaults=True):
     durationMs: int
     usage: Usage | UnsetType = UNSET
     error: ProviderFailure | UnsetType = UNSET
+    source: str | UnsetType = UNSET  # ours: which entry of a script or recording this was, so that it is used once
 
 
 class ProviderCapabilities(Struct, frozen=True, omit_defaults=True):

@@ -1,15 +1,18 @@
-"""The replay provider: answers from a recorded run's raw files, found by the request's digest. No model, no network."""
+"""The replay provider: answers from a recorded run, found by the request's digest. No model, no network.
+
+A recorded failure is replayed as the failure it was, with its usage: the run goes the same way, byte for byte.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 
-import msgspec
+from msgspec import UNSET
 
-from orchestra.core.errors import UsageError
+from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.journal import read_events
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
-from orchestra.core.records import ArtifactRef, Phase, Role
+from orchestra.core.records import Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.calling import request_digest
 
@@ -19,25 +22,21 @@ class ReplayProvider:
 
     def __init__(self, source: RunFolder) -> None:
         self._source = source
+        self._calls: dict[str, deque[PastCall]] = defaultdict(deque)
         self._roles: set[str] = set()
-        self._replies: dict[str, deque[ArtifactRef]] = defaultdict(deque)
-        for event in read_events(source.events):
-            self._roles.add(event.payload.get("role", ""))
-            outcome = event.payload.get("outcome")
-            if event.payload.get("effect") == "ModelCall" and isinstance(outcome, dict):
-                self._replies[outcome["request"]].append(msgspec.convert(outcome["raw"], ArtifactRef))
+        for call in past_calls(read_events(source.events)):
+            self._roles.add(call.role)
+            if call.status != "open":
+                self._calls[call.request].append(call)
 
     @property
     def capabilities(self) -> ProviderCapabilities:
         return ProviderCapabilities(name="replay", supportsPatchFirst=True, supportsStreaming=True)
 
-    def remember(self, raw_sha256: str, error: ProviderFailure | None) -> None:
+    def remember(self, call: PastCall) -> None:
         """Leave out a reply that this run already has."""
-        for replies in self._replies.values():
-            for ref in replies:
-                if ref.sha256 == raw_sha256:
-                    replies.remove(ref)
-                    return
+        if self._calls[call.request]:
+            self._calls[call.request].popleft()
 
     def serves(self, role: Role, phase: Phase) -> bool:
         """Whether the recorded run asked anyone in this role."""
@@ -45,20 +44,28 @@ class ReplayProvider:
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Give the recorded reply to the same request; BAD_REQUEST if the recorded run never made it."""
-        replies = self._replies.get(request_digest(request))
-        if not replies:
-            failure = ProviderFailure(
-                code="BAD_REQUEST",
-                message=f"run {self._source.id} has no recorded reply to this request "
-                f"(role={request.role} phase={request.phase} iteration={request.iteration}); "
-                f"goal, checks and workspace must be those of the recorded run",
-                retriable=False,
+        calls = self._calls[request_digest(request)]
+        if not calls:
+            return _refused(
+                f"run {self._source.id} has no recorded reply to this request (role={request.role} "
+                f"phase={request.phase} iteration={request.iteration}); goal, checks and workspace must be those of it"
             )
-            return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
-        ref = replies.popleft()
-        path = self._source.find(ref)
+        call = calls.popleft()
+        path = self._source.find(call.raw) if call.raw else None
         if path is None:
-            raise UsageError(f"cannot replay: {self._source.path / ref.path} is gone or was changed")
-        text = path.read_text(encoding="utf-8", errors="replace")
+            return _refused(f"the raw reply of step {call.key} of run {self._source.id} is gone or was changed")
+        text = path.read_bytes().decode("utf-8", "replace")  # not read_text: it would translate line ends
         on_token(text)
-        return ProviderResponse(rawText=text, finishReason="stop", durationMs=0)
+        return ProviderResponse(
+            rawText=text,
+            finishReason=call.finishReason,
+            durationMs=0,
+            usage=call.usage,
+            error=call.error or UNSET,
+            source=call.key,
+        )
+
+
+def _refused(message: str) -> ProviderResponse:
+    failure = ProviderFailure(code="BAD_REQUEST", message=message, retriable=False)
+    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.calls import PastCall
 from orchestra.core.errors import UsageError
 from orchestra.core.model import (
     FinishReason,
@@ -36,6 +37,7 @@ from orchestra.core.model import (
 )
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
+from orchestra.providers.calling import late
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,10 +97,13 @@ class ScriptedProvider:
     def capabilities(self) -> ProviderCapabilities:
         return ProviderCapabilities(name="scripted", supportsPatchFirst=True, supportsStreaming=True)
 
-    def remember(self, raw_sha256: str, error: ProviderFailure | None) -> None:
-        """Take one reply of an earlier process as used (rule 2)."""
+    def remember(self, call: PastCall) -> None:
+        """Take one reply of an earlier process as used (rule 2); by its bytes if only its raw file was left."""
+        if call.source.isdigit():
+            self._used.add(int(call.source) - 1)
+            return
         for index, reply in enumerate(self._replies):
-            if index not in self._used and not reply.repeat and reply.gave(raw_sha256, error):
+            if index not in self._used and call.raw is not None and reply.gave(call.raw.sha256, call.error):
                 self._used.add(index)
                 return
 
@@ -124,19 +129,33 @@ class ScriptedProvider:
             )
             return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
         reply = self._replies[index]
-        if not reply.repeat:
-            self._used.add(index)
-        await _say(reply, on_token)
+        self._used.add(index)
+        said: list[str] = []
+
+        def arrived(text: str) -> None:
+            said.append(text)
+            on_token(text)
+
+        try:
+            async with asyncio.timeout(request.constraints.timeoutMs / 1000):
+                await _say(reply, arrived)
+        except TimeoutError:
+            return msgspec.structs.replace(
+                late(request, "".join(said), time.monotonic() - began), source=str(index + 1)
+            )
         return ProviderResponse(
             rawText=reply.text,
             finishReason=reply.finishReason or ("error" if reply.error else "stop"),
             durationMs=int((time.monotonic() - began) * 1000),
             usage=reply.usage,
             error=reply.error or UNSET,
+            source=str(index + 1),
         )
 
     def _next(self, request: ProviderRequest) -> int | None:
-        fitting = (i for i, r in enumerate(self._replies) if i not in self._used and r.match.fits(request))
+        fitting = (
+            i for i, r in enumerate(self._replies) if (r.repeat or i not in self._used) and r.match.fits(request)
+        )
         return next(fitting, None)
 
 
@@ -163,5 +182,5 @@ def load_script(path: Path) -> Script:
     try:
         data: Any = msgspec.json.decode(text) if path.suffix == ".json" else yaml.safe_load(text)
         return msgspec.convert(data, Script)
-    except (msgspec.DecodeError, yaml.YAMLError) as error:
+    except (msgspec.DecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"the script {path} is not valid: {error}") from error

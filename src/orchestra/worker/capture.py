@@ -13,32 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 
 from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.redact import Redactor
+from orchestra.core.text import clean
 from orchestra.worker.task import Artifact, Captured
-
-# CSI, OSC/DCS/APC strings up to their terminator, and the two-byte escapes.
-_ANSI = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]{1,4}[0-~]|\x1b[0-Z\\^-~]"
-)
-# C0 but tab and newline, DEL, C1; soft hyphen, bidi, zero-width, line separators, blank Hangul fillers, BOM, tags.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def clean(text: str) -> str:
-    """Text that shows what it holds: colour codes gone, other invisible characters as visible escapes."""
-    return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
-
-
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class Store:

@@ -12,13 +12,13 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from orchestra.core.context import Context, Retry
-from orchestra.core.context import Verdict as RunVerdict
+from orchestra.core.context import Context, Retry, Verdict
 from orchestra.core.effects import (
     Applied,
     ApplyPatch,
     Approval,
     Approve,
+    AskPerson,
     AutoApprove,
     CommandOutcome,
     Diffstat,
@@ -33,7 +33,6 @@ from orchestra.core.effects import (
     Reply,
     RunCommand,
 )
-from orchestra.core.effects import Ask as AskPerson
 from orchestra.core.errors import ContractError, ProviderError, StepFailed
 from orchestra.core.model import Constraints
 from orchestra.core.records import ErrorInfo, Role
@@ -41,8 +40,8 @@ from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.policy import reasons_to_ask
 from orchestra.workflows.loop.shapes import (
     Job,
+    Opinion,
     Turn,
-    Verdict,
     artifact,
     check_results,
     command_line,
@@ -63,6 +62,13 @@ class Written(Struct, frozen=True):
     reply: Reply
 
 
+class Change(Struct, frozen=True):
+    """A patch that was applied, and how it reads."""
+
+    files: Applied
+    diff: str
+
+
 class Problem(Struct, frozen=True):
     """Why there must be a fix, in the words the fixer gets."""
 
@@ -71,7 +77,7 @@ class Problem(Struct, frozen=True):
     end: bool = False  # a person said: no further (S1-77)
 
 
-async def loop(ctx: Context, job: Job) -> RunVerdict:
+async def loop(ctx: Context, job: Job) -> Verdict:
     """Reach the goal, or say why not."""
     plan = await make_plan(ctx, job)
     turn = Turn("execute", 1)
@@ -91,10 +97,10 @@ async def loop(ctx: Context, job: Job) -> RunVerdict:
                     if isinstance(applied, Problem):
                         next_turn = fix_or_end(job, turn, applied)
                     else:
-                        next_turn = await judge(ctx, job, plan, turn, applied, patch.diff)
+                        next_turn = await judge(ctx, job, plan, turn, applied.files, applied.diff)
                 case unreachable:
                     assert_never(unreachable)
-        if isinstance(next_turn, RunVerdict):
+        if isinstance(next_turn, Verdict):
             return next_turn
         turn = next_turn
 
@@ -164,7 +170,7 @@ def _not_empty(reply: ModelReply) -> ModelReply:
 # -- the gate ---------------------------------------------------------------------------------------------------------
 
 
-async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Patch) -> Applied | Problem:
+async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Patch) -> Change | Problem:
     """Propose, approve, apply; a patch that does not get through is a problem for the fixer."""
     here = ctx.at(turn.phase, turn.iteration)
     proposal = await here.perform("patch", ProposePatch(written.reply, f"{artifact(turn.phase, turn.iteration)}.patch"))
@@ -178,7 +184,14 @@ async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Pat
         )
     files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
     done = await here.perform("apply", ApplyPatch(written.reply, proposal.digest, files))
-    return _not_applied(done) if done.refusal is not None else done
+    return _not_applied(done) if done.refusal is not None else Change(done, _as_applied(patch.diff, proposal, approval))
+
+
+def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
+    """The patch as evaluator and fixer must see it: with what a person left out said first."""
+    declined = [file.path for file in proposal.files if approval.accepted and file.path not in approval.accepted]
+    note = f"Of this patch a person declined, and it was not applied: {', '.join(declined)}\n\n" if declined else ""
+    return note + diff
 
 
 async def approve(ctx: Context, job: Job, turn: Turn, proposal: PatchProposal, summary: str) -> Approval:
@@ -202,7 +215,7 @@ async def approve(ctx: Context, job: Job, turn: Turn, proposal: PatchProposal, s
 # -- judgement --------------------------------------------------------------------------------------------------------
 
 
-async def judge(ctx: Context, job: Job, plan: str, turn: Turn, applied: Applied, diff: str) -> Turn | RunVerdict:
+async def judge(ctx: Context, job: Job, plan: str, turn: Turn, applied: Applied, diff: str) -> Turn | Verdict:
     """Run the checks, hear the evaluator, write the verdict down, and say where it leads."""
     checks = await run_checks(ctx, job, turn)
     verdict = decide(checks, await hear_evaluator(ctx, job, plan, turn, diff, checks), job)
@@ -218,12 +231,14 @@ async def judge(ctx: Context, job: Job, plan: str, turn: Turn, applied: Applied,
     match verdict.decision:
         case "pass":
             result = {"iterations": turn.iteration, "grounds": verdict.grounds}
-            return RunVerdict(status="completed", result=result)
+            return Verdict(status="completed", result=result)
         case "fixable":
             problem = Problem(
                 "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{diff}"
             )
             return fix_or_end(job, turn, problem)
+        case "blocked" if fixes_used_up(job, turn):
+            return fix_or_end(job, turn, Problem("evaluation", verdict.grounds))  # an answer could change nothing
         case "blocked":
             question = verdict.question or await write_question(ctx, job, turn, verdict)
             answered = await ask_person(ctx, turn, question, verdict.grounds, ())
@@ -245,7 +260,7 @@ async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome
 
 async def hear_evaluator(
     ctx: Context, job: Job, plan: str, turn: Turn, diff: str, checks: tuple[CommandOutcome, ...]
-) -> Verdict | None:
+) -> Opinion | None:
     """The evaluator's opinion with the real results in hand; None where no evaluator is configured."""
     if not job.evaluator:
         return None
@@ -260,37 +275,38 @@ async def hear_evaluator(
         hints=(job.goal, diff),
     )
     here = ctx.at("evaluate", turn.iteration)
-    for last in (False,) * DECISION_REPAIRS + (True,):
+    repairs = DECISION_REPAIRS
+    while True:
         try:
             return await here.perform("evaluate", call, accept=read_decision, retry=_retry(job))
         except StepFailed as failed:
             if failed.code != ContractError.code:
                 raise _provider_error(failed) from failed
-            if last:
+            if repairs == 0:
                 raise
-    raise AssertionError("the loop above returns or raises")
+            repairs -= 1
 
 
-def decide(checks: tuple[CommandOutcome, ...], opinion: Verdict | None, job: Job) -> Verdict:
+def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job) -> Opinion:
     """One verdict from exit codes and opinion. A command's exit code outranks a model's opinion (C-23)."""
     unstarted = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "not_run"]
     failing = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "fail"]
     said = opinion.grounds if opinion else ""
-    if unstarted and (opinion is None or opinion.decision != "blocked"):
+    if unstarted and (opinion is None or opinion.decision == "pass"):
         what = ", ".join(unstarted)
-        return Verdict("blocked", f"Check could not be started: {what}. {said}", f"How can `{what}` be run here?")
+        return Opinion("blocked", f"Check could not be started: {what}. {said}", f"How can `{what}` be run here?")
     if failing and (opinion is None or opinion.decision == "pass"):
         overruled = " (the evaluator said PASS; exit codes outrank it)" if opinion else ""
-        return Verdict("fixable", f"Failing: {', '.join(failing)}{overruled}. {said}".strip())
+        return Opinion("fixable", f"Failing: {', '.join(failing)}{overruled}. {said}".strip())
     if opinion is not None:
         return opinion
-    return Verdict("pass", "The check passes." if len(checks) == 1 else f"All {len(checks)} checks pass.")
+    return Opinion("pass", "The check passes." if len(checks) == 1 else f"All {len(checks)} checks pass.")
 
 
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
-async def write_question(ctx: Context, job: Job, turn: Turn, verdict: Verdict) -> str:
+async def write_question(ctx: Context, job: Job, turn: Turn, verdict: Opinion) -> str:
     """An evaluator that is blocked but asked nothing: the planner words the question, once (G1-14)."""
     call = ModelCall(
         role="planner",
@@ -326,16 +342,21 @@ async def ask_person(ctx: Context, turn: Turn, question: str, reason: str, neede
 # -- what a failure leads to ------------------------------------------------------------------------------------------
 
 
-def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | RunVerdict:
+def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | Verdict:
     """The next fix, told precisely what went wrong; or the end, when a person says so or the fixes are used up."""
     if problem.end:
-        return RunVerdict(status="canceled", result={"reason": problem.text})
+        return Verdict(status="canceled", result={"reason": problem.text})
     if turn.iteration > job.maxFixIterations:  # iteration 1 is no fix: the fixes done are iteration - 1 (S1-71, S1-72)
         error = ErrorInfo(
             "FIX_LIMIT", f"still failing after {job.maxFixIterations} fixes. Last problem: {problem.text}"
         )
-        return RunVerdict(status="failed", error=error, exit_code=1)
+        return Verdict(status="failed", error=error, exit_code=1)
     return turn.fixing(Note(f"what failed ({problem.kind})", problem.text))
+
+
+def fixes_used_up(job: Job, turn: Turn) -> bool:
+    """Iteration 1 is no fix, so the fixes done are iteration - 1: the third is allowed, the fourth is not (S1-72)."""
+    return turn.iteration > job.maxFixIterations
 
 
 def _unreadable(failed: StepFailed) -> Problem:

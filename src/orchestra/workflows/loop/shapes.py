@@ -57,8 +57,8 @@ class Turn(Struct, frozen=True):
         return Turn("fix", self.iteration + 1, (*kept, *notes))
 
 
-class Verdict(Struct, frozen=True):
-    """The evaluator's reply, read."""
+class Opinion(Struct, frozen=True):
+    """A judgement: the evaluator's reply, read, or what the exit codes say."""
 
     decision: Decision
     grounds: str
@@ -70,17 +70,17 @@ _QUESTION = re.compile(r"^[\s>*_`#-]*QUESTION\s*:\s*(.+)$", re.MULTILINE)
 _MEANING: dict[str, Decision] = {"PASS": "pass", "FIX": "fixable", "ASK": "blocked"}
 
 
-def read_decision(reply: ModelReply) -> Verdict:
+def read_decision(reply: ModelReply) -> Opinion:
     """The decision, stated exactly once (decisions §5/S1). No tag is no pass: it is a broken contract."""
-    found: set[str] = set(_DECISION.findall(reply.text))
+    found: list[str] = _DECISION.findall(reply.text)
     if len(found) != 1:
-        what = "no DECISION line" if not found else f"contradicting decisions {', '.join(sorted(found))}"
+        what = "no DECISION line" if not found else f"{len(found)} DECISION lines ({', '.join(found)})"
         raise ContractError(
             "no_decision", f"the evaluator's reply has {what}; it must say DECISION: PASS, FIX or ASK once"
         )
     question = _QUESTION.search(reply.text)
     grounds = _QUESTION.sub("", _DECISION.sub("", reply.text)).strip()
-    return Verdict(_MEANING[found.pop()], grounds, question.group(1).strip() if question else "")
+    return Opinion(_MEANING[found[0]], grounds, question.group(1).strip() if question else "")
 
 
 def read_result(text: str) -> Patch | Ask | Noop:

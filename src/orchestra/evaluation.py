@@ -1,0 +1,19 @@
+"""Handler of `Evaluate`: the verdict of an iteration as its artifact, before the event that names it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from orchestra.core.context import Step
+from orchestra.core.effects import Evaluate, Judged
+from orchestra.core.records import utf8
+
+
+async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
+    """Write evaluate/iter-NNNN.json, durable before the event that names it (S1-106, D-04)."""
+    ledger = step.ledger
+    data = msgspec.json.format(msgspec.json.encode(effect.evaluation)) + b"\n"
+    path = ledger.folder.artifact(effect.artifact)
+    data = utf8(ledger.redactor.text(data.decode()))
+    ledger.disk.publish(path, data, durable=True)
+    return Judged(effect.evaluation.decision, effect.evaluation.grounds, ledger.folder.reference(path, data))
