@@ -297,7 +297,7 @@ PIECES = st.sampled_from(
 REPLIES = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=30).map("\n".join))
 
 
-@pytest.mark.spec("S1-79", "S1-98")
+@pytest.mark.spec("S1-79", "S1-98", "S1-124")
 @settings(max_examples=300, deadline=None)
 @given(REPLIES)
 def test_any_text_gives_one_typed_result_and_always_the_same(text: str) -> None:

@@ -174,13 +174,13 @@ class TerminalFace(LineFace):
         payload = self._open[1].payload
         for number, file in enumerate(payload["files"], start=1):
             self.line(f"  {number}. {safe(file['path'])}  {file['change']} +{file['added']} -{file['removed']}")
-        for reason in payload["reasons"]:
+        for reason in payload["reasons"][1 if payload["policy"] == "always" else 0 :]:  # the policy's own is known
             self.line(click.style(f"  ! {safe(reason)}", fg="yellow"))
 
     def _ask_approval(self) -> None:
-        self._prompt(
-            "[a]pprove  [a 1,3] only these files  [r]eject  [d]iff again  [q] leave it waiting > ", self._decided
-        )
+        assert self._open is not None
+        some = "[a 1,2] only these files  " if len(self._open[1].payload["files"]) > 1 else ""
+        self._prompt(f"[a]pprove  {some}[r]eject  [d]iff again  [q] leave it waiting > ", self._decided)
 
     def _decided(self, said: str) -> None:
         assert self._open is not None and self.app is not None
