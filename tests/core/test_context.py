@@ -227,6 +227,21 @@ def test_branches_have_scopes_of_their_own_and_replay_in_any_order(tmp_path: Pat
     assert sorted(doer.done) == ["a/draft.1", "a/draft.2", "b/draft.1", "b/draft.2", "c/draft.1", "c/draft.2"]
 
 
+def test_the_same_branches_again_are_other_steps(tmp_path: Path) -> None:
+    doer = Doer()
+
+    async def branch(ctx: Context) -> str:
+        return (await ctx.perform("draft", Say("x"))).text
+
+    async def flow(ctx: Context) -> None:
+        for _ in range(2):
+            await ctx.fan_out({"a": branch, "b": branch})
+
+    live(tmp_path, flow, {Say: doer})
+    live(tmp_path, flow, {Say: doer})
+    assert sorted(doer.done) == ["a.2/draft.1", "a/draft.1", "b.2/draft.1", "b/draft.1"]
+
+
 def test_a_hundred_branches_share_their_syncs(tmp_path: Path) -> None:
     disk = CountingDisk()
 

@@ -18,6 +18,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import copy
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -278,8 +279,7 @@ class Context:
         failed: dict[str, Exception] = {}
         parked: list[Suspended] = []
 
-        async def settle(name: str, branch: Callable[[Context], Awaitable[T]]) -> None:
-            scope = self._scope.branch(name)
+        async def settle(name: str, branch: Callable[[Context], Awaitable[T]], scope: _Scope) -> None:
             async with gate:
                 try:
                     done[name] = await branch(self._derive(scope, self._phase, self._iteration))
@@ -291,7 +291,7 @@ class Context:
         with self._scope.busy():
             async with asyncio.TaskGroup() as group:
                 for name, branch in branches.items():
-                    group.create_task(settle(name, branch))
+                    group.create_task(settle(name, branch, self._scope.branch(name)))
         for name in branches:
             if name in failed:
                 raise failed[name]
@@ -300,8 +300,7 @@ class Context:
         return done
 
     def _derive(self, scope: _Scope, phase: Phase, iteration: int) -> Context:
-        context = Context.__new__(Context)
-        context.__dict__.update(self.__dict__)
+        context = copy.copy(self)
         context._scope, context._phase, context._iteration = scope, phase, iteration
         return context
 
@@ -329,7 +328,9 @@ class _Scope:
         return key
 
     def branch(self, name: str) -> _Scope:
-        return _Scope(f"{self._path}{name}/")
+        """A scope below this one. The second of the same name is another place: `draft/` and `draft.2/`."""
+        count = self._used[f"{name}/"] = self._used.get(f"{name}/", 0) + 1
+        return _Scope(f"{self._path}{name}/" if count == 1 else f"{self._path}{name}.{count}/")
 
     @contextmanager
     def busy(self) -> Iterator[None]:

@@ -262,6 +262,8 @@ class Engine:
         elif created.payload.get("parentKey") != step.key:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         await self._drive_once(folder, driving)
+        if driving.canceled:
+            raise asyncio.CancelledError  # the child took the cancel for its own; it was for the whole tree
         last = read_events(folder.events)[-1]
         if last.type not in FINAL:
             raise Suspended(f"child run {folder.id} waits for a person")

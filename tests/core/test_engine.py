@@ -1,0 +1,245 @@
+"""The engine's six rules, on small workflows of the tests' own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from orchestra.core import inbox
+from orchestra.core.context import Context, Verdict
+from orchestra.core.disk import Disk
+from orchestra.core.effects import AskPerson
+from orchestra.core.engine import Engine, Workflow
+from orchestra.core.errors import Drift, RunLocked, UsageError
+from orchestra.core.journal import read_events
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from tests.support.core import OPEN_TABLE, REDACTOR
+
+
+class Order(Struct):
+    """Parameters of a test workflow."""
+
+    text: str = ""
+
+
+class Notes:
+    """A face that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.notices: list[str] = []
+        self.asked: asyncio.Event | None = None
+        self.asleep: asyncio.Event | None = None
+
+    def launched(self, folder: RunFolder, workflow: str) -> None:
+        pass
+
+    def event(self, event: Event) -> None:
+        self.events.append(event)
+        if self.asleep and event.payload.get("effect") == "Sleep":
+            self.asleep.set()
+
+    def waiting(self, folder: RunFolder, request: Event) -> None:
+        if self.asked:
+            self.asked.set()
+
+    def notice(self, folder: RunFolder, text: str) -> None:
+        self.notices.append(text)
+
+
+Flow = Callable[[Context, Order], Awaitable[Verdict]]
+
+
+def engine(root: Path, notes: Notes | None = None, **flows: Flow) -> Engine:
+    kinds = {name: Workflow(name, root / "runs", OPEN_TABLE, Order, flow) for name, flow in flows.items()}
+    return Engine(
+        kinds,
+        disk=Disk(),
+        redactor=REDACTOR,
+        observer=notes or Notes(),
+        handlers_for=lambda ledger, created: {},
+        before_end=lambda ledger, verdict: None,
+    )
+
+
+def types(folder: RunFolder) -> list[str]:
+    return [event.type for event in read_events(folder.events)]
+
+
+async def question(ctx: Context, name: str = "q") -> str:
+    asked = AskPerson(questionId=name, question="?", reason="", needed_input=(), artifact=f"ask/{name}.md")
+    return (await ctx.perform(name, asked)).text
+
+
+async def asks(ctx: Context, order: Order) -> Verdict:
+    return Verdict(status="completed", result={"said": await question(ctx)})
+
+
+async def naps(ctx: Context, order: Order) -> Verdict:
+    await ctx.sleep(3600)
+    return Verdict(status="completed")
+
+
+async def calls_naps(ctx: Context, order: Order) -> Verdict:
+    await ctx.call("child", "naps", {"text": ""})
+    await ctx.now("after")
+    return Verdict(status="completed")
+
+
+def answer(folder: RunFolder, name: str, text: str) -> None:
+    inbox.deliver(folder, name, inbox.message("answer", "tester", text=text), disk=Disk(), redactor=REDACTOR)
+
+
+def cancel(folder: RunFolder) -> None:
+    inbox.deliver(folder, inbox.CANCEL, inbox.message("cancel", "tester", text="그만"), disk=Disk(), redactor=REDACTOR)
+
+
+def test_a_parked_run_holds_no_lock_and_goes_on_with_its_answer(tmp_path: Path) -> None:
+    one = engine(tmp_path, asks=asks)
+    folder = one.start("asks", "이름", {}, {})
+    assert folder.id.endswith("_001_asks_run")
+    assert asyncio.run(one.drive(folder)).exit_code == 3
+    answer(folder, "q", "네")
+    end = asyncio.run(engine(tmp_path, asks=asks).drive(folder))
+    assert (end.status, end.exit_code) == ("completed", 0)
+    assert read_events(folder.events)[-1].payload["result"] == {"said": "네"}
+
+
+def test_an_answer_that_comes_while_the_run_parks_is_not_left_lying(tmp_path: Path) -> None:
+    class Late(Notes):
+        """Answers at the last moment: when the question is recorded, before the driver lets go of the lock."""
+
+        def event(self, event: Event) -> None:
+            if event.type == "QUESTION_RAISED":
+                answer(RunFolder(tmp_path / "runs" / event.runId), "q", "just in time")
+
+    one = engine(tmp_path, Late(), asks=asks)
+    folder = one.start("asks", "late", {}, {})
+    assert asyncio.run(one.drive(folder)).status == "completed"
+
+
+def test_a_second_driver_is_refused(tmp_path: Path) -> None:
+    one = engine(tmp_path, asks=asks)
+    folder = one.start("asks", "x", {}, {})
+    with folder.locked(), pytest.raises(RunLocked, match="being driven by another process"):
+        asyncio.run(one.drive(folder))
+
+
+@pytest.mark.parametrize("workflow", ["naps", "calls_naps"])
+def test_a_cancel_reaches_the_whole_tree_and_nothing_goes_on_after_it(tmp_path: Path, workflow: str) -> None:
+    notes = Notes()
+    one = engine(tmp_path, notes, naps=naps, calls_naps=calls_naps)
+    folder = one.start(workflow, "x", {}, {})
+
+    async def cancel_soon() -> Any:
+        notes.asleep = asyncio.Event()
+        driving = asyncio.ensure_future(one.drive(folder))
+        await notes.asleep.wait()
+        cancel(folder)
+        return await driving
+
+    assert asyncio.run(cancel_soon()).status == "canceled"
+    runs = [RunFolder(path) for path in (tmp_path / "runs").iterdir()]
+    assert [types(run)[-1] for run in runs] == ["RUN_CANCELED"] * len(runs)
+    assert "after" not in folder.events.read_text()
+
+
+def test_a_drifted_run_can_still_be_canceled(tmp_path: Path) -> None:
+    one = engine(tmp_path, asks=asks)
+    folder = one.start("asks", "x", {}, {})
+    asyncio.run(one.drive(folder))
+
+    async def changed(ctx: Context, order: Order) -> Verdict:
+        asked = AskPerson(questionId="q", question="!", reason="", needed_input=(), artifact="ask/q.md")
+        await ctx.perform("q", asked)
+        return Verdict(status="completed")
+
+    newer = engine(tmp_path, asks=changed)
+    with pytest.raises(Drift):
+        asyncio.run(newer.drive(folder))
+    cancel(folder)
+    assert asyncio.run(newer.drive(folder)).status == "canceled"
+
+
+@pytest.mark.spec("S1-118", "S1-119")
+def test_an_error_nobody_foresaw_is_recorded_with_its_stack(tmp_path: Path) -> None:
+    async def breaks(ctx: Context, order: Order) -> Verdict:
+        raise ZeroDivisionError("나눗셈")
+
+    one = engine(tmp_path, breaks=breaks)
+    folder = one.start("breaks", "x", {}, {})
+    assert asyncio.run(one.drive(folder)).exit_code == 1
+    error = read_events(folder.events)[-1].payload["error"]
+    assert error["code"] == "INTERNAL" and "ZeroDivisionError: 나눗셈" in error["stack"]
+    assert "ZeroDivisionError" in (folder.logs / "run.log").read_text()
+
+
+def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) -> None:
+    async def two(ctx: Context, order: Order) -> Verdict:
+        first = await question(ctx, "first")
+        return Verdict(status="completed", result={"said": [first, await question(ctx, "second")]})
+
+    one = engine(tmp_path, two=two)
+    folder = one.start("two", "x", {}, {})
+    for name in ("first", "second"):
+        asyncio.run(one.drive(folder))
+        answer(folder, name, f"{name} answer")
+    asyncio.run(one.drive(folder))
+    before = folder.events.read_bytes()
+    fork = one.fork(folder, "00000003")
+    assert asyncio.run(one.drive(fork)).exit_code == 3
+    answer(fork, "second", "another")
+    asyncio.run(one.drive(fork))
+    assert read_events(fork.events)[-1].payload["result"] == {"said": ["first answer", "another"]}
+    assert read_events(fork.events)[0].payload["forkedFrom"] == {"runId": folder.id, "at": "00000003"}
+    assert folder.events.read_bytes() == before
+    with pytest.raises(UsageError, match="nothing can follow it"):
+        one.fork(folder, read_events(folder.events)[-1].id)
+
+
+def test_a_patient_run_waits_where_it_is(tmp_path: Path) -> None:
+    notes = Notes()
+    one = engine(tmp_path, notes, asks=asks)
+    folder = one.start("asks", "x", {}, {})
+
+    async def person() -> Any:
+        notes.asked = asyncio.Event()
+        driving = asyncio.ensure_future(one.drive(folder, patient=True))
+        await notes.asked.wait()
+        answer(folder, "q", "now")
+        return await driving
+
+    assert asyncio.run(person()).status == "completed"
+
+
+def test_two_starts_at_once_are_two_runs(tmp_path: Path) -> None:
+    one = engine(tmp_path, asks=asks)
+    ids = {one.start("asks", "same name", {}, {}).id for _ in range(3)}
+    assert sorted(i.split("_")[1] for i in ids) == ["001", "002", "003"]
+
+
+def test_parked_branches_are_all_waited_for_and_the_state_says_so(tmp_path: Path) -> None:
+    async def three(ctx: Context, order: Order) -> Verdict:
+        async def one_asks(name: str, branch: Context) -> str:
+            return await question(branch, name)
+
+        async def works(branch: Context) -> str:
+            return await branch.new_id()
+
+        said = await ctx.fan_out({"a": lambda c: one_asks("qa", c), "b": lambda c: one_asks("qb", c), "c": works})
+        return Verdict(status="completed", result={"said": [said["a"], said["b"]]})
+
+    one = engine(tmp_path, three=three)
+    folder = one.start("three", "x", {}, {})
+    assert asyncio.run(one.drive(folder)).status == "awaiting_input"
+    answer(folder, "qb", "B")
+    assert asyncio.run(one.drive(folder)).status == "awaiting_input"
+    answer(folder, "qa", "A")
+    assert asyncio.run(one.drive(folder)).status == "completed"
+    assert read_events(folder.events)[-1].payload["result"] == {"said": ["A", "B"]}
