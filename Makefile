@@ -11,6 +11,7 @@ $(BIN)/.ready: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m compileall -q src  # some machines write no bytecode by themselves; without it every start is slower
 	@touch $@
 
 demo: setup

@@ -65,10 +65,14 @@ class RunSummary(Struct, frozen=True):
     """One line of `orchestra runs`."""
 
     folder: RunFolder
-    created: Event
+    events: list[Event]
     fold: Fold
     driven: bool
     children: tuple[tuple[str, str], ...]  # workflow and id of the child runs it waits for
+
+    @property
+    def created(self) -> Event:
+        return self.events[0]
 
     @property
     def parent(self) -> str | None:
@@ -299,7 +303,7 @@ class App:
                 children[event.payload["key"]] = (event.payload["workflow"], event.payload["childRunId"])
             else:
                 children.pop(event.payload.get("key", ""), None)
-        return RunSummary(folder, events[0], fold, is_driven(folder), tuple(children.values()))
+        return RunSummary(folder, events, fold, is_driven(folder), tuple(children.values()))
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""

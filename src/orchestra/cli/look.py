@@ -115,9 +115,8 @@ def show(run: str, as_json: bool, project: Path) -> int:
     for line in how_to_answer(app, summary.folder) if summary.fold.pending else ():
         click.echo(line)
     click.echo("")
-    for event in read_events(summary.folder.events):
-        if text := step_line(event):
-            click.echo(f"  {event.ts[11:19]} {text}")
+    steps = [f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event))]
+    click.echo("\n".join(steps))  # at once: echo flushes
     if state.status not in FINAL.values() and not summary.driven and not summary.fold.pending:
         click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
     return 0

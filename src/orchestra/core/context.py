@@ -26,12 +26,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, Sleep, Token
 from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
+from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
 T = TypeVar("T")
 
@@ -163,7 +163,9 @@ class Context:
             if type(effect) in self._guards:
                 self._guards[type(effect)](effect)
             intent = recorded.intent or self._begin(key, effect, attempt)
-            if effect.acts:
+            if effect.acts and self._scope.alone:
+                self._ledger.journal.sync()
+            elif effect.acts:
                 await self._ledger.journal.barrier()
             step = Step(key, self._phase, self._iteration, redo, self._ledger, intent)
             event = await self._do(effect, step, accept, attempt, retry)
@@ -310,6 +312,7 @@ class _Scope:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self.alone = not path  # rule 7: the outermost scope performs only while no branch runs, so nobody else appends
         self._used: dict[str, int] = {}
         self._busy = False
 
@@ -351,8 +354,7 @@ def _error(error: StepFailed | ContractError, *, reason: str = "", retriable: bo
 
 def _named_ids(outcome: object) -> dict[str, Any]:
     """The ids a reader of the bare event needs (S1-47, S1-48): which request this outcome answers."""
-    ids = {name: getattr(outcome, name, UNSET) for name in ("approvalId", "questionId")}
-    return {name: value for name, value in ids.items() if not isinstance(value, UnsetType) and value}
+    return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}
 
 
 async def _sleep_until(moment: str) -> None:
@@ -365,7 +367,7 @@ async def _sleep_until(moment: str) -> None:
 
 
 async def _now(effect: Now, step: Step) -> Instant:
-    return Instant(utc(datetime.now(UTC)))
+    return Instant(now())
 
 
 async def _new_id(effect: NewId, step: Step) -> Token:
@@ -375,7 +377,7 @@ async def _new_id(effect: NewId, step: Step) -> Token:
 async def _sleep(effect: Sleep, step: Step) -> Instant:
     if step.intent is not None:
         await _sleep_until(step.intent.payload["deadline"])
-    return Instant(utc(datetime.now(UTC)))
+    return Instant(now())
 
 
 _OWN: dict[type[Effect[Any]], Handler] = {Now: _now, NewId: _new_id, Sleep: _sleep}

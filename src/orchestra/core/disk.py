@@ -30,10 +30,10 @@ class Disk:
 
     def append(self, fd: int, data: bytes) -> None:
         """Write all of `data` at the end of an open file; after this it survives `kill -9`, not yet a power cut."""
-        view = memoryview(data)
         try:
-            while view:
-                view = view[os.write(fd, view) :]
+            written = os.write(fd, data)
+            while written < len(data):
+                written += os.write(fd, memoryview(data)[written:])
         except OSError as error:
             raise _named(error, "append") from error
 

@@ -169,6 +169,7 @@ class Engine:
         self._finish(ledger, verdict)
 
     async def _flow(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> Verdict:
+        await asyncio.sleep(0)  # the watcher looks first: a flow that never waits would miss a cancel that lies there
         created = ledger.events[0]
         people = inbox.People(
             patient=driving.patient, on_wait=lambda request: self._observer.waiting(ledger.folder, request)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from orchestra.core.context import Step
 from orchestra.core.disk import Disk
 from orchestra.core.effects import Answer, Approval, Approve, AskPerson
 from orchestra.core.errors import Suspended, UsageError
-from orchestra.core.records import Event, utc, utf8
+from orchestra.core.records import Event, now, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
@@ -85,7 +84,7 @@ def waiting(folder: RunFolder, pending: dict[str, Event]) -> dict[str, Event]:
 
 def message(kind: Literal["approve", "reject", "answer", "cancel"], by: str, **more: Any) -> Message:
     """A message of this moment."""
-    return Message(kind=kind, by=by, at=utc(datetime.now(UTC)), **more)
+    return Message(kind=kind, by=by, at=now(), **more)
 
 
 class People:

@@ -12,7 +12,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -22,7 +21,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
 from orchestra.core.machine import Fold, Table
-from orchestra.core.records import ArtifactRef, Event, EventType, Phase, WorkflowState, utc
+from orchestra.core.records import ArtifactRef, Event, EventType, Phase, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 
@@ -52,12 +51,12 @@ class Ledger:
         self._by_key: dict[str, Recorded] = {}
         self._logs = LogBook(folder, disk)
         self._on_event = on_event
-        self._published: WorkflowState | None = None
+        self._published = (0, 0)  # the fold's changes and the number of events that state.json shows
 
     def open(self) -> None:
         """Read what is there, repair what a crash left, and be ready to go on."""
         for event in self.journal.load():
-            self._take(event)
+            self._take(event, self._table.next(self._table_state, event.type, event.phase))
         if self.events:
             self._logs.restore(self.events)
             self.publish()
@@ -75,21 +74,21 @@ class Ledger:
         iteration: int | UnsetType = UNSET,
     ) -> Event:
         """Append one event; it survives `kill -9` when this returns."""
-        self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
+        state = self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
         number = len(self.events) + 1
         event = self.journal.append(
             Event(
                 id=f"{number:08d}",  # G1-10
                 runId=self.folder.id,
-                ts=utc(datetime.now(UTC)),
+                ts=now(),
                 type=type,
                 phase=phase,
                 iteration=iteration,
                 payload=payload,
             )
         )
-        self._take(event)
-        if self._changed():
+        self._take(event, state)
+        if self.fold.changes != self._published[0]:
             self.publish()
         self._logs.write(event)
         self._on_event(event)
@@ -97,35 +96,34 @@ class Ledger:
 
     def publish(self) -> None:
         """Replace state.json by the newest snapshot (S1-113)."""
-        state = msgspec.structs.replace(self.fold.state, updatedAt=utc(datetime.now(UTC)))
+        state = msgspec.structs.replace(self.fold.state, updatedAt=now())
         self.disk.publish(self.folder.state, msgspec.json.format(msgspec.json.encode(state)) + b"\n", durable=False)
-        self._published = self.fold.state
+        self._published = (self.fold.changes, len(self.events))
 
     def close(self) -> None:
         """Leave the run as a reader should find it."""
         try:
             if self.events:
                 self.journal.sync()
-                if self._published != self.fold.state:
+                if self._published != (self.fold.changes, len(self.events)):
                     self.publish()
         finally:
             self._logs.close()
             self.journal.close()
 
-    def _take(self, event: Event) -> None:
-        self._table_state = self._table.next(self._table_state, event.type, event.phase)
+    def _take(self, event: Event, state: str) -> None:
+        self._table_state = state
         self.events.append(event)
         self.fold.add(event)
         key = event.payload.get("key")
         if key is not None:
-            slot = self._by_key.setdefault(key, Recorded())
+            slot = self._by_key.get(key)
+            if slot is None:
+                slot = self._by_key[key] = Recorded()
             if event.type in _INTENTS:
                 slot.intent = event
             else:
                 slot.outcome = event
-
-    def _changed(self) -> bool:
-        return self._published is None or _visible(self._published) != _visible(self.fold.state)
 
 
 def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
@@ -143,8 +141,3 @@ def _references(value: Any) -> Iterator[ArtifactRef]:
     if isinstance(value, list | tuple):
         for item in value:
             yield from _references(item)
-
-
-def _visible(state: WorkflowState) -> tuple[object, ...]:
-    pending = (state.pendingApprovalId, state.pendingQuestionId)
-    return (state.status, state.currentPhase, state.iteration, state.lastError, pending)

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -58,64 +58,78 @@ class Fold:
     """The running summary of a journal: what `state.json` shows, plus every open request to a person."""
 
     def __init__(self) -> None:
-        self._state: WorkflowState | None = None
         self.pending: dict[str, Event] = {}  # open approvals and questions by their id, oldest first
-        self.events = 0
+        self.changes = 0  # grows when something a person sees changed: more than the last event's id and time
+        self._first: Event | None = None
+        self._last: Event | None = None
+        self._seen: tuple[RunStatus, Phase | None, int] = ("created", None, 1)
+        self._error: ErrorInfo | UnsetType = UNSET
 
     def add(self, event: Event) -> None:
         """Take one more event into the summary."""
-        self.events += 1
+        self._first = self._first or event
+        self._last = event
+        waited = len(self.pending)
+        self._note_requests(event)
+        if error := event.payload.get("error"):
+            self._error = ErrorInfo(code=str(error.get("code", "UNKNOWN")), message=str(error.get("message", "")))
+        _, phase, iteration = self._seen
+        phase = None if event.type in FINAL else _kept(event.phase, phase)
+        seen = (self._status(event), phase, _kept(event.iteration, iteration))
+        if seen != self._seen or error or waited != len(self.pending):
+            self._seen = seen
+            self.changes += 1
+
+    def _note_requests(self, event: Event) -> None:
+        if event.type.startswith("PHASE_"):
+            return  # by far the most
         payload = event.payload
-        if event.type == "APPROVAL_REQUESTED":
-            self.pending[str(payload.get("approvalId", event.id))] = event
-        elif event.type == "QUESTION_RAISED":
-            self.pending[str(payload.get("questionId", event.id))] = event
-        elif event.type in ("APPROVAL_GRANTED", "APPROVAL_REJECTED"):
-            self._answered("APPROVAL_REQUESTED", payload.get("approvalId"))
-        elif event.type == "QUESTION_ANSWERED":
-            self._answered("QUESTION_RAISED", payload.get("questionId"))
-        elif event.type in FINAL:
-            self.pending.clear()
-        self._state = self._next(event, payload)
+        match event.type:
+            case "APPROVAL_REQUESTED":
+                self.pending[str(payload.get("approvalId", event.id))] = event
+            case "QUESTION_RAISED":
+                self.pending[str(payload.get("questionId", event.id))] = event
+            case "APPROVAL_GRANTED" | "APPROVAL_REJECTED":
+                self._answered("APPROVAL_REQUESTED", payload.get("approvalId"))
+            case "QUESTION_ANSWERED":
+                self._answered("QUESTION_RAISED", payload.get("questionId"))
+            case "RUN_COMPLETED" | "RUN_FAILED" | "RUN_CANCELED":
+                self.pending.clear()
 
     def _answered(self, kind: EventType, name: str | None) -> None:
         if name is None:  # an automatic grant (C-19), or a journal that names no ids: then the oldest is meant
             name = next((n for n, e in self.pending.items() if e.type == kind), "")
         self.pending.pop(name, None)
 
-    def _next(self, event: Event, payload: dict[str, Any]) -> WorkflowState:
-        before = self._state
-        error = payload.get("error")
-        approvals = [i for i, e in self.pending.items() if e.type == "APPROVAL_REQUESTED"]
-        questions = [i for i, e in self.pending.items() if e.type == "QUESTION_RAISED"]
-        status: RunStatus = _STATUS.get(event.type, "running")
+    def _status(self, event: Event) -> RunStatus:
+        status = _STATUS.get(event.type, "running")
         if status == "running" and self.pending:  # another branch works, but a person is needed
-            status = "awaiting_approval" if approvals else "awaiting_input"
-        return WorkflowState(
-            runId=event.runId,
-            status=status,
-            currentPhase=None if event.type in FINAL else _kept(event.phase, before.currentPhase if before else None),
-            iteration=_kept(event.iteration, before.iteration if before else 1),
-            maxFixIterations=before.maxFixIterations if before else int(payload.get("maxFixIterations", 3)),  # S1-45
-            lastEventId=event.id,
-            createdAt=before.createdAt if before else event.ts,
-            updatedAt=event.ts,
-            pendingApprovalId=approvals[0] if approvals else UNSET,
-            pendingQuestionId=questions[0] if questions else UNSET,
-            lastError=_error(error) if error else (before.lastError if before else UNSET),
-        )
+            return "awaiting_approval" if self._oldest("APPROVAL_REQUESTED") else "awaiting_input"
+        return status
+
+    def _oldest(self, kind: EventType) -> str | None:
+        return next((name for name, event in self.pending.items() if event.type == kind), None)
 
     @property
     def state(self) -> WorkflowState:
         """The newest snapshot; a run without RUN_CREATED has none."""
-        if self._state is None:
+        if self._first is None or self._last is None:
             raise IllegalEvent("the run has no RUN_CREATED event: it was never started")
-        return self._state
+        status, phase, iteration = self._seen
+        return WorkflowState(
+            runId=self._last.runId,
+            status=status,
+            currentPhase=phase,
+            iteration=iteration,
+            maxFixIterations=int(self._first.payload.get("maxFixIterations", 3)),  # S1-45
+            lastEventId=self._last.id,
+            createdAt=self._first.ts,
+            updatedAt=self._last.ts,
+            pendingApprovalId=self._oldest("APPROVAL_REQUESTED") or UNSET,
+            pendingQuestionId=self._oldest("QUESTION_RAISED") or UNSET,
+            lastError=self._error,
+        )
 
 
 def _kept(value: T | UnsetType, otherwise: T) -> T:
     return otherwise if isinstance(value, UnsetType) else value
-
-
-def _error(error: Mapping[str, Any]) -> ErrorInfo:
-    return ErrorInfo(code=str(error.get("code", "UNKNOWN")), message=str(error.get("message", "")))

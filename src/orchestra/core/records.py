@@ -6,7 +6,9 @@ where the contract marks them with `?`; `currentPhase` and `lastEventId` are the
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -48,6 +50,17 @@ Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
 def utc(moment: datetime) -> str:
     """A moment as every file of a run writes it (S1-01), to the millisecond."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def now() -> str:
+    """The time as every file of a run writes it."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds // 1_000_000:03d}Z"
+
+
+@lru_cache(maxsize=1)  # most events share their second with the one before
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def utf8(text: str) -> bytes:
