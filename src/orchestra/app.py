@@ -20,7 +20,6 @@ from orchestra.core import inbox
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
-from orchestra.core.effects import ApplyPatch, AutoApprove, Evaluate, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.core.engine import Engine, RunEnd, Workflow
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.journal import read_events, read_first
@@ -30,6 +29,7 @@ from orchestra.core.model import Provider
 from orchestra.core.records import FINAL, Event, Role, utc
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.work import ApplyPatch, AutoApprove, Evaluate, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from orchestra.core.context import Step
-from orchestra.core.effects import Evaluate, Judged
 from orchestra.core.records import utf8
+from orchestra.core.work import Evaluate, Judged
 
 
 async def record_evaluation(effect: Evaluate, step: Step) -> Judged:

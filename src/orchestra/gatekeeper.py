@@ -16,7 +16,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestra.core.context import Step
-from orchestra.core.effects import (
+from orchestra.core.ledger import Ledger
+from orchestra.core.records import utf8
+from orchestra.core.redact import Redactor
+from orchestra.core.run import digest
+from orchestra.core.work import (
     Applied,
     ApplyPatch,
     Approval,
@@ -29,10 +33,6 @@ from orchestra.core.effects import (
     RefusePatch,
     Reply,
 )
-from orchestra.core.ledger import Ledger
-from orchestra.core.records import utf8
-from orchestra.core.redact import Redactor
-from orchestra.core.run import digest
 from orchestra.patch.apply import apply, read_images, status
 from orchestra.patch.diff import FileChange, Refused, parse_diff
 from orchestra.patch.locate import compute

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from orchestra.config import Config
-from orchestra.core import effects
+from orchestra.core import effects, work
 from orchestra.core.inbox import Message
 from orchestra.core.model import ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.core.records import Event, WorkflowState
@@ -22,13 +22,13 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "provider-response": (ProviderResponse, "what a provider answers"),
     "provider-capabilities": (ProviderCapabilities, "what a provider can do"),
     "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),
-    "evaluation": (effects.Evaluation, "artifacts/evaluate/iter-NNNN.json"),
-    "model-reply": (effects.ModelReply, "payload.outcome of a model call"),
-    "command-outcome": (effects.CommandOutcome, "payload.outcome of a check"),
-    "patch-proposal": (effects.PatchProposal, "payload.outcome of PATCH_PRODUCED"),
-    "approval": (effects.Approval, "payload.outcome of APPROVAL_GRANTED and APPROVAL_REJECTED"),
-    "applied": (effects.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),
-    "answer": (effects.Answer, "payload.outcome of QUESTION_ANSWERED"),
+    "evaluation": (work.Evaluation, "artifacts/evaluate/iter-NNNN.json"),
+    "model-reply": (work.ModelReply, "payload.outcome of a model call"),
+    "command-outcome": (work.CommandOutcome, "payload.outcome of a check"),
+    "patch-proposal": (work.PatchProposal, "payload.outcome of PATCH_PRODUCED"),
+    "approval": (work.Approval, "payload.outcome of APPROVAL_GRANTED and APPROVAL_REJECTED"),
+    "applied": (work.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),
+    "answer": (work.Answer, "payload.outcome of QUESTION_ANSWERED"),
     "child-result": (effects.ChildResult, "payload.outcome of a child run's step"),
     "message": (Message, "inbox/<request>.json: a person's word on its way in"),
     "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),

@@ -13,12 +13,12 @@ from msgspec import Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Verdict
 from orchestra.core.disk import Disk
-from orchestra.core.effects import AskPerson
 from orchestra.core.engine import Engine, Workflow
 from orchestra.core.errors import Drift, RunLocked, UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
+from orchestra.core.work import AskPerson
 from tests.support.core import OPEN_TABLE, REDACTOR
 
 

@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from orchestra.core.effects import ModelReply
 from orchestra.core.model import FinishReason, ProviderFailure, Usage
 from orchestra.core.records import ArtifactRef, Event
+from orchestra.core.work import ModelReply
 
 
 class PastCall(Struct, frozen=True, kw_only=True):

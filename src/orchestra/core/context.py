@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import uuid
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -209,7 +209,8 @@ class Context:
             payload["redone"] = True  # the audit's "possibly paid twice"
         try:
             outcome = await self._handlers[type(effect)](effect, step)
-            payload |= _named_ids(outcome)
+            if effect.continues:
+                payload |= _named_ids(outcome)
             payload["outcome"] = msgspec.to_builtins(outcome)
             if accept is not None:  # judged on what will be read back, that is after redaction
                 payload["outcome"] = self._ledger.redactor.record(payload["outcome"])
@@ -371,7 +372,7 @@ async def _now(effect: Now, step: Step) -> Instant:
 
 
 async def _new_id(effect: NewId, step: Step) -> Token:
-    return Token(uuid.uuid4().hex)
+    return Token(os.urandom(16).hex())
 
 
 async def _sleep(effect: Sleep, step: Step) -> Instant:

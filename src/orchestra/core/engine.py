@@ -28,7 +28,7 @@ from msgspec import Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
-from orchestra.core.effects import Approve, AskPerson, ChildResult, ChildRun
+from orchestra.core.effects import ChildResult, ChildRun
 from orchestra.core.errors import BudgetReached, DurabilityError, OrchestraError, RunLocked, Suspended, UsageError
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
@@ -36,6 +36,7 @@ from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, create_folder, digest, slug
+from orchestra.core.work import Approve, AskPerson
 
 CANCEL_POLL_SECONDS = 0.1
 

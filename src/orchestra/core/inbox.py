@@ -23,12 +23,12 @@ from msgspec import Struct
 
 from orchestra.core.context import Step
 from orchestra.core.disk import Disk
-from orchestra.core.effects import Answer, Approval, Approve, AskPerson
 from orchestra.core.errors import Suspended, UsageError
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
+from orchestra.core.work import Answer, Approval, Approve, AskPerson
 
 OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
 POLL_SECONDS = 0.1

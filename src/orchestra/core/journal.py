@@ -12,7 +12,8 @@ Rules
    found on open and refused with its line number; nothing is overwritten.
 6. A torn last line (a crash in the middle of rule 2's write, or zeros after a power cut) was never acted upon: it is
    cut off on open and reported.
-7. What is appended is redacted first; the caller goes on with what was written, so a replay sees the same.
+7. What comes from outside is redacted before it is written; the caller goes on with what was written, so a replay sees
+   the same. An intent is not looked through again: a flow makes it of what is in the journal already, that is redacted.
 8. After a failed write the file is cut back to its last whole line, and the journal refuses everything else.
 
 It knows nothing of keys, tables or states.
@@ -21,6 +22,7 @@ It knows nothing of keys, tables or states.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 from pathlib import Path
@@ -63,14 +65,14 @@ class Journal:
         # What an earlier process appended may not be synced yet: the next barrier covers it.
         return events
 
-    def append(self, event: Event) -> Event:
+    def append(self, event: Event, *, outside: bool = True) -> Event:
         """Write one event (rule 2) and return it as written: chained (rule 5) and redacted (rule 7)."""
         if self._broken is not None:
             raise self._broken
         if self._prev:
             event.payload["prev"] = self._prev
         line = _encode(event) + b"\n"
-        if self._redactor.suspects(line):
+        if outside and self._redactor.suspects(line):
             event = msgspec.structs.replace(event, payload=self._redactor.record(event.payload))
             line = _encode(event) + b"\n"
         try:
@@ -162,9 +164,19 @@ def _parse(data: bytes, path: str, until: str = "") -> tuple[list[Event], int]:
     if data[end:].strip(b"\0") == b"" and end:  # a tail of zeros may follow, or stand in place of, the last newline
         end = len(data.rstrip(b"\0"))
         end = data.rfind(b"\n", 0, end) + 1
+    collecting = gc.isenabled()
+    gc.disable()  # many fresh objects, none of them garbage: the collector would only look at them, again and again
+    try:
+        return _events(data[:end], path, until), end
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _events(data: bytes, path: str, until: str) -> list[Event]:
     events: list[Event] = []
     before = ""
-    for number, line in enumerate(data[:end].split(b"\n")[:-1], start=1):
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         event = _event(line, path, number)
         prev = event.payload.get("prev")
         if prev is not None and prev != before:
@@ -173,7 +185,7 @@ def _parse(data: bytes, path: str, until: str = "") -> tuple[list[Event], int]:
         if event.id == until:
             break
         before = _digest(line + b"\n")
-    return events, end
+    return events
 
 
 def _digest(line: bytes) -> str:

@@ -26,14 +26,17 @@ from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 
 OnEvent = Callable[[Event], None]
-_INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}
+_INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # what a flow wants; all else is what came of it
 
 
-class Recorded(Struct):
-    """What the journal holds under one key."""
+class Recorded(Struct, gc=False):
+    """What the journal holds under one key. The ledger's to change, nobody else's."""
 
     intent: Event | None = None
     outcome: Event | None = None
+
+
+_NOTHING = Recorded()
 
 
 class Ledger:
@@ -63,7 +66,7 @@ class Ledger:
 
     def recorded(self, key: str) -> Recorded:
         """Intent and outcome under this key, as far as they exist."""
-        return self._by_key.get(key) or Recorded()
+        return self._by_key.get(key, _NOTHING)
 
     def record(
         self,
@@ -85,7 +88,8 @@ class Ledger:
                 phase=phase,
                 iteration=iteration,
                 payload=payload,
-            )
+            ),
+            outside=type not in _INTENTS,
         )
         self._take(event, state)
         if self.fold.changes != self._published[0]:

@@ -54,6 +54,9 @@ _STATUS: dict[EventType, RunStatus] = {
 }
 
 
+_STEPS = ("PHASE_STARTED", "PHASE_COMPLETED")
+
+
 class Fold:
     """The running summary of a journal: what `state.json` shows, plus every open request to a person."""
 
@@ -64,11 +67,14 @@ class Fold:
         self._last: Event | None = None
         self._seen: tuple[RunStatus, Phase | None, int] = ("created", None, 1)
         self._error: ErrorInfo | UnsetType = UNSET
+        self._steady: object = None  # the phase and iteration whose steps change nothing that is seen
 
     def add(self, event: Event) -> None:
         """Take one more event into the summary."""
-        self._first = self._first or event
         self._last = event
+        if (event.phase, event.iteration) == self._steady and "error" not in event.payload and event.type in _STEPS:
+            return  # by far the most: one more step of the phase the run is in
+        self._first = self._first or event
         waited = len(self.pending)
         self._note_requests(event)
         if error := event.payload.get("error"):
@@ -79,10 +85,9 @@ class Fold:
         if seen != self._seen or error or waited != len(self.pending):
             self._seen = seen
             self.changes += 1
+        self._steady = (event.phase, event.iteration) if seen[0] == "running" else None
 
     def _note_requests(self, event: Event) -> None:
-        if event.type.startswith("PHASE_"):
-            return  # by far the most
         payload = event.payload
         match event.type:
             case "APPROVAL_REQUESTED":

@@ -68,7 +68,7 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-class Event(Struct, frozen=True, omit_defaults=True):
+class Event(Struct, frozen=True, omit_defaults=True, gc=False):  # never in a cycle: the collector need not look
     """One line of events.ndjson (S1-53 … S1-59)."""
 
     id: str

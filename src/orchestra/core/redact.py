@@ -19,7 +19,6 @@ in core/secrets.py.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from binascii import b2a_base64
@@ -253,7 +252,8 @@ class RedactingStream:
         for begin in PEM_BEGINS:
             at = buf.find(begin, self._lo, safe + len(begin) - 1)
             while at >= 0:
-                if size - at < _PEM_REACH and PEM_HEAD.match(buf, at) and not PEM_ENDED.search(buf, at + len(begin)):
+                head = size - at < _PEM_REACH and re.compile(PEM_HEAD).match(buf, at)  # compiled when one is met
+                if head and not re.compile(PEM_ENDED).search(buf, at + len(begin)):
                     safe = at
                     break
                 at = buf.find(begin, at + 1, safe + len(begin) - 1)
@@ -301,6 +301,8 @@ def _forms(value: str) -> set[bytes]:
     """The ways a known value travels: as it is, reversed, URL, hex, base64 (also inside longer text), JSON of each."""
     if len(value) < _LEAST:
         return set()
+    import json  # only a process that knows a secret pays for it
+
     # No match may cross a newline (rule 2): of a value of many lines, each line that is no header and no short word.
     lines = (
         [value] if "\n" not in value else [s for s in map(str.strip, value.split("\n")) if len(s) >= 16 and s[0] != "-"]

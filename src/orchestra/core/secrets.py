@@ -7,8 +7,6 @@ newline (a PEM block may).
 
 from __future__ import annotations
 
-import re
-
 # --- Formats with a literal beginning: name, literals, the whole shape. -----------------------------------------------
 # Before the literal must be the start of a word; also a colour code, an escaped newline or a %3D counts as one.
 START = rb"(?:(?<![A-Za-z0-9])|(?<=[0-9;\[]m)|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2}))"
@@ -107,8 +105,8 @@ PEM = (  # without 32 characters of a key near its head it is only talk about ke
     + (rb"(?>" + _PEM_BODY + rb"{0,30000})(?:-{4,5} ?END " + _PEM_NAME + rb")?")
 )
 PEM_BEGINS = (b"-----BEGIN ", b"---- BEGIN ")
-PEM_HEAD = re.compile(rb"-{4,5} ?BEGIN " + _PEM_NAME)
-PEM_ENDED = re.compile(rb"-{4,5} ?END [^\n]{0,80}(?:\n|[^\n]{80})")
+PEM_HEAD = rb"-{4,5} ?BEGIN " + _PEM_NAME
+PEM_ENDED = rb"-{4,5} ?END [^\n]{0,80}(?:\n|[^\n]{80})"
 
 _SEP = rb"(?:\\{0,3}[\"'`])?\]?[ \t]{0,8}(?:={1,3}|=>|:=?)[ \t]{0,8}"
 _TYPED = rb":[ \t]{0,4}[A-Za-z_.|\[\] ]{1,40}=[ \t]{0,4}"  # password: str = "…"

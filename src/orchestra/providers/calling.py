@@ -24,12 +24,12 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Step
-from orchestra.core.effects import ModelCall, ModelReply
 from orchestra.core.errors import BudgetReached, StepFailed
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import ContextArtifact, Provider, ProviderFailure, ProviderRequest, ProviderResponse, Usage
 from orchestra.core.records import ArtifactRef, Phase, Role, utf8
 from orchestra.core.run import digest
+from orchestra.core.work import ModelCall, ModelReply
 from orchestra.providers.rawfiles import CallFiles, Sidecar
 
 Gather = Callable[[tuple[str, ...]], tuple[ContextArtifact, ...]]

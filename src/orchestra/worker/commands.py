@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestra.core.context import Step
-from orchestra.core.effects import CommandOutcome, RunCommand
 from orchestra.core.records import ArtifactRef
 from orchestra.core.redact import Redactor, names_secret
+from orchestra.core.work import CommandOutcome, RunCommand
 from orchestra.worker.launcher import launch
 from orchestra.worker.task import Command, CommandResult
 

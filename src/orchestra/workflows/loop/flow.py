@@ -13,7 +13,10 @@ from typing import assert_never
 from msgspec import Struct
 
 from orchestra.core.context import Context, Retry, Verdict
-from orchestra.core.effects import (
+from orchestra.core.errors import ContractError, ProviderError, StepFailed
+from orchestra.core.model import Constraints
+from orchestra.core.records import ErrorInfo, Role
+from orchestra.core.work import (
     Applied,
     ApplyPatch,
     Approval,
@@ -33,9 +36,6 @@ from orchestra.core.effects import (
     Reply,
     RunCommand,
 )
-from orchestra.core.errors import ContractError, ProviderError, StepFailed
-from orchestra.core.model import Constraints
-from orchestra.core.records import ErrorInfo, Role
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.policy import reasons_to_ask
 from orchestra.workflows.loop.shapes import (

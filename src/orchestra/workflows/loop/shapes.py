@@ -13,10 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from orchestra.core.effects import CheckResult, CommandOutcome, Decision, ModelReply, Note
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase
+from orchestra.core.work import CheckResult, CommandOutcome, Decision, ModelReply, Note
 from orchestra.patch.diff import Refused, parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
