@@ -68,7 +68,6 @@ class RunSummary(Struct, frozen=True):
     events: list[Event]
     fold: Fold
     driven: bool
-    children: tuple[tuple[str, str], ...]  # workflow and id of the child runs it waits for
 
     @property
     def created(self) -> Event:
@@ -296,19 +295,14 @@ class App:
     def summary(self, folder: RunFolder) -> RunSummary:
         """What a run is now, folded from its journal."""
         fold, events = Fold(), read_events(folder.events)
-        children: dict[str, tuple[str, str]] = {}
         for event in events:
             fold.add(event)
-            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-                children[event.payload["key"]] = (event.payload["workflow"], event.payload["childRunId"])
-            else:
-                children.pop(event.payload.get("key", ""), None)
-        return RunSummary(folder, events, fold, is_driven(folder), tuple(children.values()))
+        return RunSummary(folder, events, fold, is_driven(folder))
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
         summary = self.summary(folder)
-        return [summary, *(run for child in summary.children for run in self.family(self._child(*child)))]
+        return [summary, *(run for child in summary.fold.children.values() for run in self.family(self._child(*child)))]
 
     def _child(self, workflow: str, run_id: str) -> RunFolder:
         return RunFolder(self.workflows[workflow].root / run_id)

@@ -150,6 +150,34 @@ def test_a_cancel_reaches_the_whole_tree_and_nothing_goes_on_after_it(tmp_path: 
     assert "after" not in folder.events.read_text()
 
 
+def test_canceling_a_parked_parent_ends_its_parked_child_too(tmp_path: Path) -> None:
+    async def parent(ctx: Context, order: Order) -> Verdict:
+        await ctx.call("child", "asks", {})
+        return Verdict(status="completed")
+
+    one = engine(tmp_path, asks=asks, parent=parent)
+    folder = one.start("parent", "x", {}, {})
+    assert asyncio.run(one.drive(folder)).exit_code == 3
+    cancel(folder)
+    assert asyncio.run(one.drive(folder)).status == "canceled"
+    runs = [RunFolder(path) for path in (tmp_path / "runs").iterdir()]
+    assert len(runs) == 2 and {types(run)[-1] for run in runs} == {"RUN_CANCELED"}
+
+
+def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:
+    async def parent(ctx: Context, order: Order) -> Verdict:
+        child = await ctx.call("child", "asks", {})
+        return Verdict(status="completed", result=child.result)
+
+    one = engine(tmp_path, asks=asks, parent=parent)
+    folder = one.start("parent", "x", {}, {})
+    asyncio.run(one.drive(folder))
+    [child] = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
+    answer(child, "q", "from the child's inbox")
+    assert asyncio.run(one.drive(folder)).status == "completed"
+    assert read_events(folder.events)[-1].payload["result"] == {"said": "from the child's inbox"}
+
+
 def test_a_drifted_run_can_still_be_canceled(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
     folder = one.start("asks", "x", {}, {})

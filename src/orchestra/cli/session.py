@@ -31,7 +31,7 @@ class Session:
         try:
             folder = start()
             if known:
-                self.face.launched(folder, str(self.app.summary(folder).created.payload.get("workflow")))
+                self.app.face.launched(folder, str(self.app.summary(folder).created.payload.get("workflow")))
             end = asyncio.run(self._drive(folder, accept_drift))
         except OrchestraError as error:
             if folder is None or isinstance(error, JournalCorrupt):
@@ -54,10 +54,8 @@ class Session:
             except asyncio.CancelledError:
                 task.cancel()
         if task.cancelled():
-            for number in (
-                signal.SIGINT,
-                signal.SIGTERM,
-            ):  # it ends now; one more Ctrl-C must not cut the last words off
+            # It ends now: one more Ctrl-C must not cut the last words off.
+            for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_IGN)
             left = isinstance(self.face, TerminalFace) and self.face.left

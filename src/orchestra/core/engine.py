@@ -125,11 +125,14 @@ class Engine:
     ) -> RunEnd:
         """Drive a run until it ends or waits for a person. `patient`: keep waiting here instead of parking."""
         driving = _Driving(patient, accept_drift)
-        while True:
-            end = await self._drive_once(folder, driving)
-            if end.status in FINAL.values() or not self._mail_came(folder):
-                return end
+        end = await self._drive_once(folder, driving)
+        while end.status not in FINAL.values() and self._mail_came(folder):
             # Rule 5: an answer came between the last look and the release of the lock.
+            try:
+                end = await self._drive_once(folder, driving)
+            except RunLocked:
+                return end  # whoever brought it drives already
+        return end
 
     async def _drive_once(self, folder: RunFolder, driving: _Driving) -> RunEnd:
         with folder.locked():
@@ -144,7 +147,7 @@ class Engine:
                     cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
                     self._observer.notice(folder, cut)
                 if inbox.read(folder, inbox.CANCEL):  # before any replay: also a run that drifted can be canceled
-                    self._finish(ledger, self._canceled(folder))
+                    self._cancel_tree(ledger)
                 else:
                     await self._run(ledger, kind, driving)
                 return _end(ledger)
@@ -211,6 +214,18 @@ class Engine:
                 result={"stack": stack},
                 exit_code=1,
             )
+
+    def _cancel_tree(self, ledger: Ledger) -> None:
+        """End a run nobody drives, and the child runs it waits for, without a replay."""
+        for child in self._children(ledger.fold):
+            with child.locked():
+                below = self._open(child, self._kind(_created(child)))
+                try:
+                    if below.fold.state.status not in FINAL.values():
+                        self._cancel_tree(below)
+                finally:
+                    below.close()
+        self._finish(ledger, self._canceled(ledger.folder))
 
     def _canceled(self, folder: RunFolder) -> Verdict:
         said = inbox.read(folder, inbox.CANCEL)
@@ -323,17 +338,17 @@ class Engine:
         """Whether the inbox of this run, or of a child it waits for, holds something the flow has not seen yet."""
         if (folder.inbox / f"{inbox.CANCEL}.json").exists():
             return True
-        fold, children = Fold(), dict[str, RunFolder]()
+        fold = Fold()
         for event in read_events(folder.events):
             fold.add(event)
-            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-                root = self._workflows[event.payload["workflow"]].root
-                children[event.payload["key"]] = RunFolder(root / event.payload["childRunId"])
-            else:
-                children.pop(event.payload.get("key", ""), None)
         if len(inbox.waiting(folder, fold.pending)) < len(fold.pending):
             return True
-        return any(read_first(child.events) and self._mail_came(child) for child in children.values())
+        return any(self._mail_came(child) for child in self._children(fold))
+
+    def _children(self, fold: Fold) -> list[RunFolder]:
+        """The child runs a run waits for, as far as they were begun."""
+        folders = [RunFolder(self._workflows[workflow].root / name) for workflow, name in fold.children.values()]
+        return [folder for folder in folders if read_first(folder.events) is not None]
 
 
 _OWN_FACTS = ("workflow", "params", "prev", "parentRunId", "parentKey", "forkedFrom")

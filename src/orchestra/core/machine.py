@@ -62,6 +62,7 @@ class Fold:
 
     def __init__(self) -> None:
         self.pending: dict[str, Event] = {}  # open approvals and questions by their id, oldest first
+        self.children: dict[str, tuple[str, str]] = {}  # open child runs by step: workflow and id
         self.changes = 0  # grows when something a person sees changed: more than the last event's id and time
         self._first: Event | None = None
         self._last: Event | None = None
@@ -72,12 +73,17 @@ class Fold:
     def add(self, event: Event) -> None:
         """Take one more event into the summary."""
         self._last = event
-        if (event.phase, event.iteration) == self._steady and "error" not in event.payload and event.type in _STEPS:
+        payload = event.payload
+        if "childRunId" in payload:
+            self.children[payload["key"]] = (payload["workflow"], payload["childRunId"])
+        elif self.children:
+            self.children.pop(payload.get("key", ""), None)
+        if (event.phase, event.iteration) == self._steady and "error" not in payload and event.type in _STEPS:
             return  # by far the most: one more step of the phase the run is in
         self._first = self._first or event
         waited = len(self.pending)
         self._note_requests(event)
-        if error := event.payload.get("error"):
+        if error := payload.get("error"):
             self._error = ErrorInfo(code=str(error.get("code", "UNKNOWN")), message=str(error.get("message", "")))
         _, phase, iteration = self._seen
         phase = None if event.type in FINAL else _kept(event.phase, phase)
@@ -100,6 +106,7 @@ class Fold:
                 self._answered("QUESTION_RAISED", payload.get("questionId"))
             case "RUN_COMPLETED" | "RUN_FAILED" | "RUN_CANCELED":
                 self.pending.clear()
+                self.children.clear()
 
     def _answered(self, kind: EventType, name: str | None) -> None:
         if name is None:  # an automatic grant (C-19), or a journal that names no ids: then the oldest is meant
