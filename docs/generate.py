@@ -178,6 +178,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     plan/iter-0001.md                 the plan
     execute/iter-0001.raw.txt         the developer's reply, byte by byte, readable by the owner only
     execute/iter-0001.patch           the patch in it, secrets masked
+    execute/iter-0001.gatekeeper-risk.json   why a person should look at it, if there is a reason
     evaluate/iter-0001.json           the verdict: decision, grounds, check results, diffstat
     evaluate/iter-0001.check-1.txt    what the first check printed
     evaluate/iter-0001.raw.txt        the evaluator's reply, if there is an evaluator
@@ -186,7 +187,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     ask/iter-0002.md                  a question, and its answer
     <phase>/iter-NNNN.prompt.json     what the model was asked, secrets masked
     <phase>/iter-NNNN.raw.json        all of the response but its text: usage, finish reason, provider, cost
-    <phase>/iter-NNNN.attempt-K.raw.txt   an earlier attempt of the same call
+    <phase>/iter-NNNN.attempt-K.raw.txt   an earlier attempt of the same call, or one that failed
   logs/
     provider-<phase>.log              one JSON line per model call that began or ended
     gatekeeper.log                    every patch, approval and rejection
@@ -201,8 +202,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
 - Each event carries the digest of the line before it (`payload.prev`). A changed byte in the middle is found, and the
   run is refused with the line number. A torn last line is what a kill leaves: it is cut off on the next open.
 - A file that an event names (`path`, `bytes`, `sha256`) was complete on disk before the event was written.
-- Secrets are masked in everything but `*.raw.txt` and `*.raw.json`. These hold the exact bytes, and only their owner
-  can read them.
+- Secrets are masked in everything but `*.raw.txt`. These hold the exact bytes, and only their owner can read them.
 - A step is an intent (`PHASE_STARTED`) and an outcome (`PHASE_COMPLETED` or `PHASE_FAILED`) with the same
   `payload.key`, such as `fix.2`: the name of the step and how often it was used.
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from orchestra.core.context import Step
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import utf8
@@ -66,13 +68,16 @@ class Gatekeeper:
         if isinstance(prepared, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
         files = tuple(_file(f) for f in prepared.files)
+        found = (*risks(changes), *_secrets(changes, self._watchful))
+        analysis = msgspec.json.format(msgspec.json.encode({"risks": found})) + b"\n"
+        ledger.disk.publish(path.with_suffix(".gatekeeper-risk.json"), analysis, durable=False)
         return PatchProposal(
             patch=reference,
             digest=digest(utf8(diff + prepared.digest)),  # the patch, and the files it was computed against (D-11)
             files=files,
             added=prepared.added,
             removed=prepared.removed,
-            risks=(*risks(changes), *_secrets(changes, self._watchful)),
+            risks=found,
         )
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:

@@ -8,6 +8,7 @@ import msgspec
 
 from orchestra.config import Config
 from orchestra.core import effects, work
+from orchestra.core.errors import UsageError
 from orchestra.core.inbox import Message
 from orchestra.core.model import ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.core.records import Event, WorkflowState
@@ -35,6 +36,14 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
 }
+
+
+def find(name: str) -> str:
+    """A record by its name or its type's."""
+    for known, (kind, _) in RECORDS.items():
+        if name in (known, getattr(kind, "__name__", "")):
+            return known
+    raise UsageError(f"no record {name!r}; there are: {', '.join(RECORDS)}")
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -374,7 +374,6 @@ def test_a_script_from_the_configuration_is_found_beside_it(tmp_path: Path) -> N
         (["loop", "g", "--check", "no-such-program", "--provider", "S"], "is not an executable"),
         (["loop", "g", "--check", "grep 'x", "--provider", "S"], "No closing quotation"),
         (["loop", "g", "--check", "", "--provider", "S"], "--check is empty"),
-        (["loop", "g", "--check", "cat calc.py | wc", "--provider", "S"], "no shell runs a check"),
         (["loop", "g", "--check", "true", "--approval", "maybe", "--provider", "S"], "'maybe' is not one of"),
         (["loop", "g", "--provider", "S"], "nothing can decide"),
         (["loop", "g", "--check", "true", "--role", "evaluator", "--provider", "S"], "want NAME=PROVIDER"),
@@ -465,6 +464,15 @@ def test_doctor_says_what_works(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_for_the_shell(tmp_path: Path, shell: str) -> None:
     assert "_ORCHESTRA_COMPLETE" in Project(tmp_path / "p").run("completion", shell).stdout
+
+
+def test_schemas_are_given_one_by_one_and_together(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    everything = json.loads(project.run("schema").stdout)
+    names = [line.split()[0] for line in project.run("schema", "--list").stdout.splitlines()]
+    assert list(everything) == names
+    assert json.loads(project.run("schema", "event").stdout) == everything["event"]
+    assert json.loads(project.run("schema", "WorkflowState").stdout) == everything["state"]
 
 
 def test_version(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -314,10 +315,18 @@ def test_a_check_script_may_be_made_by_the_patch_itself(tmp_path: Path) -> None:
     assert project.loop("--approval", "never").returncode == 0
 
 
-@pytest.mark.parametrize("check", ["grep -q 'a|b;c' calc.py", "grep '>' calc.py"])
-def test_quoted_operators_are_ordinary_words(project: Project, check: str) -> None:
+@pytest.mark.parametrize(
+    ("check", "warned"),
+    [("grep -q 'a|b;c' calc.py", False), ("grep '>' calc.py", False), ("echo x && touch pwned; touch pwned", True)],
+)
+def test_no_shell_runs_a_check_and_who_expects_one_is_told(project: Project, check: str, warned: bool) -> None:
     project.check = check
-    assert project.loop().returncode == 3
+    done = project.loop("--approval", "never", "--max-fixes", "0")
+    assert ("no shell runs it" in done.stderr) == warned
+    assert done.returncode == (0 if warned else 1)
+    assert not (project.path / "pwned").exists()
+    argv = next(e for e in project.events() if e.payload.get("effect") == "RunCommand").payload["argv"]
+    assert argv == shlex.split(check)
 
 
 # -- verify -----------------------------------------------------------------------------------------------------------

@@ -540,6 +540,8 @@ def test_policy_risk_asks_for_risky_patches_only(tmp_path: Path, diff: str, reas
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", reply(diff)))
     assert project.loop("--approval", "risk").returncode == 3
     assert reason in " ".join(project.events()[-1].payload["reasons"]).lower()  # G1-2
+    saved = json.loads((project.folder.artifacts / "execute/iter-0001.gatekeeper-risk.json").read_text())
+    assert saved["risks"] == project.events()[-1].payload["reasons"]
     plain = Project(tmp_path / "q", role("planner", PLAN), role("developer", RIGHT_PATCH))
     assert plain.loop("--approval", "risk").returncode == 0
     grant = next(e for e in plain.events() if e.type == "APPROVAL_GRANTED")

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -47,18 +48,21 @@ def _find(run: str, project: Path) -> Path:
 
 @click.command()
 @click.argument("name", required=False)
-def schema(name: str | None) -> int:
-    """JSON Schema of the record NAME; without NAME, all their names."""
-    from orchestra.schemas import RECORDS
+@click.option("--list", "listing", is_flag=True, help="Only the names, with what each record is.")
+def schema(name: str | None, listing: bool) -> int:
+    """JSON Schema of the record NAME; without NAME, of every record, by name.
+
+    A record is known by its name here (event, state, …) and by its type's (Event, WorkflowState, …).
+    """
+    from orchestra.schemas import RECORDS, find
     from orchestra.schemas import schema as schema_of
 
-    if name is None:
+    if listing:
         for known, (_, what) in RECORDS.items():
             click.echo(f"{known:<22} {what}")
         return 0
-    if name not in RECORDS:
-        raise UsageError(f"no record {name!r}; there are: {', '.join(RECORDS)}")
-    click.echo(msgspec.json.format(msgspec.json.encode(schema_of(name))).decode())
+    found: Any = {known: schema_of(known) for known in RECORDS} if name is None else schema_of(find(name))
+    click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     return 0
 
 

@@ -108,10 +108,8 @@ def split_check(command: str) -> tuple[str, ...]:
     if not argv:
         raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
     if operators:
-        raise UsageError(
-            f"--check {command!r}: {operators[0]!r} means something to a shell, but no shell runs a check. "
-            f"Give several --check, or say so: --check \"sh -c '…'\""
-        )
+        note = f"--check {command!r}: no shell runs it, so {operators[0]!r} is a plain word to {argv[0]}"
+        click.echo(f"orchestra: {note}. If a shell is meant: --check \"sh -c '…'\"", err=True)
     if os.sep not in argv[0] and shutil.which(argv[0]) is None:
         raise UsageError(
             f"--check {command!r}: {argv[0]!r} is not an executable on PATH. "

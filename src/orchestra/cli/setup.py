@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -74,9 +75,9 @@ def init(project: Path) -> int:
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> int:
-    """Print the completion script for SHELL.
+@click.argument("shell", required=False, type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str | None) -> int:
+    """Print the completion script for SHELL (default: yours).
 
     \b
     bash: eval "$(orchestra completion bash)"      (in ~/.bashrc)
@@ -87,7 +88,8 @@ def completion(shell: str) -> int:
 
     from orchestra.cli.program import program
 
-    kind = get_completion_class(shell)
+    yours = Path(os.environ.get("SHELL", "bash")).name
+    kind = get_completion_class(shell or (yours if yours in ("bash", "zsh", "fish") else "bash"))
     assert kind is not None
     click.echo(kind(program, {}, "orchestra", "_ORCHESTRA_COMPLETE").source())
     return 0
