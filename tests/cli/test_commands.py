@@ -13,9 +13,18 @@ from pathlib import Path
 import pytest
 
 from orchestra.cli.commands import COMMANDS
-from tests.support.project import FIX_PATCH, PLAN, PROGRAM, RIGHT, WRONG_PATCH, Project, ask, patch, records, role
-
-RIGHT_PATCH = patch("a - b", "a + b", summary="더하기")
+from tests.support.project import (
+    FIX_PATCH,
+    PLAN,
+    PROGRAM,
+    RIGHT,
+    RIGHT_PATCH,
+    WRONG_PATCH,
+    Project,
+    ask,
+    records,
+    role,
+)
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.engine import child_id
-from tests.cli.test_commands import RIGHT_PATCH, _left, _until
-from tests.conformance.test_s1_loop import new_file
-from tests.support.project import PLAN, PROGRAM, RIGHT, Project, ask, records, reply, role
+from tests.cli.test_commands import _left, _until
+from tests.support.project import PLAN, PROGRAM, RIGHT, RIGHT_PATCH, Project, ask, new_file, records, reply, role
 from tests.support.terminal import Terminal
 
 

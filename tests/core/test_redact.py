@@ -189,7 +189,7 @@ NEGATIVE = [
     "token: Uint8Array",
     "max_tokens=4096 total_tokens: 123456",
     "tokens_used: 1234567890",
-    "PWD=/work/main",
+    "PWD=/home/minsu/project",
     "secretName: db-credentials",
     "Bearer authentication is required",
     "Basic understanding of HTTP",

@@ -14,6 +14,8 @@ import yaml
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
+from orchestra.verify import verify
+from orchestra.workflows.loop.states import TABLE
 
 PROGRAM = str(Path(sys.executable).with_name("orchestra"))
 PLAN = "1. add() in calc.py must add. 2. Nothing else changes."
@@ -38,8 +40,21 @@ def ask(question: str, *, reason: str = "two ways are possible") -> str:
     return f"{head}needed_input:\n- the decision\n<<<AIO_RESULT_END>>>\n"
 
 
+def new_file(path: str, *lines: str) -> str:
+    """The diff that creates a file."""
+    head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    return head + f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
+
+
+def gone_file(path: str, *lines: str, mode: str = "100644") -> str:
+    """The diff that deletes a file."""
+    head = f"diff --git a/{path} b/{path}\ndeleted file mode {mode}\n--- a/{path}\n+++ /dev/null\n"
+    return head + f"@@ -1,{len(lines)} +0,0 @@\n" + "".join(f"-{line}\n" for line in lines)
+
+
 NOOP = "<<<AIO_RESULT_START>>>\ntype: NOOP\nreason: 이미 목표 상태임\n<<<AIO_RESULT_END>>>\n"
 WRONG_PATCH = patch("a - b", "a * b", summary="first try")
+RIGHT_PATCH = patch("a - b", "a + b", summary="더하기")
 FIX_PATCH = patch("a * b", "a + b", summary="덧셈을 고친다")
 
 
@@ -123,3 +138,9 @@ STANDARD = (role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer",
 def records(output: str) -> list[dict[str, Any]]:
     """The NDJSON of a --json command."""
     return [json.loads(line) for line in output.splitlines()]
+
+
+def conforms(project: Project) -> None:
+    """Every run of the project is what the specification says, by `verify`."""
+    for folder in project.runs:
+        assert [str(f) for f in verify(folder.path, {"loop": TABLE})] == []
