@@ -33,7 +33,7 @@ from orchestra.core.work import ApplyPatch, AutoApprove, Evaluate, ModelCall, Pr
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves
-from orchestra.providers.rawfiles import settle
+from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.replay import ReplayProvider
 from orchestra.providers.scripted import ScriptedProvider, load_script
 from orchestra.report import write_report
@@ -193,8 +193,8 @@ class App:
             spec = models.spec(call.agent, call.role)
             price = self.config.budget.prices.get(models.model)
             return Route(
-                provider=self._provider(spec, root, models),
-                name=spec.partition(":")[0],
+                provider=self._provider(spec, root),
+                name=spec,
                 model=models.model,
                 price=Price(price.input, price.output) if price else Price(),
             )
@@ -217,14 +217,14 @@ class App:
             Evaluate: record_evaluation,
         }
 
-    def _provider(self, spec: str, root: RunFolder | None = None, models: Models | None = None) -> Provider:
+    def _provider(self, spec: str, root: RunFolder | None = None) -> Provider:
         """The provider a spec names; one per run tree, because a script's used replies are the tree's."""
         key = (spec, root.id if root else "")
         if key not in self._providers:
             provider = self._make_provider(spec)
-            if isinstance(provider, Remembers) and root and models:
+            if isinstance(provider, Remembers) and root:
                 for call in self._calls_of(root):
-                    if models.spec(call.agent, call.role) == spec:
+                    if call.provider in (spec, UNKNOWN):  # another script's replies are not this one's
                         provider.remember(call)
             self._providers[key] = provider
         return self._providers[key]
@@ -261,7 +261,7 @@ class App:
         """Every run of this project that was started, oldest first."""
         found: list[tuple[str, RunFolder]] = []
         for root in dict.fromkeys(workflow.root for workflow in self.workflows.values()):
-            for name in os.listdir(root) if root.is_dir() else ():
+            for name in (n for n in os.listdir(root) if not n.startswith(".")) if root.is_dir() else ():
                 folder = RunFolder(root / name)
                 if (began := _began(folder)) is not None:
                     found.append((began, folder))
@@ -368,7 +368,7 @@ class App:
 
     def _pending(self, folder: RunFolder, kind: str) -> tuple[str, Event]:
         fold = self.summary(folder).fold
-        for name, event in fold.pending.items():
+        for name, event in {**inbox.waiting(folder, fold.pending), **fold.pending}.items():  # unanswered ones first
             if event.type == kind:
                 return name, event
         what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"

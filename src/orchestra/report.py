@@ -13,20 +13,21 @@ from msgspec import UNSET
 from orchestra.core.calls import past_calls
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import Event, utf8
+from orchestra.core.records import Event, now, utf8
 from orchestra.core.text import clean
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
     """Write report.md before the run becomes final."""
-    text = render(ledger.events, status=verdict.status, message=verdict.error.message if verdict.error else "")
+    why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
+    text = render(ledger.events, status=verdict.status, message=why, ended=now())
     ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
 
 
-def render(events: list[Event], *, status: str, message: str) -> str:
-    """The report as Markdown."""
+def render(events: list[Event], *, status: str, message: str, ended: str = "") -> str:
+    """The report as Markdown; `ended` is when, if the last event is not the end yet."""
     created = events[0]
-    seconds = (_when(events[-1]) - _when(created)).total_seconds()
+    seconds = (_when(ended or events[-1].ts) - _when(created.ts)).total_seconds()
     calls = past_calls(events)
     tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
     lines = [
@@ -46,7 +47,7 @@ def render(events: list[Event], *, status: str, message: str) -> str:
     lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", ""]
     lines += ["| step | role | provider | tokens in/out | cost | status |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| {c.key} | {c.role} | {c.provider} {c.model} "
+        f"| {c.key} | {c.role} | {c.provider.partition(':')[0]} {c.model} "
         f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} "
         f"| ${c.costUsd:.4f} | {c.status}{' (possibly paid twice)' if c.twice else ''} |"
         for c in calls
@@ -71,6 +72,8 @@ def headline(event: Event) -> str:
         case "PHASE_FAILED":
             return f"{event.phase} failed: {_short(error.get('message', ''))}"
         case "PATCH_PRODUCED":
+            if outcome.get("refusal"):
+                return "patch: it does not fit the files"
             files = outcome.get("files", [])
             count = "1 file" if len(files) == 1 else f"{len(files)} files"
             return f"patch: {count}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
@@ -139,5 +142,5 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _when(event: Event) -> datetime:
-    return datetime.fromisoformat(event.ts)
+def _when(moment: str) -> datetime:
+    return datetime.fromisoformat(moment)

@@ -101,8 +101,12 @@ def _own_rules(folder: Path, prefix: str) -> _Rules:
     ignore = folder / ".gitignore"
     if ignore.is_symlink() or not ignore.is_file():
         return ()
+    try:
+        lines = ignore.read_bytes().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
     patterns: list[str] = []
-    for line in ignore.read_bytes().decode("utf-8", "replace").splitlines():
+    for line in lines:
         try:
             pathspec.GitIgnoreSpec.from_lines([line])
             patterns.append(line)

@@ -41,6 +41,20 @@ def test_a_face_that_goes_away_stops_no_run(project: Project, tail: str) -> None
     assert project.types()[-1] == "RUN_COMPLETED"
 
 
+@pytest.mark.parametrize("tail", ["--json | head -n 1", "2>&1 | head -n 1", ">/dev/full 2>&1"])
+def test_a_closed_pipe_changes_no_exit_code(tmp_path: Path, tail: str) -> None:
+    waits = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    dead = {"match": {"role": "planner"}, "error": {"code": "AUTH", "message": "no key", "retriable": False}}
+    fails = Project(tmp_path / "q", dead)
+    for project, code in ((waits, 3), (fails, 6)):
+        script = f"{loop(project)} {tail}; echo ${{PIPESTATUS[0]}} >&3"
+        done = subprocess.run(
+            ["bash", "-c", f"exec 3>{tmp_path}/code; {script}"], cwd=project.path, capture_output=True
+        )
+        assert done.stderr == b""
+        assert (tmp_path / "code").read_text().strip() == str(code)
+
+
 def test_a_terminal_that_goes_away_stops_no_run(tmp_path: Path) -> None:
     slow = role("developer", RIGHT_PATCH, delayMs=1500, chunk=20)
     project = Project(tmp_path / "p", role("planner", PLAN), slow)
@@ -152,6 +166,46 @@ def test_a_cancel_whose_sender_was_killed_is_carried_out_by_the_next(project: Pr
     assert (project.folder.inbox / "cancel.json").exists()
     assert project.run("cancel", "last").returncode == 0
     assert project.types()[-1] == "RUN_CANCELED"
+
+
+def test_a_cancel_after_a_kill_inside_an_apply_leaves_no_half_a_patch(tmp_path: Path) -> None:
+    two = reply(new_file("a.txt", "one") + new_file("b.txt", "two"))
+    halves = 0
+    for point in range(55, 80):
+        project = Project(tmp_path / f"p{point}", role("planner", PLAN), role("developer", two))
+        if project.loop("--approval", "never", env={"ORCHESTRA_CHAOS": f"{point}:after"}).returncode != -9:
+            break
+        half = len({"a.txt", "b.txt"} & {p.name for p in project.path.iterdir()}) == 1
+        halves += half
+        assert project.run("cancel", "last").returncode == 0
+        assert project.types()[-1] == "RUN_CANCELED"
+        written = {"a.txt", "b.txt"} & {p.name for p in project.path.iterdir()}
+        assert written in (set(), {"a.txt", "b.txt"}), point
+        assert ("PATCH_APPLIED" in project.types()) == bool(written), point
+    assert halves
+
+
+def test_another_script_on_resume_starts_with_all_its_replies(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", ask("?")))
+    project.loop()
+    other = Project(tmp_path / "q", role("developer", RIGHT_PATCH))
+    assert project.run("answer", "last", "plus", "--no-drive").returncode == 0
+    assert project.run("resume", "last", "--provider", f"scripted:{other.script}", "--no-input").returncode == 3
+    assert project.run("approve", "last", "--no-input").returncode == 0
+
+
+def test_a_fork_that_is_killed_leaves_no_half_run(project: Project) -> None:
+    project.loop()
+    for point in range(1, 40, 3):
+        code = project.run(
+            "fork", "last", "--at", "5", "--no-drive", env={"ORCHESTRA_CHAOS": f"{point}:before"}
+        ).returncode
+        shown = records(project.run("runs", "--json").stdout)
+        assert all(run["lastEventId"] in ("00000005", project.events_of(run["runId"])[-1].id) for run in shown)
+        assert len({len(project.events_of(run["runId"])) for run in shown} - {7}) <= 1, shown
+        if code == 0:
+            return
+    raise AssertionError("the fork never came through")
 
 
 # -- neighbours -------------------------------------------------------------------------------------------------------

@@ -242,6 +242,18 @@ def test_the_same_branches_again_are_other_steps(tmp_path: Path) -> None:
     assert sorted(doer.done) == ["a.2/draft.1", "a/draft.1", "b.2/draft.1", "b/draft.1"]
 
 
+@pytest.mark.parametrize("name", ["a/b", "draft.2"])
+def test_a_branch_whose_name_could_be_another_place_is_refused(tmp_path: Path, name: str) -> None:
+    async def branch(ctx: Context) -> str:
+        return "x"
+
+    async def flow(ctx: Context) -> None:
+        await ctx.fan_out({name: branch})
+
+    with pytest.raises(DurabilityError, match="may not contain"):
+        live(tmp_path, flow, {})
+
+
 def test_a_hundred_branches_share_their_syncs(tmp_path: Path) -> None:
     disk = CountingDisk()
 

@@ -164,6 +164,33 @@ def test_canceling_a_parked_parent_ends_its_parked_child_too(tmp_path: Path) -> 
     assert len(runs) == 2 and {types(run)[-1] for run in runs} == {"RUN_CANCELED"}
 
 
+def test_a_cancel_is_not_lost_among_branches(tmp_path: Path) -> None:
+    async def parent(ctx: Context, order: Order) -> Verdict:
+        async def quick(branch: Context) -> str:
+            return await branch.new_id()
+
+        async def slow(branch: Context) -> str:
+            return (await branch.call("child", "naps", {})).childRunId
+
+        await ctx.fan_out({"quick": quick, "slow": slow})
+        return Verdict(status="completed")
+
+    notes = Notes()
+    one = engine(tmp_path, notes, naps=naps, parent=parent)
+    folder = one.start("parent", "x", {}, {})
+
+    async def cancel_the_child() -> Any:
+        notes.asleep = asyncio.Event()
+        driving = asyncio.ensure_future(one.drive(folder))
+        await notes.asleep.wait()
+        [child] = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
+        cancel(child)
+        return await driving
+
+    assert asyncio.run(cancel_the_child()).status == "canceled"
+    assert read_events(folder.events)[-1].payload["result"] == {"reason": "그만"}
+
+
 def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:
     async def parent(ctx: Context, order: Order) -> Verdict:
         child = await ctx.call("child", "asks", {})
@@ -229,6 +256,27 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
     assert folder.events.read_bytes() == before
     with pytest.raises(UsageError, match="nothing can follow it"):
         one.fork(folder, read_events(folder.events)[-1].id)
+
+
+def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_path: Path) -> None:
+    async def parent(ctx: Context, order: Order) -> Verdict:
+        child = await ctx.call("child", "asks", {})
+        return Verdict(status="completed", result=child.result)
+
+    one = engine(tmp_path, asks=asks, parent=parent)
+    folder = one.start("parent", "x", {}, {})
+    asyncio.run(one.drive(folder))
+    fork = one.fork(folder, read_events(folder.events)[-1].id)
+    assert [e.ts for e in read_events(fork.events)] == [e.ts for e in read_events(folder.events)]
+    asyncio.run(one.drive(fork))
+    children = [RunFolder(p) for p in (tmp_path / "runs").iterdir() if "_asks_" in p.name]
+    assert len(children) == 2
+    for child in children:
+        answer(child, "q", child.id)
+    for run in (folder, fork):
+        asyncio.run(one.drive(run))
+    said = [read_events(run.events)[-1].payload["result"]["said"] for run in (folder, fork)]
+    assert len(set(said)) == 2
 
 
 def test_a_patient_run_waits_where_it_is(tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ def test_a_pending_question_is_named_until_it_is_answered() -> None:
     assert fold(asked, ("QUESTION_ANSWERED", {"questionId": "q1"})).state.status == "running"
 
 
+def test_a_policys_grant_answers_nobodys_request() -> None:
+    folded = fold(("APPROVAL_REQUESTED", {"approvalId": "a1"}), ("APPROVAL_GRANTED", {"effect": "AutoApprove"}))
+    assert list(folded.pending) == ["a1"]
+
+
 def test_one_answer_leaves_the_other_branch_waiting() -> None:
     folded = fold(
         ("APPROVAL_REQUESTED", {"approvalId": "a1"}),

@@ -100,6 +100,20 @@ def test_a_run_can_be_left_waiting_and_taken_up_again(project: Project, keys: st
     assert again.end() == 0
 
 
+def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
+    slow = role("fixer", RIGHT_PATCH, delayMs=1200, chunk=40)
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH), slow)
+    terminal = start(project)
+    terminal.wait_for(PROMPT)
+    terminal.type("r no\n")
+    terminal.wait_for("fix.1:")
+    terminal.type("a\na\n")  # too early: the patch is not written yet
+    terminal.wait_for(PROMPT)
+    assert "APPROVAL_GRANTED" not in project.types()
+    terminal.type("a\n")
+    assert terminal.end() == 0
+
+
 def test_ctrl_c_at_the_prompt_loses_nothing(project: Project) -> None:
     terminal = start(project)
     terminal.wait_for(PROMPT)

@@ -121,6 +121,9 @@ class Project:
     def events(self) -> list[Event]:
         return read_events(self.folder.events)
 
+    def events_of(self, run_id: str) -> list[Event]:
+        return read_events(self.path / ".runs" / "workflows" / run_id / "events.ndjson")
+
     def types(self) -> list[str]:
         return [event.type for event in self.events()]
 

@@ -112,6 +112,8 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
         "file locks work here",
         "put the project on a local file system: flock is needed for one driver per run",
     )
+    if not app.config.security.redact_secrets:
+        yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
     default = app.config.providers.get("default", "")
     yield None, "checks run as you, without your secrets, not yet in a sandbox", "the sandboxed worker comes next"
     yield (

@@ -11,7 +11,9 @@ import msgspec
 
 from orchestra.app import App, Models
 from orchestra.cli import options
+from orchestra.cli.face import JsonFace
 from orchestra.cli.session import Session
+from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.records import FINAL
@@ -109,10 +111,7 @@ def cancel(run: str, reason: str, project: Path) -> int:
     folder = app.root_of(app.find(run))
     app.ask_to_cancel(folder, reason=options.clean(reason))
     end = asyncio.run(app.engine.cancel(folder))
-    click.echo(
-        f"{folder.id}: canceled" if end else f"{folder.id}: cancel recorded; the process driving it is stopping",
-        err=True,
-    )
+    click.echo(f"{folder.id}: {end.status if end else 'cancel recorded; the process driving it is stopping'}", err=True)
     return 0
 
 
@@ -128,6 +127,8 @@ def fork(run: str, at: str, no_drive: bool, as_json: bool, no_input: bool, proje
     """Start a new run that shares RUN's history up to an event, and drive it from there."""
     session = Session(project, as_json=as_json, no_input=no_input)
     folder = session.app.find(run)
+    if at and not at.isdigit():
+        raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
     point = at.zfill(8) if at else _before_failure(folder)
     if no_drive:
         new = session.app.engine.fork(folder, point)
@@ -163,6 +164,9 @@ def _say(
     root = session.app.root_of(folder)
     code = 7 if is_driven(root) else session.drive(lambda: root, known=True)
     if code == 7:  # someone drives it: they see the answer and go on
+        if isinstance(session.face, JsonFace):
+            session.face.launched(folder, "loop")
+            session.face.done(RunEnd(folder.id, session.app.summary(folder).fold.state.status, 0))
         click.echo(f"{note}; the process driving the run goes on with it", err=True)
         return 0
     return code

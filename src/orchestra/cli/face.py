@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,6 +152,7 @@ class TerminalFace(LineFace):
         """Show what is asked and read answers line by line, without holding up the run: another may answer first."""
         self._clear()
         self._open = (folder, request)
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
         if request.type == "APPROVAL_REQUESTED":
             if request.id != self._newest:  # asked in an earlier life: its diff is not on this screen
@@ -193,7 +195,8 @@ class TerminalFace(LineFace):
                 if chosen is None:
                     self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2")
                     return self._ask_approval()
-                self._deliver(lambda app: app.approve(folder, only=chosen))
+                digest = request.payload["digest"]  # what is on the screen, and nothing else (D-11)
+                self._deliver(lambda app: app.approve(folder, digest=digest, only=chosen))
             case "r" | "reject" | "n" | "no" | "아니오":
                 if rest:
                     return self._deliver(lambda app: app.reject(folder, reason=rest))
@@ -205,6 +208,7 @@ class TerminalFace(LineFace):
             case "q" | "quit":
                 self._leave()
             case _:
+                self.line("  a, r, d or q, please")
                 self._ask_approval()
         return None
 

@@ -21,7 +21,7 @@ from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.journal import follow_events, read_events
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder
+from orchestra.core.run import RunFolder, is_driven
 
 POLL_SECONDS = 0.2
 _json_option = click.option(
@@ -76,7 +76,9 @@ def inbox(as_json: bool, project: Path) -> int:
     for summary in waiting:
         if as_json:
             for name, event in summary.fold.pending.items():
-                _print_json({"runId": summary.folder.id, "id": name, "type": event.type, "payload": event.payload})
+                answered = (summary.folder.inbox / f"{name}.json").exists()
+                facts = {"runId": summary.folder.id, "id": name, "type": event.type, "answered": answered}
+                _print_json({**facts, "payload": event.payload})
             continue
         click.echo(click.style(summary.folder.id, bold=True) + f"  {safe(_goal(summary))}")
         for line in how_to_answer(app, summary.folder):
@@ -150,17 +152,15 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
 
 def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
     """Print events as they come, until the run ends; say once who must act when it waits."""
-    offset, told = 0, ""
+    offset, told = 0, -1
     while True:
         events, offset = follow_events(folder.events, offset)
         for event in events:
             _print_event(event, as_json=as_json, full=full)
             if event.type in FINAL:
                 return 0
-        summary = app.summary(folder)
-        last = str(summary.fold.state.lastEventId)
-        if not as_json and not summary.driven and told != last:
-            told = last
+        if not events and not as_json and told != offset and not is_driven(folder):
+            told = offset
             for line in how_to_answer(app, folder) or [f"nobody drives it: {command(app, 'resume', folder.id)}"]:
                 click.echo(line, err=True)
         time.sleep(POLL_SECONDS)
@@ -173,8 +173,9 @@ def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
         phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
         text = step_line(event) or event.payload.get("key", "")
         click.echo(f"{event.id} {event.ts} {event.type:<26}{phase:<12}{text}")
-        error = event.payload.get("error")
-        for line in (error or {}).get("stack", "").splitlines():
+        error = event.payload.get("error") or (event.payload.get("outcome") or {}).get("refusal") or {}
+        whole = error.get("message", "") if len(error.get("message", "")) > 200 else ""  # the line above was cut
+        for line in [*whole.splitlines(), *error.get("stack", "").splitlines()]:
             click.echo(f"    {safe(line)}")
     elif text := step_line(event):
         click.echo(f"{event.ts[11:19]} {text}")
@@ -230,7 +231,7 @@ def audit(run: str, as_json: bool, project: Path) -> int:
         (
             call.key,
             call.role,
-            f"{call.provider} {call.model}".strip() or "-",
+            f"{call.provider.partition(':')[0]} {call.model}".strip() or "-",
             str(_tokens(call.usage.inputTokens)),
             str(_tokens(call.usage.outputTokens)),
             f"{call.costUsd:.4f}",

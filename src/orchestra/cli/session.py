@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -37,7 +38,13 @@ class Session:
             if folder is None or isinstance(error, JournalCorrupt):
                 raise
             end = self._stopped(folder, error.exit_code, str(error))
-        self._done(end, folder)
+        try:
+            self._done(end, folder)
+            sys.stdout.flush()
+        except OSError:  # nobody listens any more; the exit code still says how it ended
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
         return end.exit_code
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, Sleep, Token
-from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
+from orchestra.core.errors import Canceled, ContractError, Drift, DurabilityError, StepFailed, Suspended
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
@@ -280,26 +281,30 @@ class Context:
         gate = asyncio.Semaphore(limit or max(len(branches), 1))
         done: dict[str, T] = {}
         failed: dict[str, Exception] = {}
-        parked: list[Suspended] = []
+        stopped: list[Suspended | Canceled] = []
 
         async def settle(name: str, branch: Callable[[Context], Awaitable[T]], scope: _Scope) -> None:
             async with gate:
                 try:
                     done[name] = await branch(self._derive(scope, self._phase, self._iteration))
-                except Suspended as parking:
-                    parked.append(parking)
+                except (Suspended, Canceled) as stop:
+                    stopped.append(stop)
                 except Exception as error:  # kept, and raised below in a stable order
                     failed[name] = error
 
+        scopes = {name: self._scope.branch(name) for name in branches}
         with self._scope.busy():
             async with asyncio.TaskGroup() as group:
                 for name, branch in branches.items():
-                    group.create_task(settle(name, branch, self._scope.branch(name)))
+                    group.create_task(settle(name, branch, scopes[name]))
+        for stop in stopped:
+            if isinstance(stop, Canceled):
+                raise stop
         for name in branches:
             if name in failed:
                 raise failed[name]
-        if parked:
-            raise parked[0]
+        if stopped:
+            raise stopped[0]
         return done
 
     def _derive(self, scope: _Scope, phase: Phase, iteration: int) -> Context:
@@ -333,6 +338,8 @@ class _Scope:
 
     def branch(self, name: str) -> _Scope:
         """A scope below this one. The second of the same name is another place: `draft/` and `draft.2/`."""
+        if "/" in name or re.search(r"\.\d+$", name):
+            raise DurabilityError(f"branch {name!r}: a branch's name may not contain '/' or end like a repeat count")
         count = self._used[f"{name}/"] = self._used.get(f"{name}/", 0) + 1
         return _Scope(f"{self._path}{name}/" if count == 1 else f"{self._path}{name}.{count}/")
 

@@ -1,7 +1,7 @@
 """The disk: the few operations by which bytes become durable, and the seam where crashes are made.
 
 Rules
-1. Every byte orchestra keeps goes through one of these operations; nothing else opens a file for writing.
+1. Every byte orchestra keeps is written, synced and named by these operations.
 2. Each operation is the smallest step a crash can fall between: append, sync, replace, link, unlink.
 3. `Disk` does them. `ChaosDisk` does them too, but dies (SIGKILL) or fails (ENOSPC) at a chosen one. It ships with the
    product (`ORCHESTRA_CHAOS=17:torn`), so the kill tests run the very program a user runs.

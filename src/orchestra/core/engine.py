@@ -29,7 +29,15 @@ from orchestra.core import inbox
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun
-from orchestra.core.errors import BudgetReached, DurabilityError, OrchestraError, RunLocked, Suspended, UsageError
+from orchestra.core.errors import (
+    BudgetReached,
+    Canceled,
+    DurabilityError,
+    OrchestraError,
+    RunLocked,
+    Suspended,
+    UsageError,
+)
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
 from orchestra.core.machine import Fold, Table
@@ -146,8 +154,12 @@ class Engine:
                 if ledger.journal.torn_bytes:
                     cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
                     self._observer.notice(folder, cut)
-                if inbox.read(folder, inbox.CANCEL):  # before any replay: also a run that drifted can be canceled
-                    self._cancel_tree(ledger)
+                if said := inbox.read(
+                    folder, inbox.CANCEL
+                ):  # before any replay: also a run that drifted can be canceled
+                    driving.cancel(said)
+                    await self._settle_apply(ledger, kind, driving)
+                    self._cancel_tree(ledger, driving)
                 else:
                     await self._run(ledger, kind, driving)
                 return _end(ledger)
@@ -161,13 +173,15 @@ class Engine:
             verdict = await flow
         except Suspended:
             return
+        except Canceled:
+            verdict = driving.verdict()
         except asyncio.CancelledError:
             if not flow.done():  # we were cancelled from outside (Ctrl-C): stop the flow first
                 flow.cancel()
                 await asyncio.gather(flow, return_exceptions=True)
             if not driving.canceled:
                 raise
-            verdict = self._canceled(ledger.folder)
+            verdict = driving.verdict()
         finally:
             watch.cancel()
         self._finish(ledger, verdict)
@@ -215,22 +229,27 @@ class Engine:
                 exit_code=1,
             )
 
-    def _cancel_tree(self, ledger: Ledger) -> None:
+    async def _settle_apply(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> None:
+        """Complete, or report, an apply that a kill cut short: a canceled run leaves no half a patch behind (D-12)."""
+        if ledger.events[-1].type != "APPROVAL_GRANTED":
+            return
+        flow = asyncio.ensure_future(self._flow(ledger, kind, driving))
+        while not flow.done() and ledger.events[-1].type == "APPROVAL_GRANTED":  # noqa: ASYNC110 - nothing else runs
+            await asyncio.sleep(0)
+        flow.cancel()
+        await asyncio.gather(flow, return_exceptions=True)
+
+    def _cancel_tree(self, ledger: Ledger, driving: _Driving) -> None:
         """End a run nobody drives, and the child runs it waits for, without a replay."""
         for child in self._children(ledger.fold):
             with child.locked():
                 below = self._open(child, self._kind(_created(child)))
                 try:
                     if below.fold.state.status not in FINAL.values():
-                        self._cancel_tree(below)
+                        self._cancel_tree(below, driving)
                 finally:
                     below.close()
-        self._finish(ledger, self._canceled(ledger.folder))
-
-    def _canceled(self, folder: RunFolder) -> Verdict:
-        said = inbox.read(folder, inbox.CANCEL)
-        reason = (said.text or f"canceled by {said.by}") if said else "the parent run was canceled"
-        return Verdict(status="canceled", result={"reason": reason})
+        self._finish(ledger, driving.verdict())
 
     def _finish(self, ledger: Ledger, verdict: Verdict) -> None:
         code = verdict.exit_code if verdict.status == "completed" else verdict.exit_code or 1
@@ -260,27 +279,29 @@ class Engine:
 
     async def _watch_for_cancel(self, folder: RunFolder, flow: asyncio.Future[Verdict], driving: _Driving) -> None:
         while True:
-            if (folder.inbox / f"{inbox.CANCEL}.json").exists():
-                driving.canceled = True
+            if said := inbox.read(folder, inbox.CANCEL):
+                driving.cancel(said)
                 flow.cancel()
                 return
             await asyncio.sleep(CANCEL_POLL_SECONDS)
 
     async def _child(self, effect: ChildRun, step: Step, driving: _Driving) -> ChildResult:
         kind = self._workflows[effect.workflow]
-        name = step.intent.payload["childRunId"] if step.intent is not None else effect.childRunId
-        folder = RunFolder(kind.root / name)
+        folder = RunFolder(kind.root / effect.childRunId)  # follows from this run's id and key: a fork has its own
         folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         created = read_first(folder.events)
         if created is None:
             parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
             facts = {k: v for k, v in step.ledger.events[0].payload.items() if k not in _OWN_FACTS}
             self._create(kind, folder, effect.params, {**facts, **parent})
-        elif created.payload.get("parentKey") != step.key:
+        elif (created.payload.get("parentRunId"), created.payload.get("parentKey")) != (
+            step.ledger.folder.id,
+            step.key,
+        ):
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         await self._drive_once(folder, driving)
         if driving.canceled:
-            raise asyncio.CancelledError  # the child took the cancel for its own; it was for the whole tree
+            raise Canceled  # the child took the cancel for its own; it was for the whole tree
         last = read_events(folder.events)[-1]
         if last.type not in FINAL:
             raise Suspended(f"child run {folder.id} waits for a person")
@@ -302,22 +323,24 @@ class Engine:
         kind = self._kind(kept[0])
         _, _, workflow, name = folder.id.split("_", 3)
         new = create_folder(kind.root, date=datetime.now(UTC).date().isoformat(), workflow=workflow, name=name)
+        making = RunFolder(kind.root / f".{new.id}.fork", new.id)  # hidden until it is whole: a kill leaves no half run
+        making.path.mkdir(mode=0o700)
         for ref in artifacts_of(kept):  # and no others: a reply that came later is not this run's
             if (path := folder.find(ref)) is not None:
-                self._disk.publish(new.path / ref.path, path.read_bytes(), durable=True)
+                self._disk.publish(making.path / ref.path, path.read_bytes(), durable=True)
+        ledger = self._open(making, kind, on_event=_unseen)  # history, not news
+        try:
+            for event in kept:
+                payload = {k: v for k, v in event.payload.items() if k != "prev"}
+                if event.type == "RUN_CREATED":
+                    payload["forkedFrom"] = {"runId": folder.id, "at": at}
+                ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
+        finally:
+            ledger.close()
+        self._disk.sync_folder(making.path)
+        self._disk.replace(str(making.path), str(new.path))
+        self._disk.sync_folder(kind.root)
         self._observer.launched(new, kind.name)
-        with new.locked():
-            ledger = self._open(new, kind, on_event=_unseen)  # history, not news
-            try:
-                for event in kept:
-                    payload = {k: v for k, v in event.payload.items() if k != "prev"}
-                    if event.type == "RUN_CREATED":
-                        payload["forkedFrom"] = {"runId": folder.id, "at": at}
-                    ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration)
-                ledger.journal.sync()
-                self._disk.sync_folder(new.path.parent)
-            finally:
-                ledger.close()
         return new
 
     # -- small parts --------------------------------------------------------------------------------------------------
@@ -325,7 +348,11 @@ class Engine:
     def _open(self, folder: RunFolder, kind: Workflow, on_event: OnEvent | None = None) -> Ledger:
         tell = on_event or self._observer.event
         ledger = Ledger(folder, kind.table, disk=self._disk, redactor=self._redactor, on_event=tell)
-        ledger.open()
+        try:
+            ledger.open()
+        except BaseException:
+            ledger.journal.close()
+            raise
         return ledger
 
     def _kind(self, created: Event) -> Workflow:
@@ -361,6 +388,15 @@ class _Driving:
         self.patient = patient
         self.accept_drift = accept_drift
         self.canceled = False
+        self._why = ""
+
+    def cancel(self, said: inbox.Message) -> None:
+        """Somebody canceled a run of this tree: all of it ends."""
+        self.canceled = True
+        self._why = said.text or f"canceled by {said.by}"
+
+    def verdict(self) -> Verdict:
+        return Verdict(status="canceled", result={"reason": self._why})
 
 
 def child_id(parent: str, workflow: str, key: str) -> str:

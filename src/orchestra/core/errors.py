@@ -14,6 +14,7 @@ OrchestraError                 never raised itself
     └── RunLocked              another process drives this run                                exit 7
 
 Suspended (BaseException)      the run parks; nothing in a flow may swallow it
+Canceled (BaseException)       the run's tree was canceled; the same
 """
 
 from __future__ import annotations
@@ -143,6 +144,10 @@ class RunLocked(DurabilityError):
 
     exit_code = 7
     code = "LOCKED"
+
+
+class Canceled(BaseException):
+    """The run's tree was canceled. A BaseException like Suspended, and like it collected by `fan_out`."""
 
 
 class Suspended(BaseException):

@@ -75,15 +75,16 @@ class Ledger:
         *,
         phase: Phase | UnsetType = UNSET,
         iteration: int | UnsetType = UNSET,
+        ts: str = "",
     ) -> Event:
-        """Append one event; it survives `kill -9` when this returns."""
+        """Append one event; it survives `kill -9` when this returns. `ts` is given for history that is copied."""
         state = self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
         number = len(self.events) + 1
         event = self.journal.append(
             Event(
                 id=f"{number:08d}",  # G1-10
                 runId=self.folder.id,
-                ts=now(),
+                ts=ts or now(),
                 type=type,
                 phase=phase,
                 iteration=iteration,

@@ -100,6 +100,8 @@ class Fold:
                 self.pending[str(payload.get("approvalId", event.id))] = event
             case "QUESTION_RAISED":
                 self.pending[str(payload.get("questionId", event.id))] = event
+            case "APPROVAL_GRANTED" if payload.get("effect") == "AutoApprove":
+                pass  # a policy's grant answers nobody's request (C-19)
             case "APPROVAL_GRANTED" | "APPROVAL_REJECTED":
                 self._answered("APPROVAL_REQUESTED", payload.get("approvalId"))
             case "QUESTION_ANSWERED":
@@ -109,7 +111,7 @@ class Fold:
                 self.children.clear()
 
     def _answered(self, kind: EventType, name: str | None) -> None:
-        if name is None:  # an automatic grant (C-19), or a journal that names no ids: then the oldest is meant
+        if name is None:  # a journal that names no ids: then the oldest is meant
             name = next((n for n, e in self.pending.items() if e.type == kind), "")
         self.pending.pop(name, None)
 

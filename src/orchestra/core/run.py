@@ -30,9 +30,9 @@ _SLUG = re.compile(r"[^a-z0-9]+")
 class RunFolder:
     """Paths of one run."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run_id: str = "") -> None:
         self.path = path
-        self.id = path.name
+        self.id = run_id or path.name
         self.events = path / "events.ndjson"
         self.state = path / "state.json"
         self.artifacts = path / "artifacts"

@@ -204,8 +204,8 @@ class FileStat(Struct, frozen=True):
 class Applied(Struct, frozen=True, omit_defaults=True):
     """What applying did. Exactly one of: everything written, or `refusal` and nothing written."""
 
-    before: tuple[FileStat, ...]  # the diffstat the patch announced (S1-117)
-    after: tuple[FileStat, ...]  # the diffstat measured on disk afterwards
+    before: tuple[FileStat, ...]  # the diffstat that was granted (S1-117)
+    after: tuple[FileStat, ...]  # the same, once the hashes on disk have shown that it is so; else nothing
     digest: Digest
     refusal: Refusal | None = None
 

@@ -3,7 +3,7 @@
 Rules
 1. Raw first (D-05): see rawfiles.py. After a crash, a whole raw file without its outcome event is taken as the reply
    and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly paid twice".
-2. Time limit, error mapping, usage, cost and budget are here, for all providers. Retries are the context's (they are
+2. Time limit, usage, cost and budget are here, for all providers. Retries are the context's (they are
    steps with names).
 3. What goes into a prompt is redacted (C-12).
 4. A provider that misbehaves (a finish reason of failure without its error) is held to the contract here (S1-38,

@@ -25,13 +25,15 @@ from orchestra.core.model import ProviderRequest, ProviderResponse
 from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
 
+UNKNOWN = "unknown"  # the provider of a reply of which only the raw file is left
+
 
 class Sidecar(Struct, frozen=True, omit_defaults=True):
     """`<artifact>.raw.json`: all of the response but its text, and where it came from."""
 
     key: str
     response: ProviderResponse
-    provider: str = "unknown"
+    provider: str = UNKNOWN
     model: str = ""
     request: str = ""
     files: tuple[str, ...] = ()
