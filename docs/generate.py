@@ -119,10 +119,10 @@ CONFIG_RULES = """\
 
 ## What works in this release
 
-`loop`, `providers`, `roles`, `budget`, `retries` and `security.redact_secrets` are in force. The other keys are read and
-checked, so that one file serves all releases, but nothing uses them yet: they belong to the sandboxed worker and the
-`dag` workflow. In particular, checks are not sandboxed yet. `redact_secrets: false` writes secrets into events, logs,
-reports and prompts as they are; a patch that adds one still needs a look, and checks still do not see yours.
+`loop`, `providers`, `roles`, `budget`, `retries` and `security.redact_secrets` are in force. The other keys are read
+and checked, so that one file serves all releases, but nothing uses them yet: they belong to the sandboxed worker and
+the `dag` workflow. In particular, checks are not sandboxed yet. `redact_secrets: false` writes secrets into events,
+logs, reports and prompts as they are; a patch that adds one still needs a look, and checks still do not see yours.
 
 Of the providers, this release has two:
 

@@ -31,7 +31,7 @@ from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.core.work import ApplyPatch, AutoApprove, Evaluate, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.evaluation import record_evaluation
-from orchestra.gatekeeper import Gatekeeper
+from orchestra.gatekeeper import Gatekeeper, only
 from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.replay import ReplayProvider
@@ -306,6 +306,25 @@ class App:
 
     def _child(self, workflow: str, run_id: str) -> RunFolder:
         return RunFolder(self.workflows[workflow].root / run_id)
+
+    def patches(self, folder: RunFolder) -> list[str]:
+        """The patch a run waits with, or else every patch it applied, as far as a person took it."""
+        summary = self.summary(folder)
+        asked = [e for e in summary.fold.pending.values() if e.type == "APPROVAL_REQUESTED"]
+        taken = [(e.payload["patch"]["path"], e.payload["files"]) for e in asked]
+        if not taken:
+            made = {
+                e.iteration: e.payload["outcome"]["patch"]["path"] for e in summary.events if e.type == "PATCH_PRODUCED"
+            }
+            applied = [e for e in summary.events if e.type == "PATCH_APPLIED"]
+            taken = [(made[e.iteration], e.payload["outcome"]["after"]) for e in applied]
+        return [self._patch(folder.path / path, {file["path"] for file in files}) for path, files in taken]
+
+    def _patch(self, file: Path, paths: set[str]) -> str:
+        try:
+            return only(file.read_text(encoding="utf-8", errors="replace"), paths)
+        except FileNotFoundError:
+            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
 
     def summaries(self) -> list[RunSummary]:
         """Every readable run."""

@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -132,6 +133,13 @@ class Gatekeeper:
             if file.change == "rename" and image is not None and digest(image.data) == file.after:
                 images[file.path] = None  # a kill fell between the new name and the old one's removal: go on from there
         return compute(changes, images)
+
+
+def only(diff: str, paths: set[str]) -> str:
+    """The parts of a diff about these files; names may be quoted as git does it."""
+    parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
+    changes = [(part, parse_diff(part)) for part in parts]
+    return "".join(part for part, made in changes if isinstance(made, Refused) or {c.path for c in made} & paths)
 
 
 def _exact_diff(reply: Reply, ledger: Ledger) -> str | Refused:

@@ -278,15 +278,21 @@ def test_secrets_in_errors_answers_and_reasons_are_masked(tmp_path: Path) -> Non
 
 
 def test_a_declined_file_is_told_to_the_judge_and_left_out_of_the_diff(tmp_path: Path) -> None:
-    both = RIGHT_PATCH.replace("[PATCH_END]", new_file("NEWS", "news") + "[PATCH_END]")
+    quoted = new_file("한글.txt", "글").replace(
+        "a/한글.txt b/한글.txt", r'"a/\355\225\234\352\270\200.txt" "b/\355\225\234\352\270\200.txt"'
+    )
+    quoted = quoted.replace("+++ b/한글.txt", r'+++ "b/\355\225\234\352\270\200.txt"')
+    both = RIGHT_PATCH.replace("[PATCH_END]", quoted + new_file("NEWS", "news") + "[PATCH_END]")
     judge = {"match": {"role": "evaluator", "contains": "a person declined, and it was not applied: NEWS"}}
     project = Project(
         tmp_path / "p", role("planner", PLAN), role("developer", both), {**judge, "text": "DECISION: PASS"}
     )
     project.loop()
-    assert project.run("approve", "last", "--only", "calc.py", "--no-input").returncode == 0
+    taken = ["--only", "calc.py", "--only", "한글.txt"]
+    assert project.run("approve", "last", *taken, "--no-input").returncode == 0
     diff = project.run("diff", "last").stdout
-    assert "calc.py" in diff and "NEWS" not in diff
+    assert "calc.py" in diff and "+글" in diff and "NEWS" not in diff
+    assert (project.path / "한글.txt").read_text() == "글\n"
 
 
 def test_escape_codes_of_a_model_never_reach_the_terminal(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import msgspec
 from orchestra.cli.advice import ending
 from orchestra.cli.text import paint_diff, safe, step_line
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import OrchestraError
+from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 
@@ -230,8 +230,11 @@ class TerminalFace(LineFace):
         assert self.app is not None
         try:
             act(self.app)
-        except OrchestraError as error:  # e.g. someone else was faster: the run goes on with their word
+        except UsageError as error:  # someone else was faster: the run goes on with their word
             self.line(f"  {error}")
+        except (OrchestraError, OSError) as error:  # it was not recorded: leave, rather than wait without a prompt
+            self.line(f"  {error}")
+            self._leave()
 
     def _leave(self) -> None:
         self.left = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.text import paint_diff, safe, step_line
 from orchestra.cli.wide import table
 from orchestra.core.calls import PastCall, past_calls
-from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.errors import JournalCorrupt
 from orchestra.core.journal import follow_events, read_events
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
@@ -186,31 +185,15 @@ def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
 @options.project
 def diff(run: str, project: Path) -> int:
     """The patch RUN waits with, or else every patch it applied, in order."""
-    folder = App(project).find(run)
-    events = read_events(folder.events)
-    waiting = [e for e in App(project).summary(folder).fold.pending.values() if e.type == "APPROVAL_REQUESTED"]
-    produced = {e.iteration: e.payload["outcome"]["patch"]["path"] for e in events if e.type == "PATCH_PRODUCED"}
-    patches = [(e.payload["patch"]["path"], e.payload["files"]) for e in waiting]
-    patches = patches or [
-        (produced[e.iteration], e.payload["outcome"]["after"]) for e in events if e.type == "PATCH_APPLIED"
-    ]
+    app = App(project)
+    folder = app.find(run)
+    patches = app.patches(folder)
     if not patches:
         click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
-        return 0
-    for path, files in patches:
-        file = folder.path / path
-        if not file.exists():
-            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch")
-        for line in paint_diff(_only(file.read_text(encoding="utf-8", errors="replace"), {f["path"] for f in files})):
+    for patch in patches:
+        for line in paint_diff(patch):
             click.echo(line)
     return 0
-
-
-def _only(diff: str, paths: set[str]) -> str:
-    """The parts of a diff that a person took: the whole, unless some files were declined."""
-    parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
-    taken = [part for part in parts if any(f" b/{path}\n" in part for path in paths)]
-    return "".join(taken) or diff
 
 
 @click.command()
