@@ -31,7 +31,7 @@ from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.core.work import ApplyPatch, AutoApprove, Evaluate, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.evaluation import record_evaluation
-from orchestra.gatekeeper import Gatekeeper, only
+from orchestra.gatekeeper import Gatekeeper, parts_about
 from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.replay import ReplayProvider
@@ -72,6 +72,10 @@ class RunSummary(Struct, frozen=True):
     @property
     def created(self) -> Event:
         return self.events[0]
+
+    @property
+    def workflow(self) -> str:
+        return str(self.created.payload.get("workflow"))
 
     @property
     def parent(self) -> str | None:
@@ -153,15 +157,15 @@ class App:
     def _settled(self, models: Models) -> Models:
         """Specs that mean the same from anywhere and tomorrow: configured names, run ids, absolute paths."""
 
-        def settle(spec: str) -> str:
+        def lasting(spec: str) -> str:
             spec = self.config.providers.get(spec, spec)
             name, _, argument = spec.partition(":")
             if name == "scripted" and argument:
                 return f"scripted:{self.base / argument}"
             return f"replay:{self.find(argument).id}" if name == "replay" and argument else spec
 
-        roles = {name: settle(spec) for name, spec in models.roles.items()}
-        return msgspec.structs.replace(models, default=settle(models.default), roles=roles)
+        roles = {name: lasting(spec) for name, spec in models.roles.items()}
+        return msgspec.structs.replace(models, default=lasting(models.default), roles=roles)
 
     async def drive(
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
@@ -294,10 +298,8 @@ class App:
 
     def summary(self, folder: RunFolder) -> RunSummary:
         """What a run is now, folded from its journal."""
-        fold, events = Fold(), read_events(folder.events)
-        for event in events:
-            fold.add(event)
-        return RunSummary(folder, events, fold, is_driven(folder))
+        events = read_events(folder.events)
+        return RunSummary(folder, events, Fold.of(events), is_driven(folder))
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
@@ -322,7 +324,7 @@ class App:
 
     def _patch(self, file: Path, paths: set[str]) -> str:
         try:
-            return only(file.read_text(encoding="utf-8", errors="replace"), paths)
+            return parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
         except FileNotFoundError:
             raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
 
@@ -394,8 +396,8 @@ class App:
         other = next(iter(fold.pending.values()), None)
         hint = ""
         if other is not None:
-            verb = "answer" if other.type == "QUESTION_RAISED" else "approve or reject"
-            hint = f"; it waits for something else: orchestra {verb.split()[0]} {folder.id}"
+            verb = "answer" if other.type == "QUESTION_RAISED" else "approve"
+            hint = f"; it waits for something else: orchestra {verb} {folder.id}"
         raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
 
 

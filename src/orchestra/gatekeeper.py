@@ -135,7 +135,7 @@ class Gatekeeper:
         return compute(changes, images)
 
 
-def only(diff: str, paths: set[str]) -> str:
+def parts_about(diff: str, paths: set[str]) -> str:
     """The parts of a diff about these files; names may be quoted as git does it."""
     parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
     changes = [(part, parse_diff(part)) for part in parts]

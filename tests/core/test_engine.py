@@ -92,6 +92,11 @@ async def calls_naps(ctx: Context, order: Order) -> Verdict:
     return Verdict(status="completed")
 
 
+async def calls_asks(ctx: Context, order: Order) -> Verdict:
+    child = await ctx.call("child", "asks", {})
+    return Verdict(status="completed", result=child.result)
+
+
 def answer(folder: RunFolder, name: str, text: str) -> None:
     inbox.deliver(folder, name, inbox.message("answer", "tester", text=text), disk=Disk(), redactor=REDACTOR)
 
@@ -151,11 +156,7 @@ def test_a_cancel_reaches_the_whole_tree_and_nothing_goes_on_after_it(tmp_path: 
 
 
 def test_canceling_a_parked_parent_ends_its_parked_child_too(tmp_path: Path) -> None:
-    async def parent(ctx: Context, order: Order) -> Verdict:
-        await ctx.call("child", "asks", {})
-        return Verdict(status="completed")
-
-    one = engine(tmp_path, asks=asks, parent=parent)
+    one = engine(tmp_path, asks=asks, parent=calls_asks)
     folder = one.start("parent", "x", {}, {})
     assert asyncio.run(one.drive(folder)).exit_code == 3
     cancel(folder)
@@ -192,11 +193,7 @@ def test_a_cancel_is_not_lost_among_branches(tmp_path: Path) -> None:
 
 
 def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:
-    async def parent(ctx: Context, order: Order) -> Verdict:
-        child = await ctx.call("child", "asks", {})
-        return Verdict(status="completed", result=child.result)
-
-    one = engine(tmp_path, asks=asks, parent=parent)
+    one = engine(tmp_path, asks=asks, parent=calls_asks)
     folder = one.start("parent", "x", {}, {})
     asyncio.run(one.drive(folder))
     [child] = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
@@ -259,11 +256,7 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
 
 
 def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_path: Path) -> None:
-    async def parent(ctx: Context, order: Order) -> Verdict:
-        child = await ctx.call("child", "asks", {})
-        return Verdict(status="completed", result=child.result)
-
-    one = engine(tmp_path, asks=asks, parent=parent)
+    one = engine(tmp_path, asks=asks, parent=calls_asks)
     folder = one.start("parent", "x", {}, {})
     asyncio.run(one.drive(folder))
     fork = one.fork(folder, read_events(folder.events)[-1].id)

@@ -165,8 +165,9 @@ def _say(
     code = 7 if is_driven(root) else session.drive(lambda: root, known=True)
     if code == 7:  # someone drives it: they see the answer and go on
         if isinstance(session.face, JsonFace):
-            session.face.launched(folder, "loop")
-            session.face.done(RunEnd(folder.id, session.app.summary(folder).fold.state.status, 0))
+            summary = session.app.summary(folder)
+            session.face.launched(folder, summary.workflow)
+            session.face.done(RunEnd(folder.id, summary.fold.state.status, 0))
         click.echo(f"{note}; the process driving the run goes on with it", err=True)
         return 0
     return code

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from orchestra.cli.advice import ending
-from orchestra.cli.text import paint_diff, safe, step_line
+from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.records import FINAL, Event
@@ -37,10 +36,10 @@ class JsonFace:
     """`--json`: launch, every event as written, done."""
 
     def launched(self, folder: RunFolder, workflow: str) -> None:
-        self._say({"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": workflow})
+        print_json({"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": workflow})
 
     def event(self, event: Event) -> None:
-        self._say(event)
+        print_json(event)
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
         pass
@@ -52,11 +51,7 @@ class JsonFace:
         pass
 
     def done(self, end: RunEnd) -> None:
-        self._say({"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code})
-
-    def _say(self, record: object) -> None:
-        sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
-        sys.stdout.buffer.flush()
+        print_json({"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code})
 
 
 class LineFace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from msgspec import UNSET, UnsetType
 from orchestra.app import App, RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
-from orchestra.cli.text import paint_diff, safe, step_line
+from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.cli.wide import table
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.errors import JournalCorrupt
+from orchestra.core.inbox import waiting as unanswered
 from orchestra.core.journal import follow_events, read_events
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
@@ -26,11 +26,6 @@ POLL_SECONDS = 0.2
 _json_option = click.option(
     "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object per line."
 )
-
-
-def _print_json(record: object) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
-    sys.stdout.buffer.flush()
 
 
 @click.command()
@@ -43,9 +38,9 @@ def runs(as_json: bool, project: Path) -> int:
     if as_json:
         for folder, found in overview:
             if isinstance(found, RunSummary):
-                _print_json({**msgspec.to_builtins(found.fold.state), **_facts(found)})
+                print_json({**msgspec.to_builtins(found.fold.state), **_facts(found)})
             else:
-                _print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
+                print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
         return 0
     if not overview:
         click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD"')
@@ -75,9 +70,9 @@ def inbox(as_json: bool, project: Path) -> int:
     for summary in waiting:
         if as_json:
             for name, event in summary.fold.pending.items():
-                answered = (summary.folder.inbox / f"{name}.json").exists()
+                answered = name not in unanswered(summary.folder, summary.fold.pending)
                 facts = {"runId": summary.folder.id, "id": name, "type": event.type, "answered": answered}
-                _print_json({**facts, "payload": event.payload})
+                print_json({**facts, "payload": event.payload})
             continue
         click.echo(click.style(summary.folder.id, bold=True) + f"  {safe(_goal(summary))}")
         for line in how_to_answer(app, summary.folder):
@@ -97,7 +92,7 @@ def show(run: str, as_json: bool, project: Path) -> int:
     summary = app.summary(app.find(run))
     state = summary.fold.state
     if as_json:
-        _print_json({**msgspec.to_builtins(state), **_facts(summary)})
+        print_json({**msgspec.to_builtins(state), **_facts(summary)})
         return 0
     click.echo(click.style(safe(_goal(summary)), bold=True))
     status = state.status + (" (driven right now)" if summary.driven else "")
@@ -167,7 +162,7 @@ def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -
 
 def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
     if as_json:
-        _print_json(event)
+        print_json(event)
     elif full:
         phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
         text = step_line(event) or event.payload.get("key", "")
@@ -207,8 +202,8 @@ def audit(run: str, as_json: bool, project: Path) -> int:
     total = _total(calls)
     if as_json:
         for call in calls:
-            _print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
-        _print_json({"type": "total", **total})
+            print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
+        print_json({"type": "total", **total})
         return 0
     rows = [
         (
@@ -285,7 +280,7 @@ def _goal(summary: RunSummary) -> str:
 
 def _facts(summary: RunSummary) -> dict[str, Any]:
     return {
-        "workflow": summary.created.payload.get("workflow"),
+        "workflow": summary.workflow,
         "goal": _goal(summary),
         "dir": str(summary.folder.path),
         "driven": summary.driven,

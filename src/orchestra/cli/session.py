@@ -32,7 +32,7 @@ class Session:
         try:
             folder = start()
             if known:
-                self.app.face.launched(folder, str(self.app.summary(folder).created.payload.get("workflow")))
+                self.app.face.launched(folder, self.app.summary(folder).workflow)
             end = asyncio.run(self._drive(folder, accept_drift))
         except OrchestraError as error:
             if folder is None or isinstance(error, JournalCorrupt):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
+import msgspec
 from msgspec import UNSET
 
 from orchestra.core.records import Event
@@ -22,6 +25,12 @@ _COLOURS = {
     "EVALUATION_PASSED": "green",
     "RUN_COMPLETED": "green",
 }
+
+
+def print_json(record: object) -> None:
+    """One record as a line of JSON on stdout, at once."""
+    sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def safe(text: str) -> str:

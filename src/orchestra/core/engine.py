@@ -154,9 +154,8 @@ class Engine:
                 if ledger.journal.torn_bytes:
                     cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
                     self._observer.notice(folder, cut)
-                if said := inbox.read(
-                    folder, inbox.CANCEL
-                ):  # before any replay: also a run that drifted can be canceled
+                # A cancel is looked for before any replay: also a run that drifted can be canceled.
+                if said := inbox.read(folder, inbox.CANCEL):
                     driving.cancel(said)
                     await self._settle_apply(ledger, kind, driving)
                     self._cancel_tree(ledger, driving)
@@ -289,15 +288,12 @@ class Engine:
         kind = self._workflows[effect.workflow]
         folder = RunFolder(kind.root / effect.childRunId)  # follows from this run's id and key: a fork has its own
         folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
         created = read_first(folder.events)
         if created is None:
-            parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
             facts = {k: v for k, v in step.ledger.events[0].payload.items() if k not in _OWN_FACTS}
             self._create(kind, folder, effect.params, {**facts, **parent})
-        elif (created.payload.get("parentRunId"), created.payload.get("parentKey")) != (
-            step.ledger.folder.id,
-            step.key,
-        ):
+        elif {name: created.payload.get(name) for name in parent} != parent:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         await self._drive_once(folder, driving)
         if driving.canceled:
@@ -363,11 +359,9 @@ class Engine:
 
     def _mail_came(self, folder: RunFolder) -> bool:
         """Whether the inbox of this run, or of a child it waits for, holds something the flow has not seen yet."""
-        if (folder.inbox / f"{inbox.CANCEL}.json").exists():
+        if inbox.read(folder, inbox.CANCEL):
             return True
-        fold = Fold()
-        for event in read_events(folder.events):
-            fold.add(event)
+        fold = Fold.of(read_events(folder.events))
         if len(inbox.waiting(folder, fold.pending)) < len(fold.pending):
             return True
         return any(self._mail_came(child) for child in self._children(fold))

@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
@@ -69,6 +69,14 @@ class Fold:
         self._seen: tuple[RunStatus, Phase | None, int] = ("created", None, 1)
         self._error: ErrorInfo | UnsetType = UNSET
         self._steady: object = None  # the phase and iteration whose steps change nothing that is seen
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Fold:
+        """The summary of a whole journal."""
+        fold = cls()
+        for event in events:
+            fold.add(event)
+        return fold
 
     def add(self, event: Event) -> None:
         """Take one more event into the summary."""
