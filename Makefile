@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test check format bench docs clean
+.PHONY: setup demo demo-dag test check format bench docs clean
 
 setup: $(BIN)/.ready
 
@@ -17,13 +17,16 @@ $(BIN)/.ready: pyproject.toml
 demo: setup
 	@$(BIN)/python examples/demo.py
 
+demo-dag: setup
+	@$(BIN)/python examples/demo_dag.py
+
 test: setup
 	@$(BIN)/python -m pytest
 
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests examples/demo.py docs/generate.py benchmarks
+	@$(BIN)/mypy src tests examples/demo.py examples/demo_dag.py docs/generate.py benchmarks
 	@$(BIN)/python -m pytest tests/architecture
 
 format: setup

@@ -12,11 +12,15 @@ from collections.abc import Callable
 
 import branches
 import concurrent_runs
+import graph
+import launch
 import parts
+import redaction
 import replay
 import resume
 import startup
 import steps
+import tasks
 from measure import SCRATCH, Row, markdown
 
 GROUPS: dict[str, Callable[[], list[Row]]] = {
@@ -27,6 +31,10 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "replay": replay.bench,
     "startup": startup.bench,
     "parts": parts.bench,
+    "launch": launch.bench,
+    "graph": graph.bench,
+    "tasks": tasks.bench,
+    "redaction": redaction.bench,
 }
 
 

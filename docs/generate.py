@@ -7,7 +7,8 @@ docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
 docs/loop-states.md   from the loop's transition table
-README.md             its transcript: what `make demo` really prints
+docs/dag-states.md    from the task graph's two tables
+README.md             its transcripts: what `make demo` and `make demo-dag` really print
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ import click
 
 from orchestra.cli.commands import COMMANDS
 from orchestra.cli.program import program
+from orchestra.core.machine import Table
 from orchestra.schemas import RECORDS, schema
-from orchestra.workflows.loop.states import TABLE
+from orchestra.workflows.dag import states as dag
+from orchestra.workflows.loop import states as loop
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py: change the code it is made from, then run `make docs`. -->"
@@ -54,7 +57,8 @@ def pages() -> dict[Path, str]:
         docs / "cli.md": cli_page(),
         docs / "config.md": config_page(),
         docs / "run-folder.md": run_folder_page(),
-        docs / "loop-states.md": loop_states_page(),
+        docs / "loop-states.md": f"{NOTE}\n\n{LOOP_INTRO}\n{_states(loop.TABLE)}",
+        docs / "dag-states.md": dag_states_page(),
     }
 
 
@@ -115,14 +119,37 @@ CONFIG_RULES = """\
 - There are no secrets in this file.
 
 `orchestra config show` prints what is in force, `orchestra config path` where it was found, and
-`orchestra config validate` checks it.
+`orchestra config validate` checks it: all mistakes at once.
+
+## What tools may do
+
+[The sandbox](sandbox.md) is what protects; the whitelist says what may start. `orchestra policy explain -- COMMAND`
+says what holds for a command and by which line of the file, `orchestra policy test` runs the examples of the rules.
+
+- A model's task runs only tools in `whitelist_tools`, each under that one spelling: no path, no `python3` for `python`.
+  Shells and programs that start others (`bash`, `env`, `xargs`, …) are tools like any other: refused unless named.
+- The strictest matching rule of `rules` wins: forbid, then ask, then allow, then the whitelist. A rule that allows or
+  asks admits the commands it names without the whole tool being whitelisted. Rules that forbid or ask see through
+  wrappers and options: `timeout 5 git -C . push` is `git push`.
+- What a person typed (`--check`, `loop.checks`) needs no whitelist; rules that forbid hold for it too.
+- A tool is found once, on the PATH of the person who started orchestra, never in the workspace. A program of the
+  project needs a line: `tools: {python: .venv/bin/python}`. An interpreter outside `/usr` (venv, pyenv, nvm, asdf,
+  conda) is given to the sandbox for reading.
+- `allow_write` cannot name `/`, your home, the workspace, runs other than `./runs`, system folders or folders on PATH;
+  `allow_read` cannot name `/`, your home, `/proc`, `/sys`, `/dev` or `/run`.
+- `allow_domains` has exact names or `*.example.com` (every name below it), for ports 80 and 443 unless one is given.
+- A task's `inputs.env` may not set variables that change which code a tool runs or where its traffic goes: `PATH`,
+  `HOME`, `LD_*`, `GIT_*`, `NODE_OPTIONS`, `BASH_ENV`, proxies and the like (`src/orchestra/core/inputs.py` has the
+  list).
+- A task, and a child run, can only narrow the policy.
 
 ## What works in this release
 
-`loop`, `providers`, `roles`, `budget`, `retries` and `security.redact_secrets` are in force. The other keys are read
-and checked, so that one file serves all releases, but nothing uses them yet: they belong to the sandboxed worker and
-the `dag` workflow. In particular, checks are not sandboxed yet. `redact_secrets: false` writes secrets into events,
-logs, reports and prompts as they are; a patch that adds one still needs a look, and checks still do not see yours.
+Every key is in force but these, which are read and checked and wait for later releases: `llm.backend` and `llm.model`
+(there is no live model yet; `llm.prompts` is used by `dag`), `telemetry.format`, `telemetry.trace_id_header`, and of
+`paths` all but `runs`: a run's files are in its own folder, under the names in the sample.
+`redact_secrets: false` writes secrets into events, logs, reports and prompts as they are; a patch that adds one still
+needs a look, and commands still do not see yours.
 
 Of the providers, this release has two:
 
@@ -131,7 +158,8 @@ Of the providers, this release has two:
 | `scripted:FILE` | replies from a YAML or JSON file; `orchestra schema script` has its form, `examples/` has two |
 | `replay:RUN` | the raw replies of an earlier run, found by the digest of the request |
 
-The roles are `planner`, `developer`, `evaluator` and `fixer`.
+The roles are `planner`, `developer`, `evaluator` and `fixer`; a task graph's summarizer has the role `planner`, and the
+agent name `summarizer`.
 
 ## Environment variables
 
@@ -170,6 +198,8 @@ RUN_FOLDER_INTRO = """\
 A run is a folder of plain files. `events.ndjson` is the truth; everything else is what was said and made, or can be
 rebuilt from the events. `orchestra verify DIR` checks a folder against these rules.
 
+## A loop
+
 ```text
 .runs/workflows/<runId>/
   events.ndjson                       the journal: one event per line, only ever added to
@@ -181,7 +211,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     execute/iter-0001.patch           the patch in it, secrets masked
     execute/iter-0001.gatekeeper-risk.json   why a person should look at it, if there is a reason
     evaluate/iter-0001.json           the verdict: decision, grounds, check results, diffstat
-    evaluate/iter-0001.check-1.txt    what the first check printed
+    evaluate/iter-0001.check-1.txt    what the first check printed, secrets masked
     evaluate/iter-0001.raw.txt        the evaluator's reply, if there is an evaluator
     fix/iter-0002.raw.txt             the first fix is iteration 2
     fix/iter-0002.patch
@@ -198,14 +228,46 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
   scratch/                            half-made files of a patch that is being applied
 ```
 
-- `<runId>` is `<date>_<number>_loop_<words of the goal>`. Numbers are `iter-` and four digits.
+## A task graph
+
+`events.ndjson`, `state.json`, `logs/`, `inbox/`, `lock` and `scratch/` are as above. `tasks.jsonl` and `messages.jsonl`
+follow from the events and are rebuilt when they are missing. `paths.runs` in the configuration says where runs are.
+
+```text
+runs/<runId>/
+  config.yaml                         the configuration as it was when the run began, whole
+  plan.json                           the newest plan: tasks, dependencies, limits, and the graph by ids
+  tasks.jsonl                         one line for each change: the task as it is now, and what happened to it
+  messages.jsonl                      what the levels told each other: request, plan, assignments, results
+  metrics.json                        counts, durations, tokens, bytes; of the run and of each task
+  report.md                           tables, the graph with states, failures with their last output, artifacts, summary
+  artifacts/
+    plan/adopt.1.json                 the plan that was approved or rejected, by digest
+    plan/iter-0001.prompt.json, …     the planner's calls, named as a loop's; the second plan's are in replan/
+    <task>/stdout.txt, stderr.txt     what its first attempt printed, up to 8 MiB each, secrets masked
+    <task>/attempt-2.stdout.txt, …    the second attempt
+    <task>/files/…                    what it left in the folder ORCHESTRA_ARTIFACTS names
+    <task>/changes-1.raw.txt          the exact patch of an `rw` task, readable by the owner only
+    <task>/changes.patch              the same, secrets masked
+    summary/iter-0001.raw.txt, …      the summarizer's call
+```
+
+What commands write before it is taken over lies elsewhere: in a folder for each run below `$XDG_CACHE_HOME/orchestra`
+(`~/.cache/orchestra`). It is removed when the run ends. A run goes on without it if it is lost.
+
+## Rules
+
+- `<runId>` is `<date>_<number>_<workflow>_<words of the goal>`. Numbers are `iter-` and four digits.
 - Times are UTC and end in `Z`. Digests are `sha256:` and 64 hex digits.
 - Each event carries the digest of the line before it (`payload.prev`). A changed byte in the middle is found, and the
   run is refused with the line number. A torn last line is what a kill leaves: it is cut off on the next open.
 - A file that an event names (`path`, `bytes`, `sha256`) was complete on disk before the event was written.
 - Secrets are masked in everything but `*.raw.txt`. These hold the exact bytes, and only their owner can read them.
 - A step is an intent (`PHASE_STARTED`) and an outcome (`PHASE_COMPLETED` or `PHASE_FAILED`) with the same
-  `payload.key`, such as `fix.2`: the name of the step and how often it was used.
+  `payload.key`, such as `fix.2`: the name of the step and how often it was used. A task's is `<task>/run.1`.
+- The intent of a command names its process (pid and start time), the sandbox tier and the digest of its policy.
+
+## Records
 
 Below is every record, from the same definitions the program checks with. `orchestra schema NAME` prints its JSON
 Schema.
@@ -271,9 +333,9 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# -- docs/loop-states.md ----------------------------------------------------------------------------------------------
+# -- docs/loop-states.md, docs/dag-states.md --------------------------------------------------------------------------
 
-STATES_INTRO = """\
+LOOP_INTRO = """\
 # The states of a loop
 
 Drawn from the table in `src/orchestra/workflows/loop/states.py`. The table is asked before an event is written: what it
@@ -282,13 +344,41 @@ does not allow cannot be recorded.
 A state is named after what was just recorded. Left out of the picture: `RUN_FAILED` and `RUN_CANCELED` may follow in
 every state that is not an end.
 """
+DAG_INTRO = """\
+# The states of a task graph
+
+Drawn from the two tables in `src/orchestra/workflows/dag/states.py`. They are asked before anything is recorded: what
+they do not allow cannot happen.
+
+## A task
+
+A task that waits for others is `blocked` until the last of them is done. While it has retries left, a failing task
+stays `running`; a task that may write is `done` when its changes are applied. `done` and `failed` are final. A task
+that is `planned` or `blocked` when the run ends was not run, and the report says so.
+"""
+DAG_RUN = """\
+## The run
+
+Tasks run side by side, so this table says what the run as a whole may do. Left out of the picture: `RUN_FAILED` and
+`RUN_CANCELED` may follow in every state that is not an end.
+"""
 ANYWHERE = ("RUN_FAILED", "RUN_CANCELED")
 
 
-def loop_states_page() -> str:
-    """The transition table as a diagram, and as a table."""
-    lines = [NOTE, "", STATES_INTRO, "```mermaid", "stateDiagram-v2", f"    [*] --> {TABLE.start}"]
-    for state, edges in TABLE.edges.items():
+def dag_states_page() -> str:
+    """A task's table, and the run's."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> planned"]
+    lines += [f"    {state} --> {target}" for state, targets in dag.TASK.items() for target in targets]
+    lines += [f"    {state} --> [*]" for state, targets in dag.TASK.items() if not targets]
+    lines += ["```", "", "| state | next state |", "|---|---|"]
+    lines += [f"| `{state}` | `{target}` |" for state, targets in dag.TASK.items() for target in targets]
+    return "\n".join([NOTE, "", DAG_INTRO, *lines, "", DAG_RUN, _states(dag.TABLE)])
+
+
+def _states(table: Table) -> str:
+    """A transition table as a diagram, and as a table."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {table.start}"]
+    for state, edges in table.edges.items():
         together: dict[str, list[str]] = {}
         for trigger, target in edges.items():
             if trigger not in ANYWHERE:
@@ -297,33 +387,41 @@ def loop_states_page() -> str:
         if not edges:
             lines.append(f"    {state} --> [*]")
     lines += ["```", "", "| state | event | next state |", "|---|---|---|"]
-    for state, edges in TABLE.edges.items():
+    for state, edges in table.edges.items():
         lines += [f"| `{state}` | {name} | `{target}` |" for name, target in edges.items() if name not in ANYWHERE]
-    ends = ", ".join(f"`{state}`" for state, edges in TABLE.edges.items() if not edges)
+    ends = ", ".join(f"`{state}`" for state, edges in table.edges.items() if not edges)
     return "\n".join(lines) + f"\n\nEnds: {ends}.\n"
 
 
-# -- README.md: the transcript ----------------------------------------------------------------------------------------
+# -- README.md: the transcripts ---------------------------------------------------------------------------------------
 
-BEGIN, END = "<!-- transcript: begin -->\n", "<!-- transcript: end -->\n"
-SHOWN = ("Have it fixed", "What it changed", "Every model call")  # headings of the demo; the rest differs by machine
+# What is between these markers is what the demo prints below these headings; the rest of it differs by machine.
+TRANSCRIPTS = {
+    "transcript": ("demo.py", ("Have it fixed", "What it changed", "Every model call")),
+    "dag transcript": ("demo_dag.py", ("Have it looked into", "What it made")),
+}
+SIDE_BY_SIDE = re.compile(r"(?:· 1 (?:declared|texts) .*\n)+")  # tasks that do not wait for each other
 
 
 def readme() -> dict[Path, str]:
-    """README.md with the transcript of a real demo."""
+    """README.md with the transcripts of real demos."""
     path = ROOT / "README.md"
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"README.md has lost its markers {BEGIN.strip()} and {END.strip()}")
-    return {path: f"{before}{BEGIN}\n{transcript()}\n{END}{after}"}
+    text = path.read_text(encoding="utf-8")
+    for name, (demo, headings) in TRANSCRIPTS.items():
+        marks = (f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n")
+        before, begin, rest = text.partition(marks[0])
+        _, end, after = rest.partition(marks[1])
+        if not (begin and end):
+            raise SystemExit(f"README.md has lost its markers {marks[0].strip()} and {marks[1].strip()}")
+        text = f"{before}{begin}\n{transcript(demo, headings)}\n{end}{after}"
+    return {path: text}
 
 
-def transcript() -> str:
-    """What the demo prints, without what differs by day and machine."""
+def transcript(demo: str, headings: tuple[str, ...]) -> str:
+    """What a demo prints, without what differs by day and machine."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve() / "demo"
-        command = [sys.executable, str(ROOT / "examples" / "demo.py"), str(folder)]
+        command = [sys.executable, str(ROOT / "examples" / demo), str(folder)]
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
@@ -337,9 +435,16 @@ def transcript() -> str:
             raise SystemExit(f"the demo failed (exit code {done.returncode}):\n{done.stdout}")
         text = done.stdout.replace(str(folder), "demo/1")
     text = re.sub(r"\b\d{4}-\d{2}-\d{2}_", "2026-01-31_", text)
-    sections = [part for part in text.split("\n== ") if part.startswith(SHOWN)]
+    text = re.sub(r"\b\d+\.\d s\)", "0.1 s)", text)
+    text = SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_settled)), text)
+    sections = [part for part in text.split("\n== ") if part.startswith(headings)]
     commands = "\n".join(part[part.index("$ ") :].rstrip("\n") + "\n" for part in sections)
     return f"```text\n{commands}```\n"
+
+
+def _settled(line: str) -> tuple[bool, str]:
+    """One order for what happens at the same time: first what begins."""
+    return not line.endswith("begins\n"), line
 
 
 if __name__ == "__main__":

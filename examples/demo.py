@@ -27,16 +27,9 @@ IGNORED = shutil.ignore_patterns("__pycache__", ".runs", ".mypy_cache", ".ruff_c
 
 def main(arguments: Sequence[str]) -> int:
     """Make the project, run the loop on it, show what it did; 0 if the run completed."""
-    if len(arguments) > 1 or any(word.startswith("-") for word in arguments):
-        say(__doc__ or "")
+    folder = new_folder(arguments, __doc__ or "")
+    if folder is None:
         return 2
-    if not (PROGRAMS / "orchestra").exists():
-        say(f"There is no orchestra beside {sys.executable}. Set it up first: make setup")
-        return 2
-    if arguments and os.path.lexists(arguments[0]):
-        say(f"{arguments[0]} exists already. Give a folder that does not, or none: then it is the next free demo/N")
-        return 2
-    folder = make_folder(Path(arguments[0]) if arguments else None)
     project, yours = folder / "greeting", folder / "yours"
     for copy in (project, yours):
         shutil.copytree(HERE / "greeting", copy, ignore=IGNORED)
@@ -62,6 +55,19 @@ def main(arguments: Sequence[str]) -> int:
         return code or 1
     sum_up(runs[0], project, yours)
     return 0
+
+
+def new_folder(arguments: Sequence[str], usage: str) -> Path | None:
+    """The folder for a demo; None if there cannot be one, which is then said."""
+    if len(arguments) > 1 or any(word.startswith("-") for word in arguments):
+        say(usage)
+    elif not (PROGRAMS / "orchestra").exists():
+        say(f"There is no orchestra beside {sys.executable}. Set it up first: make setup")
+    elif arguments and os.path.lexists(arguments[0]):
+        say(f"{arguments[0]} exists already. Give a folder that does not, or none: then it is the next free demo/N")
+    else:
+        return make_folder(Path(arguments[0]) if arguments else None)
+    return None
 
 
 def make_folder(wanted: Path | None) -> Path:
@@ -103,9 +109,7 @@ def sum_up(folder: Path, project: Path, yours: Path) -> None:
         f"Every step of it ({len(events)} events) is in plain files in the run folder:\n"
         f"  {folder}"
     )
-    head("What to try next (copy and paste)")
-    if shutil.which("orchestra") != str(PROGRAMS / "orchestra"):
-        say(f"export PATH={shlex.quote(str(PROGRAMS))}:$PATH")
+    head_of_what_next()
     goal, check = shlex.quote(GOAL), shlex.quote(CHECK)
     say(
         f"cd {shlex.quote(str(project))}\n"
@@ -119,6 +123,13 @@ def sum_up(folder: Path, project: Path, yours: Path) -> None:
         f"After Ctrl-C, or a kill -9, go on with: orchestra resume last\n"
         f"More: docs/tutorial.md"
     )
+
+
+def head_of_what_next() -> None:
+    """Commands to paste follow; `orchestra` must be found for them."""
+    head("What to try next (copy and paste)")
+    if shutil.which("orchestra") != str(PROGRAMS / "orchestra"):
+        say(f"export PATH={shlex.quote(str(PROGRAMS))}:$PATH")
 
 
 def head(text: str) -> None:

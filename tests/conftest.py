@@ -21,12 +21,21 @@ _SCRUBBED = (
 )
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all tests of a worker: the proof that the sandbox holds is made once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith(_SCRUBBED):
             monkeypatch.delenv(name)
     home: Path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("LANG", "C.UTF-8")
     yield

@@ -5,47 +5,72 @@ A face tells `App` what a person wants and gets told what happens (`Observer`); 
 
 from __future__ import annotations
 
+import functools
 import getpass
+import math
 import os
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
-from orchestra.config import Config, find_config, load_config
+from orchestra.archive import Archive, RunSummary
+from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
 from orchestra.core import inbox
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
-from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.errors import ContractError, PolicyError, SandboxError, UsageError
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.ledger import Ledger
-from orchestra.core.machine import Fold
 from orchestra.core.model import Provider
-from orchestra.core.records import FINAL, Event, Role, utc
+from orchestra.core.records import FINAL, Event, Role, utf8
 from orchestra.core.redact import Redactor
-from orchestra.core.run import RunFolder, is_driven
-from orchestra.core.work import ApplyPatch, AutoApprove, Evaluate, ModelCall, ProposePatch, RefusePatch, RunCommand
+from orchestra.core.run import RunFolder
+from orchestra.core.text import clean
+from orchestra.core.work import (
+    AdoptPlan,
+    ApplyPatch,
+    AutoApprove,
+    Evaluate,
+    ModelCall,
+    ProposePatch,
+    RefusePatch,
+    RunCommand,
+)
 from orchestra.evaluation import record_evaluation
-from orchestra.gatekeeper import Gatekeeper, parts_about
+from orchestra.gatekeeper import Gatekeeper
+from orchestra.policy import Policy, decide, narrow
 from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.replay import ReplayProvider
 from orchestra.providers.scripted import ScriptedProvider, load_script
-from orchestra.report import write_report
+from orchestra.report import render, write_report
+from orchestra.runner import Runner, Workshop, end_left_over
+from orchestra.scratch import Scratch, scratch_root
 from orchestra.telling import Face, Silent, Told
-from orchestra.worker.commands import CommandRunner
+from orchestra.timekeeper import InTime, Timekeeper
+from orchestra.toolbox import NoTool, Toolbox
+from orchestra.worker.probe import Proof
+from orchestra.workflows.dag.files import TaskFiles, adopt
+from orchestra.workflows.dag.flow import dag
+from orchestra.workflows.dag.plan import read_plan
+from orchestra.workflows.dag.report import board_of
+from orchestra.workflows.dag.report import render as render_dag
+from orchestra.workflows.dag.report import write_report as write_dag_report
+from orchestra.workflows.dag.shapes import Job as DagJob
+from orchestra.workflows.dag.states import TABLE as DAG_TABLE
 from orchestra.workflows.loop.flow import loop
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workspace import gather
 
 ROLES: tuple[Role, ...] = get_args(Role)
-AGENTS = ("asker",)  # who has a name of its own besides its role
+AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
+SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
 KNOWN_LATER = ("claude_code", "openai_compat", "anthropic", "local")
 
 
@@ -61,29 +86,7 @@ class Models(Struct, frozen=True, omit_defaults=True):
         return self.roles.get(agent) or self.roles.get(role) or self.default
 
 
-class RunSummary(Struct, frozen=True):
-    """One line of `orchestra runs`."""
-
-    folder: RunFolder
-    events: list[Event]
-    fold: Fold
-    driven: bool
-
-    @property
-    def created(self) -> Event:
-        return self.events[0]
-
-    @property
-    def workflow(self) -> str:
-        return str(self.created.payload.get("workflow"))
-
-    @property
-    def parent(self) -> str | None:
-        parent = self.created.payload.get("parentRunId")
-        return str(parent) if parent else None
-
-
-class App:
+class App(Archive):
     """One project folder, opened."""
 
     def __init__(
@@ -98,8 +101,11 @@ class App:
             raise UsageError(f"{project} is not a folder; give -C DIR")
         self.project = project.resolve()
         self.config_path = find_config(self.project)
-        self.config: Config = load_config(self.config_path)
+        loaded = read_config(self.config_path, environ)
+        self.config: Config = loaded.config
         self.base = self.config_path.parent if self.config_path else self.project  # of relative paths (G2-10)
+        self.policy = policy_of(self.config, self.base, loaded.origins, environ)
+        self.runs = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.face: Face = Told(face or Silent())
         self._override = models  # given on resume: wins over what the run recorded
         self._environ = environ
@@ -110,6 +116,7 @@ class App:
         self._providers: dict[tuple[str, str], Provider] = {}
         self.workflows = {
             "loop": Workflow("loop", self.project / ".runs" / "workflows", LOOP_TABLE, Job, loop),  # S1-100
+            "dag": Workflow("dag", self.runs, DAG_TABLE, DagJob, dag, self._task_files),  # D-06
         }
         self.engine = Engine(
             self.workflows,
@@ -117,7 +124,7 @@ class App:
             redactor=self.redactor,
             observer=self.face,
             handlers_for=self._handlers,
-            before_end=_before_end,
+            before_end=self._before_end,
         )
 
     # -- starting and driving -----------------------------------------------------------------------------------------
@@ -139,11 +146,14 @@ class App:
                 raise UsageError(
                     f"provider {capabilities.name} cannot write patches; choose another: --role {role}=PROVIDER"
                 )
-        if unknown := set(models.roles) - {*ROLES, *AGENTS}:
-            raise UsageError(
-                f"--role {unknown.pop()}: there is no such role or agent; there are {', '.join((*ROLES, *AGENTS))}"
-            )
-        self._refuse_secrets(job)
+        self._refuse_unknown_roles(models)
+        self._refuse_secrets(*(word for argv in job.checks for word in argv))
+        for argv in job.checks:
+            ruling = decide(argv, self.policy, asker="person")
+            if ruling.decision == "forbid":
+                raise PolicyError(f"--check {argv[0]}: {ruling.reason} ({ruling.where})")
+            if "/" not in argv[0] and isinstance(tool := self.workshop.toolbox.resolve(argv[0]), NoTool):
+                raise UsageError(f"--check {argv[0]}: {tool.reason}")  # a path may be made by the patch itself
         facts = {
             "goal": job.goal,
             "approval": job.approval,
@@ -151,8 +161,41 @@ class App:
             "models": msgspec.to_builtins(models),
             "workspace": str(self.project),
         }
-        self._hide_runs()
+        self._hide_runs(self.project / ".runs")
         return self.engine.start("loop", job.goal, msgspec.to_builtins(job), facts)
+
+    def start_dag(self, job: DagJob, models: Models) -> RunFolder:
+        """Start a task graph in this project."""
+        models = self._settled(models)
+        if job.plan:
+            self._refuse_bad_plan(job)
+            self._refuse_secrets(job.plan)
+        else:
+            self._provider(models.spec("planner", "planner"))  # what is wrong with it is said before a run exists
+        self._refuse_unknown_roles(models)
+        spec = models.spec("summarizer", "planner")
+        if not spec or not self._can_say(spec, "summarizer"):
+            job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
+        facts = {
+            "goal": job.intent,
+            "approval": job.approval,
+            "models": msgspec.to_builtins(models),
+            "workspace": str(self.project),
+        }
+        self._hide_runs(self.runs)
+        frozen = {"config.yaml": utf8(self.redactor.text(to_yaml(self.config)))}
+        return self.engine.start("dag", job.intent, msgspec.to_builtins(job), facts, frozen)
+
+    def _can_say(self, spec: str, agent: str) -> bool:
+        provider = self._provider(spec)
+        return not isinstance(provider, Serves) or provider.serves("planner", "evaluate", agent)
+
+    def _refuse_bad_plan(self, job: DagJob) -> None:
+        """A person's own plan is looked at before a run exists."""
+        try:
+            read_plan(job.plan, "", job.policy, asker=job.asker)
+        except ContractError as wrong:
+            raise (PolicyError if wrong.reason == "policy" else UsageError)(str(wrong)) from wrong
 
     def _settled(self, models: Models) -> Models:
         """Specs that mean the same from anywhere and tomorrow: configured names, run ids, absolute paths."""
@@ -167,24 +210,38 @@ class App:
         roles = {name: lasting(spec) for name, spec in models.roles.items()}
         return msgspec.structs.replace(models, default=lasting(models.default), roles=roles)
 
+    async def close(self) -> None:
+        """Nothing runs any more; end the process that starts commands."""
+        if "workshop" in self.__dict__:
+            await self.workshop.launcher.close()
+
     async def drive(
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
-        return await self.engine.drive(self.root_of(folder), patient=patient, accept_drift=accept_drift)
+        try:
+            return await self.engine.drive(self.root_of(folder), patient=patient, accept_drift=accept_drift)
+        finally:
+            await self.close()
 
-    def _hide_runs(self) -> None:
+    def _hide_runs(self, folder: Path) -> None:
         """Runs hold prompts and replies: a project under git must not take them in by accident."""
-        ignore = self.project / ".runs" / ".gitignore"
-        if not ignore.exists():
+        ignore = folder / ".gitignore"
+        if not ignore.exists() and (folder.name == ".runs" or not folder.exists()):  # an older `runs` is a person's own
             self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)
 
-    def _refuse_secrets(self, job: Job) -> None:
-        for argv in job.checks:
-            if any(self.redactor.text(word) != word for word in argv):
-                raise UsageError(
-                    "a check command holds a secret; it would be written to the run. Pass it by environment variable"
-                )
+    def _refuse_unknown_roles(self, models: Models) -> None:
+        if unknown := set(models.roles) - {*ROLES, *AGENTS}:
+            raise UsageError(
+                f"--role {unknown.pop()}: there is no such role or agent; there are {', '.join((*ROLES, *AGENTS))}"
+            )
+
+    def _refuse_secrets(self, *texts: str) -> None:
+        """A person's own words run as they are or not at all: what is written down is masked, and that would run."""
+        if any(self.redactor.text(text) != text for text in texts):
+            raise UsageError(
+                "a command holds a secret; it would be written to the run. Let it read the secret from a file instead"
+            )
 
     # -- handlers -----------------------------------------------------------------------------------------------------
 
@@ -204,6 +261,9 @@ class App:
             )
 
         gate = Gatekeeper(self.project, self._watchful)
+        policy = self._policy_of(created)
+        total = policy.max_total_sec if created.payload.get("workflow") == "dag" else math.inf  # S2-50
+        keeper = Timekeeper(total, ledger.events)
         caller = Caller(
             ledger,
             route,
@@ -212,14 +272,69 @@ class App:
             budget_usd=models.maxBudgetUsd,
         )
         return {
-            ModelCall: caller,
-            RunCommand: CommandRunner(self.project, self._environ, self._watchful),
+            ModelCall: InTime(caller, keeper),
+            RunCommand: Runner(
+                self.workshop,
+                policy,
+                ledger,
+                keeper,
+                backoff=self.config.retries.backoff_base_sec,
+                on_line=self.face.output,
+                on_note=lambda note: self.face.notice(ledger.folder, note),
+            ),
+            AdoptPlan: adopt,
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
             ApplyPatch: gate.apply,
             Evaluate: record_evaluation,
         }
+
+    def _policy_of(self, created: Event) -> Policy:
+        """What binds a run: its own policy within all those of the runs above it."""
+        named = (created.payload["params"].get("policy"), created.payload.get("policy"))
+        parent = created.payload.get("parentRunId")
+        above = read_first(self.find(parent).events) if parent else None
+        policies = [msgspec.convert(policy, Policy) for policy in named if policy]
+        if above is not None:
+            policies.append(self._policy_of(above))
+        return functools.reduce(narrow, policies) if policies else self.policy
+
+    @functools.cached_property
+    def workshop(self) -> Workshop:
+        """Where commands run."""
+        toolbox = Toolbox(self._environ.get("PATH", ""), self.project, self.config.tools, environ=self._environ)
+        return Workshop(
+            self.project,
+            toolbox,
+            runs=self.runs,
+            run_as=self.config.sandbox.run_as,
+            scratch=scratch_root(self.project, self._environ, open_way=self.config.sandbox.run_as is not None),
+            env={name: self._environ[name] for name in self.config.sandbox.env if name in self._environ},
+        )
+
+    async def prove_sandbox(self) -> Proof:
+        """Whether commands are contained on this machine as the configuration asks; proved anew (`doctor`)."""
+        try:
+            return await self.workshop.prove(self.policy.tier, redactor=self.redactor, disk=self.disk)
+        finally:
+            await self.close()
+
+    def _task_files(self, folder: RunFolder, disk: Disk) -> tuple[TaskFiles, ...]:
+        return (TaskFiles(folder, disk, self.config.telemetry.level),)
+
+    def _before_end(self, ledger: Ledger, verdict: Verdict) -> None:
+        """What a run leaves: its report, written before it becomes final (C-26)."""
+        end_left_over(ledger.events)
+        settle(ledger)
+        if ledger.events[0].payload.get("workflow") == "dag":
+            write_dag_report(ledger, verdict)
+        else:
+            write_report(ledger, verdict)
+        try:
+            Scratch(self.workshop.scratch, ledger.folder.id, self.project).remove()
+        except SandboxError:
+            pass  # there is no place for scratch folders here, so there is none
 
     def _provider(self, spec: str, root: RunFolder | None = None) -> Provider:
         """The provider a spec names; one per run tree, because a script's used replies are the tree's."""
@@ -259,98 +374,19 @@ class App:
                 if read_first(child.events) is not None:
                     yield from self._calls_of(child)
 
-    # -- finding runs -------------------------------------------------------------------------------------------------
-
-    def folders(self) -> list[RunFolder]:
-        """Every run of this project that was started, oldest first."""
-        found: list[tuple[str, RunFolder]] = []
-        for root in dict.fromkeys(workflow.root for workflow in self.workflows.values()):
-            for name in (n for n in os.listdir(root) if not n.startswith(".")) if root.is_dir() else ():
-                folder = RunFolder(root / name)
-                if (began := _began(folder)) is not None:
-                    found.append((began, folder))
-        return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
-
-    def find(self, reference: str) -> RunFolder:
-        """A run by its id, a unique prefix of it, or `last`."""
-        if not reference:
-            raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
-        folders = self.folders()
-        if reference == "last":
-            if folders:
-                return folders[-1]
-            raise UsageError(f'no run in {self.project} yet; start one: orchestra loop "GOAL" --check "CMD"')
-        matches = [f for f in folders if f.id == reference] or [f for f in folders if f.id.startswith(reference)]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            shown = "".join(f"\n  {f.id}" for f in matches[:10])
-            raise UsageError(f"{reference!r} fits {len(matches)} runs; give more of the id:{shown}")
-        raise UsageError(
-            f"no run {reference!r} in {self.project} (orchestra runs lists them; -C DIR names another project)"
-        )
-
-    def root_of(self, folder: RunFolder) -> RunFolder:
-        """The run at the top of this run's tree."""
-        created = read_first(folder.events)
-        parent = created.payload.get("parentRunId") if created else None
-        return self.root_of(self.find(parent)) if parent else folder
-
-    def summary(self, folder: RunFolder) -> RunSummary:
-        """What a run is now, folded from its journal."""
-        events = read_events(folder.events)
-        return RunSummary(folder, events, Fold.of(events), is_driven(folder))
-
-    def family(self, folder: RunFolder) -> list[RunSummary]:
-        """A run and the open child runs below it, itself first."""
-        summary = self.summary(folder)
-        return [summary, *(run for child in summary.fold.children.values() for run in self.family(self._child(*child)))]
-
-    def _child(self, workflow: str, run_id: str) -> RunFolder:
-        return RunFolder(self.workflows[workflow].root / run_id)
-
-    def patches(self, folder: RunFolder) -> list[str]:
-        """The patch a run waits with, or else every patch it applied, as far as a person took it."""
-        summary = self.summary(folder)
-        asked = [e for e in summary.fold.pending.values() if e.type == "APPROVAL_REQUESTED"]
-        taken = [(e.payload["patch"]["path"], e.payload["files"]) for e in asked]
-        if not taken:
-            made = {
-                e.iteration: e.payload["outcome"]["patch"]["path"] for e in summary.events if e.type == "PATCH_PRODUCED"
-            }
-            applied = [e for e in summary.events if e.type == "PATCH_APPLIED"]
-            taken = [(made[e.iteration], e.payload["outcome"]["after"]) for e in applied]
-        return [self._patch(folder.path / path, {file["path"] for file in files}) for path, files in taken]
-
-    def _patch(self, file: Path, paths: set[str]) -> str:
-        try:
-            return parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
-        except FileNotFoundError:
-            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
-
-    def summaries(self) -> list[RunSummary]:
-        """Every readable run."""
-        return [summary for _, summary in self.overview() if isinstance(summary, RunSummary)]
-
-    def overview(self) -> Iterator[tuple[RunFolder, RunSummary | JournalCorrupt]]:
-        """Every run, oldest first; of a damaged one, what is wrong with it."""
-        for folder in self.folders():
-            try:
-                yield folder, self.summary(folder)
-            except JournalCorrupt as damage:
-                yield folder, damage
+    def report(self, summary: RunSummary) -> str:
+        """The report of a run that goes on, as far as it got."""
+        events, status = summary.events, summary.fold.state.status
+        if summary.workflow == "dag":
+            return render_dag(board_of(events), events, status=status, message="", ended=events[-1].ts)
+        return render(events, status=status, message="")
 
     # -- people -------------------------------------------------------------------------------------------------------
 
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
-        """Record a grant for the pending approval; returns its id."""
-        name, request = self._pending(folder, "APPROVAL_REQUESTED")
+        """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
+        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
         wanted = request.payload["digest"]
-        if digest and digest != wanted:  # D-11
-            raise UsageError(
-                f"run {folder.id}: the patch now waiting is {wanted}, not {digest}; "
-                f"look again: orchestra diff {folder.id}"
-            )
         known = {file["path"] for file in request.payload["files"]}
         for path in only:
             if path not in known:
@@ -359,11 +395,11 @@ class App:
         self._deliver(folder, name, message)
         return name
 
-    def reject(self, folder: RunFolder, *, reason: str, end: bool = False, by: str = "") -> str:
+    def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
         """Record a rejection; the reason goes to the fixer, or with `end` the run ends."""
         if not reason.strip():
             raise UsageError("the reason is empty; the fixer needs to know what is wrong: --reason TEXT")
-        name, request = self._pending(folder, "APPROVAL_REQUESTED")
+        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
         message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
         self._deliver(folder, name, message)
         return name
@@ -387,11 +423,21 @@ class App:
     def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
         inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor)
 
-    def _pending(self, folder: RunFolder, kind: str) -> tuple[str, Event]:
+    def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
+        """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
         fold = self.summary(folder).fold
-        for name, event in {**inbox.waiting(folder, fold.pending), **fold.pending}.items():  # unanswered ones first
-            if event.type == kind:
-                return name, event
+        asked = {name: event for name, event in fold.pending.items() if event.type == kind}
+        unanswered = inbox.waiting(folder, asked)
+        meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
+        if digest and asked and not meant:  # D-11
+            now = " or ".join(str(event.payload["digest"]) for event in (unanswered or asked).values())
+            raise UsageError(
+                f"run {folder.id}: the patch now waiting is {now}, not {digest}; look again: orchestra diff {folder.id}"
+            )
+        if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
+            raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")
+        for name, event in (inbox.waiting(folder, meant) or meant or unanswered or asked).items():
+            return name, event
         what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"
         other = next(iter(fold.pending.values()), None)
         hint = ""
@@ -401,26 +447,23 @@ class App:
         raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
 
 
+def _is_digest(given: str, digest: str) -> bool:
+    """Whether a digest, or enough of its beginning to be no accident, was given."""
+    return given == digest or (len(given) >= SHORT_DIGEST and digest.startswith(given))
+
+
+def _choice(requests: Mapping[str, Event]) -> str:
+    lines: list[str] = []
+    for event in list(requests.values())[:10]:
+        files = ", ".join(file["path"] for file in event.payload["files"][:3])
+        lines.append(f"\n  --digest {event.payload['digest'][:SHORT_DIGEST]}  {event.payload['summary']} ({files})")
+    return clean("".join(lines))
+
+
 _WAYS = (
     "In this release: --provider scripted:FILE (replies from a file), --provider replay:RUN (a recorded run), "
     "or `make demo` to see one work"
 )
-
-
-def _before_end(ledger: Ledger, verdict: Verdict) -> None:
-    settle(ledger)
-    write_report(ledger, verdict)
-
-
-def _began(folder: RunFolder) -> str | None:
-    """When a run began; None if this is no run. A damaged run is still a run: its file's time must do."""
-    try:
-        created = read_first(folder.events)
-        return created.ts if created else None
-    except JournalCorrupt:
-        return utc(datetime.fromtimestamp(folder.events.stat().st_mtime, UTC))
-    except OSError:
-        return None
 
 
 def who() -> str:

@@ -1,23 +1,32 @@
-"""orchestra.config.yaml -> one frozen tree. S2's keys exactly, and our own sections (design §8).
+"""orchestra.config.yaml -> one frozen tree, and the policy it amounts to. S2's keys exactly, and our own sections.
 
 Rules
 1. Every key has a default, so no file is needed; the defaults are S2's.
-2. A wrong type or an unknown key is refused with file, line, key path and the nearest known key (G2-9).
+2. A wrong type or an unknown key is refused with file, line, key path and the nearest known key (G2-9). All mistakes of
+   the file are named at once.
 3. Relative paths are relative to the folder of the file (G2-10).
 4. Secrets are never in this file: a provider names the environment variable that holds its key.
+5. What it opens to tools is judged when it is read, not when a tool runs: folders (borders.py), domains, tool names.
 """
 
 from __future__ import annotations
 
-import difflib
+import os
 import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from orchestra.borders import Place, wrong_read, wrong_runs, wrong_target, wrong_write
+from orchestra.core.domains import parse_entry
 from orchestra.core.errors import UsageError
+from orchestra.core.inputs import forbidden_variable
+from orchestra.policy import Bounds, Decision, Example, Layer, Policy, Rule, Tier, within, wrong_tool_name
+from orchestra.yamlfile import Mistake, Origins, read_yaml
 
 FILE_NAME = "orchestra.config.yaml"
 
@@ -26,6 +35,9 @@ Count = Annotated[int, Meta(ge=0, le=1000)]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
+Mebibytes = Annotated[int, Meta(ge=1, le=1 << 24)]
+Words = str | tuple[str, ...]
+RUN_ID = "{run_id}"
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,6 +132,36 @@ class Budget(_Section, frozen=True):
     prices: dict[str, ModelPrice] = field(default_factory=dict)
 
 
+class SandboxSection(_Section, frozen=True):
+    """How tools are contained, and what one command may use."""
+
+    tier: Tier = "strict"
+    run_as: Annotated[int, Meta(ge=1, le=(1 << 32) - 2)] | None = None  # a uid, if orchestra runs as root
+    memory_mb: Mebibytes = 2048
+    processes: Annotated[int, Meta(ge=1, le=1 << 22)] = 256
+    file_mb: Mebibytes = 1024
+    disk_mb: Mebibytes = 2048
+    tmp_mb: Mebibytes = 512
+    env: tuple[str, ...] = ()  # variables of the person's that commands see; none else are there (S2-136)
+
+
+class RuleSection(_Section, frozen=True):
+    """A rule about commands that begin with the same words."""
+
+    prefix: tuple[Words, ...]
+    decision: Decision
+    reason: str = ""
+    match: tuple[str, ...] = ()
+    not_match: tuple[str, ...] = ()
+
+
+class DagSection(_Section, frozen=True):
+    """Defaults of `orchestra dag`."""
+
+    approval: Literal["always", "risk", "never"] = "risk"
+    replan: bool = False
+
+
 class Config(_Section, frozen=True):
     """The whole file."""
 
@@ -135,7 +177,21 @@ class Config(_Section, frozen=True):
     providers: dict[str, str] = field(default_factory=dict)  # name -> PROVIDER[:ARG]; `default` is used for all roles
     roles: dict[str, str] = field(default_factory=dict)  # role or agent -> PROVIDER[:ARG], or a name from `providers`
     loop: LoopSection = LoopSection()
+    dag: DagSection = DagSection()
+    sandbox: SandboxSection = SandboxSection()
+    tools: dict[str, str] = field(default_factory=dict)  # name -> program, also one inside the workspace
+    rules: tuple[RuleSection, ...] = ()
     budget: Budget = Budget()
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+class Loaded(Struct, frozen=True):
+    """A configuration with where it was read."""
+
+    config: Config
+    origins: Origins
 
 
 def find_config(project: Path) -> Path | None:
@@ -146,73 +202,151 @@ def find_config(project: Path) -> Path | None:
 
 def load_config(path: Path | None) -> Config:
     """Read a configuration; None is all defaults."""
+    return read_config(path).config
+
+
+def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Loaded:
+    """The same, with the line of each key."""
     if path is None:
-        return Config()
-    import yaml  # a project without a file does not pay for the parser
+        return Loaded(Config(), Origins())
+    config, origins, mistakes = read_yaml(path, Config)
+    place = Place.of(path.resolve().parent, config.paths.runs, environ)
+    for keys, wrong in _judged(config, place):
+        mistakes.append(Mistake(origins.line(*keys), f"`{'.'.join(origins.places(*keys))}`: {wrong}"))
+    if mistakes:
+        raise UsageError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(mistakes)))
+    return Loaded(config, origins)
 
+
+Judgement = tuple[tuple[str | int, ...], str]  # key path, what is wrong
+
+
+def _judged(config: Config, place: Place) -> Iterator[Judgement]:
+    """What is of the right type and still wrong (rule 5)."""
+    yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
+    fs = config.security.fs
+    if not fs.allow_read:
+        yield ("security", "fs", "allow_read"), 'tools would see nothing; write ["./"] for the workspace'
+    yield from _each(fs.allow_read, lambda entry: wrong_read(entry, place), "security", "fs", "allow_read")
+    yield from _each(fs.allow_write, lambda entry: wrong_write(entry, place), "security", "fs", "allow_write")
+    yield from _each(config.security.net.allow_domains, _wrong_domain, "security", "net", "allow_domains")
+    if wrong := wrong_runs(config.paths.runs, place):
+        yield ("paths", "runs"), wrong
+    yield from _placeholders(config.paths, place)
+    for name, target in config.tools.items():
+        if wrong := wrong_tool_name(name) or wrong_target(target, place):
+            yield ("tools", name), wrong
+    yield from _each(config.sandbox.env, forbidden_variable, "sandbox", "env")
+    for index, rule in enumerate(config.rules):
+        if wrong := _wrong_rule(rule):
+            yield ("rules", index), wrong
+
+
+def _each(entries: tuple[str, ...], wrong: Callable[[str], str], *keys: str) -> Iterator[Judgement]:
+    for index, entry in enumerate(entries):
+        if why := wrong(entry):
+            yield (*keys, index), why if repr(entry) in why else f"{entry!r}: {why}"
+
+
+def _wrong_domain(entry: str) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
-        data: Any = yaml.safe_load(text)
-        tree = yaml.compose(text)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
-        raise UsageError(f"{path} is not valid YAML: {error}") from error
-    if data is None:
-        return Config()
-    try:
-        return msgspec.convert(data, Config)
-    except msgspec.ValidationError as error:
-        raise UsageError(_explain(path, str(error), tree)) from error
+        parse_entry(entry)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
-_WHERE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
-_UNKNOWN = re.compile(r"unknown field `(.+?)`")
+def _placeholders(paths: Paths, place: Place) -> Iterator[Judgement]:
+    """S2-73: {run_id} in the three paths of a run, and no other; not in the folder of all runs."""
+    for name in ("runs", "logs", "artifacts", "report"):
+        text: str = getattr(paths, name)
+        unknown = [mark for mark in re.findall(r"\{[^}]*\}?|\}", text) if mark != RUN_ID]
+        if unknown:
+            yield ("paths", name), f"{text!r}: there is no placeholder {unknown[0]}; there is {RUN_ID}"
+        elif name == "runs" and RUN_ID in text:
+            yield ("paths", name), f"{text!r} is the folder of all runs: take {RUN_ID} out"
+        elif name != "runs" and RUN_ID not in text:
+            yield ("paths", name), f"{text!r}: {RUN_ID} is missing, so each run would overwrite the last"
+        elif name != "runs" and not any(within(place.real(text), folder) for folder in (place.base, place.runs)):
+            yield (
+                ("paths", name),
+                f"{text!r}: name a place in this folder or where runs are kept, e.g. ./runs/{RUN_ID}/…",
+            )
 
 
-def _explain(path: Path, message: str, tree: Any) -> str:
-    """msgspec's message with the line and, for an unknown key, the nearest known one."""
-    where = _WHERE.search(message)
-    keys = [key for key in re.split(r"[.\[\]]+", where.group(1)) if key] if where else []
-    unknown = _UNKNOWN.search(message)
-    if unknown:
-        keys.append(unknown.group(1))
-        section: Any = Config()
-        for key in keys[:-1]:
-            section = getattr(section, key, None)
-        known = list(getattr(section, "__struct_fields__", ()))
-        near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.5)
-        hint = f"did you mean `{near[0]}`?" if near else f"known keys here: {', '.join(known)}"
-        return f"{path}:{_line(tree, keys)}: unknown key `{'.'.join(keys)}`; {hint}"
-    what = message[: where.start()] if where else message
-    allowed = _allowed(keys)
-    choice = f"; it can be {', '.join(allowed)}" if allowed else ""
-    return f"{path}:{_line(tree, keys)}: `{'.'.join(keys) or 'the file'}`: {what[:1].lower()}{what[1:]}{choice}"
+def _wrong_rule(rule: RuleSection) -> str:
+    words = [_alternatives(part) for part in rule.prefix]
+    if not words or not all(words):
+        return "`prefix` is empty; write the first words of the command, e.g. [git, push]"
+    for name in words[0]:
+        if wrong := wrong_tool_name(name):
+            return f"`prefix`: {wrong}"
+    if "" in (word for part in words for word in part):
+        return "`prefix` has an empty word"
+    for example in (*rule.match, *rule.not_match):
+        try:
+            if not shlex.split(example):
+                return "an example is empty"
+        except ValueError as error:
+            return f"the example {example!r} cannot be split into words: {error}"
+    return ""
 
 
-def _allowed(keys: list[str]) -> list[str]:
-    """The values a key may have, if they are a closed set."""
-    kind: Any = Config
-    for key in keys:
-        kind = get_type_hints(kind).get(key) if isinstance(kind, type) and issubclass(kind, Struct) else None
-    return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
+def _alternatives(part: Words) -> tuple[str, ...]:
+    return (part,) if isinstance(part, str) else part
 
 
-def _line(node: Any, keys: list[str]) -> int:
-    """The line of a key path in the YAML tree, as far as it can be followed."""
-    line = int(node.start_mark.line) + 1 if node is not None else 1
-    for key in keys:
-        values = getattr(node, "value", None)
-        if isinstance(values, list) and key.isdigit() and int(key) < len(values):
-            node = values[int(key)]
-            line = node.start_mark.line + 1
-            continue
-        pairs = [pair for pair in values if isinstance(pair, tuple)] if isinstance(values, list) else []
-        match = next((pair for pair in pairs if pair[0].value == key), None)
-        if match is None:
-            break
-        line = match[0].start_mark.line + 1
-        node = match[1]
-    return line
+def to_yaml(config: Config) -> str:
+    """The whole configuration as a file would say it."""
+    import yaml
+
+    return yaml.safe_dump(msgspec.to_builtins(config), allow_unicode=True, sort_keys=False)
+
+
+# -- what it amounts to -----------------------------------------------------------------------------------------------
+
+
+def run_path(template: str, run_id: str, base: Path) -> Path:
+    """One of `paths`, for a run (S2-73)."""
+    return base / template.replace(RUN_ID, run_id)
+
+
+def policy_of(config: Config, base: Path, origins: Origins, environ: Mapping[str, str] = os.environ) -> Policy:
+    """The policy a configuration amounts to. Its folders are real paths; see `Policy` for those always there."""
+    place = Place.of(base, config.paths.runs, environ)
+    policies, fs, sandbox = config.policies, config.security.fs, config.sandbox
+    writes = (entry for entry in fs.allow_write if not place.private(entry) and not place.narrowed(entry))
+    return Policy(
+        layers=(
+            Layer(
+                whitelist=config.whitelist_tools,
+                rules=tuple(_rule(rule, index, origins) for index, rule in enumerate(config.rules)),
+                where=origins.where("whitelist_tools"),
+            ),
+        ),
+        fs=policies.default_fs_mode,
+        # G2-11: both are needed
+        domains=tuple(map(parse_entry, config.security.net.allow_domains)) if policies.allow_network else (),
+        reads=tuple(place.real(entry) for entry in fs.allow_read if not place.private(entry)),
+        writes=tuple(map(place.real, writes)),
+        bounds=Bounds(**{name: getattr(sandbox, name) for name in Bounds.__struct_fields__}),
+        max_task_sec=policies.max_task_duration_sec,
+        max_total_sec=policies.max_total_duration_sec,
+        max_retries=config.retries.max,
+        max_workers=config.concurrency.max_workers,
+        tier=sandbox.tier,
+    )
+
+
+def _rule(rule: RuleSection, index: int, origins: Origins) -> Rule:
+    def examples(name: str, texts: tuple[str, ...]) -> tuple[Example, ...]:
+        return tuple(Example(text, origins.where("rules", index, name, at)) for at, text in enumerate(texts))
+
+    return Rule(
+        prefix=tuple(map(_alternatives, rule.prefix)),
+        decision=rule.decision,
+        reason=rule.reason,
+        match=examples("match", rule.match),
+        not_match=examples("not_match", rule.not_match),
+        where=origins.where("rules", index),
+    )

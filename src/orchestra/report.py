@@ -63,19 +63,29 @@ def headline(event: Event) -> str:
     match event.type:
         case "RUN_CREATED":
             return "started"
+        case "PHASE_STARTED" if "task" in payload:
+            again = f", attempt {payload['attempt']}" if "attempt" in payload else ""
+            return f"{payload['task']} begins{again}"
         case "PHASE_STARTED":
             return ""
+        case "PHASE_COMPLETED" if payload.get("effect") == "AdoptPlan":
+            return f"plan: {_count(len(outcome['plan']['tasks']), 'task')}"
+        case "PHASE_COMPLETED" if "exitCode" in outcome and "/" in payload.get("key", ""):
+            left = "".join(f"; not taken over: {d['what']} ({d['why']})" for d in outcome.get("untaken", ())[:3])
+            return f"{_task(event)} done ({_ended(outcome)}, {outcome['durationMs'] / 1000:.1f} s){left}"
         case "PHASE_COMPLETED" if "exitCode" in outcome:
-            return f"check `{outcome['command']}`: {_ended(outcome)}"
+            return f"check `{outcome['command']}`: {outcome['status']} ({_ended(outcome)})"
         case "PHASE_COMPLETED":
             return f"{event.phase} done ({payload.get('key')})"
+        case "PHASE_FAILED" if event.phase == "execute" and "/" in payload.get("key", ""):
+            again = f"; tried again at {payload['retryAt'][11:19]}" if "retryAt" in payload else ""
+            return f"{_task(event)} failed: {_short(error.get('message', ''))}{again}"
         case "PHASE_FAILED":
             return f"{event.phase} failed: {_short(error.get('message', ''))}"
         case "PATCH_PRODUCED":
             if outcome.get("refusal"):
                 return "patch: it does not fit the files"
-            files = outcome.get("files", [])
-            count = "1 file" if len(files) == 1 else f"{len(files)} files"
+            count = _count(len(outcome.get("files", [])), "file")
             return f"patch: {count}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
         case "APPROVAL_REQUESTED":
             return f"approval requested: {_short('; '.join(payload.get('reasons', [])))}"
@@ -120,8 +130,18 @@ _VERDICTS = {
 
 
 def _ended(outcome: dict[str, Any]) -> str:
-    how = "timed out" if outcome["timedOut"] else outcome["error"] or f"exit code {outcome['exitCode']}"
-    return f"{outcome['status']} ({how})"
+    if outcome["timedOut"]:
+        return "timed out"
+    return outcome.get("error") or ("dry run" if outcome["exitCode"] is None else f"exit code {outcome['exitCode']}")
+
+
+def _task(event: Event) -> str:
+    """The label of the task an event is about."""
+    return str(event.payload.get("key", "")).split("/", 1)[0]
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _cell(text: str) -> str:

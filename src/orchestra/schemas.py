@@ -14,6 +14,8 @@ from orchestra.core.model import ProviderCapabilities, ProviderRequest, Provider
 from orchestra.core.records import Event, WorkflowState
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.providers.scripted import Script
+from orchestra.workflows.dag import shapes as dag
+from orchestra.workflows.dag.board import Line
 from orchestra.workflows.loop.shapes import Job
 
 RECORDS: dict[str, tuple[Any, str]] = {
@@ -25,7 +27,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),
     "evaluation": (work.Evaluation, "artifacts/evaluate/iter-NNNN.json"),
     "model-reply": (work.ModelReply, "payload.outcome of a model call"),
-    "command-outcome": (work.CommandOutcome, "payload.outcome of a check"),
+    "command-outcome": (work.CommandOutcome, "payload.outcome of a check or a task's command"),
     "patch-proposal": (work.PatchProposal, "payload.outcome of PATCH_PRODUCED"),
     "approval": (work.Approval, "payload.outcome of APPROVAL_GRANTED and APPROVAL_REJECTED"),
     "applied": (work.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),
@@ -33,6 +35,13 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "child-result": (effects.ChildResult, "payload.outcome of a child run's step"),
     "message": (Message, "inbox/<request>.json: a person's word on its way in"),
     "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),
+    "dag-job": (dag.Job, "payload.params of a task graph's RUN_CREATED"),
+    "plan": (dag.Plan, "plan.json; L2 → L1"),
+    "plan-request": (dag.PlanRequest, "messages.jsonl: L1 → L2"),
+    "assignment": (dag.Assignment, "messages.jsonl: L2 → L3"),
+    "task-result": (dag.TaskResult, "messages.jsonl: L3 → L2"),
+    "task": (dag.Task, "S2's task record"),
+    "task-line": (Line, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
 }

@@ -15,6 +15,8 @@ class Face(Observer, Protocol):
 
     def token(self, key: str, text: str) -> None: ...
 
+    def output(self, key: str, line: str) -> None: ...
+
 
 class Told:
     """A face, told safely. Its troubles are its own: a closed pipe or terminal silences it and stops no run."""
@@ -36,6 +38,9 @@ class Told:
 
     def token(self, key: str, text: str) -> None:
         self._tell(lambda face: face.token(key, text))
+
+    def output(self, key: str, line: str) -> None:
+        self._tell(lambda face: face.output(key, line))
 
     def _tell(self, what: Callable[[Face], None]) -> None:
         try:
@@ -60,4 +65,7 @@ class Silent:
         pass
 
     def token(self, key: str, text: str) -> None:
+        pass
+
+    def output(self, key: str, line: str) -> None:
         pass

@@ -1,4 +1,6 @@
-"""Verify a run folder against S1, by requirement id. Works on files alone (S1-126): any implementation's.
+"""Verify a run folder against S1, and a task graph against S2, by requirement id.
+
+Works on files alone (S1-126): any implementation's.
 
 Each finding names the requirement it breaks. A torn last line is no finding: it is what a kill leaves, and the next
 open repairs it.
@@ -12,25 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from orchestra.core.errors import IllegalEvent, JournalCorrupt
 from orchestra.core.journal import read_events
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.machine import Fold, Table
-from orchestra.core.records import FINAL, Event, WorkflowState
+from orchestra.core.records import FINAL, Event, Finding, WorkflowState
 from orchestra.core.run import RunFolder
-
-
-class Finding(Struct, frozen=True):
-    """One broken requirement."""
-
-    requirement: str
-    where: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.requirement}  {self.where}: {self.message}"
+from orchestra.verify_tasks import verify_tasks
 
 
 def verify(path: Path, tables: dict[str, Table]) -> list[Finding]:
@@ -51,6 +43,7 @@ def verify(path: Path, tables: dict[str, Table]) -> list[Finding]:
         *_state(folder, events),
         *_artifacts(folder, events),
         *_logs(folder, events),
+        *(verify_tasks(folder, events) if events[0].payload.get("workflow") == "dag" else ()),
     ]
 
 

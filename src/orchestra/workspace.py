@@ -23,30 +23,12 @@ TOTAL_BYTES = 200_000
 FILE_BYTES = 40_000
 FILES = 100
 LISTED = 2_000
-_SKIP_FOLDERS = {
-    ".git",
-    ".hg",
-    ".svn",
-    ".runs",
-    "runs",
-    ".orchestra",
-    "node_modules",
-    "__pycache__",
-    ".venv",
-    "venv",
-    ".tox",
-}
-_SKIP_FOLDERS |= {
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    ".hypothesis",
-    "dist",
-    "build",
-    "target",
-    ".idea",
-    ".vscode",
-}
+_REPOSITORIES = {".git", ".hg", ".svn"}
+_RUNS = {".runs", "runs", ".orchestra"}
+_CACHES = {"node_modules", "__pycache__", ".venv", "venv", ".tox"}
+_CACHES |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+_BUILDS = {"dist", "build", "target"}  # unless the project itself has such a folder
+_SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
 _SECRET_NAMES = (".env", "id_rsa", "id_ed25519", ".netrc", ".npmrc", ".pypirc")
 
 
@@ -95,6 +77,43 @@ def _walk(root: Path) -> Iterator[tuple[str, int]]:
                     queue.append((path + "/", rules))
             elif entry.is_file() and not _ignored(path, rules):
                 yield path, _size(entry)
+
+
+def keepable(paths: Iterable[str]) -> tuple[str, ...]:
+    """Of the leftovers of a command those that later commands may see: not a repository's or a run's own files."""
+    return tuple(p for p in paths if p.split("/")[0] not in _RUNS and not _REPOSITORIES & set(p.split("/")))
+
+
+def builds(paths: Iterable[str]) -> tuple[str, ...]:
+    """Of the leftovers those that a person might have meant as a change."""
+    return tuple(path for path in paths if path.rpartition("/")[2] in _BUILDS)
+
+
+class Leftovers:
+    """What a command may leave in the workspace's copy without it being a change: build output and caches (C-14)."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._rules: dict[str, _Rules] = {}
+
+    def __call__(self, path: str, is_folder: bool) -> bool:
+        """Whether `.gitignore`, or what everybody knows of such folders, names this path or a folder above it."""
+        parts = path.split("/")
+        folders = parts if is_folder else parts[:-1]
+        if folders[:1] and folders[0] in _RUNS:
+            return True
+        for depth, name in enumerate(folders, start=1):
+            known = name in _REPOSITORIES or name in _CACHES
+            if known or (name in _BUILDS and not (self._root / "/".join(folders[:depth])).exists()):
+                return True
+        folder = "".join(f"{part}/" for part in parts[:-1])
+        return _ignored(path + "/" * is_folder, self._rules_of(folder))
+
+    def _rules_of(self, folder: str) -> _Rules:
+        if folder not in self._rules:
+            above = self._rules_of(folder[:-1].rpartition("/")[0] + "/" if "/" in folder[:-1] else "") if folder else ()
+            self._rules[folder] = (*above, *_own_rules(self._root / folder, folder))
+        return self._rules[folder]
 
 
 def _own_rules(folder: Path, prefix: str) -> _Rules:

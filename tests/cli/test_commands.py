@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,8 +19,11 @@ from tests.support.project import (
     WRONG_PATCH,
     Project,
     ask,
+    processes,
     records,
     role,
+    sleeping,
+    until,
 )
 
 
@@ -167,13 +167,12 @@ def test_cancel_ends_a_parked_run_and_keeps_its_files(parked: Project) -> None:
 
 def _driven(project: Project, *more: str) -> subprocess.Popen[str]:
     """A loop driven in the background, once it has begun its check."""
-    check = [sys.executable, "-c", "import time,pathlib; pathlib.Path('began').touch(); time.sleep(600)"]
     command = [
         PROGRAM,
         "loop",
         "g",
         "--check",
-        subprocess.list2cmdline(check),
+        sleeping(project.path),
         "--provider",
         f"scripted:{project.script}",
     ]
@@ -184,28 +183,12 @@ def _driven(project: Project, *more: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    _until(lambda: (project.path / "began").exists())
+    until(lambda: _left(project))
     return running
 
 
-def _until(condition: object, seconds: float = 30) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 def _left(project: Project) -> list[str]:
-    """Processes that still run in the project's folder."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{pid}/cwd") == str(project.path):
-                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
+    return [line for line in processes(project.path) if not line.startswith("bwrap")]
 
 
 @pytest.fixture
@@ -241,7 +224,6 @@ def test_an_interrupt_leaves_no_process_and_a_run_that_goes_on(busy: Project, nu
     assert records(out)[-1]["exitCode"] == 130
     assert _left(busy) == []
     assert busy.state()["status"] == "running"
-    (busy.path / "began").unlink()
     assert busy.run("cancel", "last").returncode == 0
 
 
@@ -249,14 +231,13 @@ def test_a_sigkill_in_a_check_leaves_no_process_and_resume_runs_only_what_is_ope
     running = _driven(busy)
     running.kill()
     running.communicate(timeout=30)
-    _until(lambda: _left(busy) == [])
+    until(lambda: _left(busy) == [])
     before = busy.types()
-    (busy.path / "began").unlink()
     again = subprocess.Popen(
         [PROGRAM, "resume", "last", "--no-input", "--json"], cwd=busy.path, stdout=subprocess.PIPE, text=True
     )
-    _until(lambda: (busy.path / "began").exists())
-    assert busy.types() == before  # nothing was asked, applied or begun anew
+    until(lambda: _left(busy))
+    assert busy.types() == [*before, "PHASE_STARTED"]  # nothing was asked or applied anew; the new process is told
     again.send_signal(signal.SIGINT)
     again.communicate(timeout=30)
 
@@ -271,7 +252,7 @@ def test_a_reply_on_its_way_when_killed_is_shown_as_possibly_paid_twice(tmp_path
         stderr=subprocess.DEVNULL,
     )
     part = "artifacts/plan/iter-0001.raw.txt.part"
-    _until(
+    until(
         lambda: project.runs and (project.folder.path / part).exists() and (project.folder.path / part).stat().st_size
     )
     running.kill()

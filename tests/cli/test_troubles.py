@@ -8,15 +8,27 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from orchestra.core.engine import child_id
-from tests.cli.test_commands import _left, _until
-from tests.support.project import PLAN, PROGRAM, RIGHT, RIGHT_PATCH, Project, ask, new_file, records, reply, role
+from tests.support.project import (
+    PLAN,
+    PROGRAM,
+    RIGHT,
+    RIGHT_PATCH,
+    Project,
+    ask,
+    new_file,
+    processes,
+    records,
+    reply,
+    role,
+    sleeping,
+    until,
+)
 from tests.support.terminal import Terminal
 
 
@@ -66,10 +78,8 @@ def test_a_terminal_that_goes_away_stops_no_run(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_twice_in_a_check_that_ignores_it_is_no_traceback(project: Project) -> None:
-    stubborn = (
-        "import signal,time,pathlib; signal.signal(15, signal.SIG_IGN); pathlib.Path('began').touch(); time.sleep(600)"
-    )
-    command = [PROGRAM, "loop", "g", "--check", f'{sys.executable} -c "{stubborn}"', "--approval", "never"]
+    stubborn = sleeping(project.path, "signal.signal(15, signal.SIG_IGN)")
+    command = [PROGRAM, "loop", "g", "--check", stubborn, "--approval", "never"]
     running = subprocess.Popen(
         [*command, "--provider", f"scripted:{project.script}"],
         cwd=project.path,
@@ -77,14 +87,14 @@ def test_ctrl_c_twice_in_a_check_that_ignores_it_is_no_traceback(project: Projec
         stderr=subprocess.PIPE,
         text=True,
     )
-    _until(lambda: (project.path / "began").exists())
+    until(lambda: processes(project.path))
     for _ in range(3):
         running.send_signal(signal.SIGINT)
         time.sleep(0.05)
     _, said = running.communicate(timeout=30)
     assert running.returncode == 130
     assert "Traceback" not in said and "nothing is lost" in said
-    assert _left(project) == []
+    assert processes(project.path) == []
 
 
 def test_bytes_that_are_no_text_at_a_prompt_are_no_traceback(tmp_path: Path) -> None:
@@ -436,12 +446,20 @@ def test_verify_names_what_is_broken(project: Project, damage: object, requireme
 
 def test_a_run_being_driven_conforms(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
-    check = f"{sys.executable} -c \"import time,pathlib; pathlib.Path('began').touch(); time.sleep(600)\""
-    words = ["loop", "g", "--check", "true", "--check", check, "--provider", f"scripted:{project.script}"]
+    words = [
+        "loop",
+        "g",
+        "--check",
+        "true",
+        "--check",
+        sleeping(project.path),
+        "--provider",
+        f"scripted:{project.script}",
+    ]
     running = subprocess.Popen(
         [PROGRAM, *words, "--approval", "never", "--no-input", "--json"], cwd=project.path, stdout=-3
     )
-    _until(lambda: (project.path / "began").exists())
+    until(lambda: processes(project.path))
     assert project.run("verify", "last").stdout.endswith("conforms\n")
     running.send_signal(signal.SIGINT)
     running.wait()

@@ -249,7 +249,11 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
     answer(fork, "second", "another")
     asyncio.run(one.drive(fork))
     assert read_events(fork.events)[-1].payload["result"] == {"said": ["first answer", "another"]}
-    assert read_events(fork.events)[0].payload["forkedFrom"] == {"runId": folder.id, "at": "00000003"}
+    assert read_events(fork.events)[0].payload["forkedFrom"] == {
+        "runId": folder.id,
+        "at": "00000003",
+        "origin": folder.id,
+    }
     assert folder.events.read_bytes() == before
     with pytest.raises(UsageError, match="nothing can follow it"):
         one.fork(folder, read_events(folder.events)[-1].id)

@@ -1,4 +1,4 @@
-"""Every command README.md, README.ko.md and the tutorial show is run, or at least exists."""
+"""Every command the documents for users show is run, or at least exists."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ import pytest
 from orchestra.cli.program import program
 from tests.docs.blocks import ROOT, Block, Shell, blocks, copy_examples, first_missing
 
-PAGES = ("README.md", "README.ko.md", "docs/tutorial.md", "CONTRIBUTING.md")
-SINGLE = [block for page in ("README.md", "README.ko.md") for block in blocks(page) if block.runs]
-TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+# Pages whose blocks stand alone, each with the example it is run in.
+EXAMPLES = {
+    "README.md": "greeting",
+    "README.ko.md": "greeting",
+    "docs/sandbox.md": "greeting",
+    "docs/tasks.md": "licences",
+}
+PAGES = (*EXAMPLES, "docs/tutorial.md", "CONTRIBUTING.md")
+SINGLE = [block for page in EXAMPLES for block in blocks(page) if block.runs]
+TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("block", SINGLE, ids=str)
-def test_a_block_of_the_readme_does_what_it_shows(block: Block, tmp_path: Path) -> None:
-    Shell(copy_examples(tmp_path / "examples") / "greeting").run(block)
+def test_a_block_does_what_it_shows(block: Block, tmp_path: Path) -> None:
+    Shell(copy_examples(tmp_path / "examples") / EXAMPLES[block.page]).run(block)
 
 
 def test_the_tutorial_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:

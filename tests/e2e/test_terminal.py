@@ -106,7 +106,7 @@ def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None
     terminal = start(project)
     terminal.wait_for(PROMPT)
     terminal.type("r no\n")
-    terminal.wait_for("fix.1:")
+    terminal.wait_for("fix: fix.1")
     terminal.type("a\na\n")  # too early: the patch is not written yet
     terminal.wait_for(PROMPT)
     assert "APPROVAL_GRANTED" not in project.types()
@@ -127,7 +127,7 @@ def test_ctrl_c_in_a_model_call_loses_nothing(tmp_path: Path) -> None:
     slow = role("developer", RIGHT_PATCH, delayMs=20_000, chunk=5)
     project = Project(tmp_path / "p", role("planner", PLAN), slow, role("fixer", FIX_PATCH))
     terminal = start(project, "--approval", "never")
-    terminal.wait_for("execute.1:")
+    terminal.wait_for("execute: execute.1")
     terminal.type("\x03")
     assert terminal.end() == 130
     project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH))

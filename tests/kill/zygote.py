@@ -1,7 +1,10 @@
 """A process that forks one driver per case: every case is a new process, none pays for imports.
 
-Reads JSON lines {project, chaos} and answers {status, ops}. The driver starts (or finds) a run of a parent workflow
-that calls a loop as a child, drives it, and plays the person: it approves what waits and answers what is asked,
+The order to count operations comes first and is carried out here: what a process makes once (modules, patterns) is
+made before the first fork.
+
+Reads JSON lines {flow, project, script, cache, tmp, chaos, count} and answers {status, said}. The driver starts (or
+finds) the run of the project, drives it, and plays the person: it approves what waits and answers what is asked,
 through the inbox, until the run is final.
 """
 
@@ -11,6 +14,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
@@ -18,10 +22,12 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from orchestra.app import App, Models
+from orchestra.cli.dag import shown_config
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Workflow
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
+from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.loop.shapes import Job
 from tests.support.core import OPEN_TABLE, CountingDisk
 
@@ -44,15 +50,13 @@ async def parent(ctx: Context, order: Order) -> Verdict:
     return Verdict(status=child.status, result={"child": child.childRunId, "ids": len(ids)})
 
 
-def drive(project: Path, script: Path, counting: CountingDisk | None = None) -> int:
+def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """Start or go on, answering everything, until the run is final."""
     app = App(project)
     if counting is not None:
         app.disk = counting
         app.engine._disk = counting
-    app.workflows["parent"] = Workflow("parent", project / "runs", OPEN_TABLE, Order, parent)
-    roots = [folder for folder in app.folders() if "_parent_" in folder.id.replace("_loop_", "")]
-    root = next((f for f in roots if app.root_of(f).id == f.id), None) or _start(app, script)
+    root = _graph(app, script) if flow == "dag" else _loop(app, script)
     while True:
         end = asyncio.run(app.drive(root))
         if end.status in FINAL.values():
@@ -65,16 +69,44 @@ def drive(project: Path, script: Path, counting: CountingDisk | None = None) -> 
                     app.answer(summary.folder, "더해라: plus", by="tester")
 
 
-def _start(app: App, script: Path) -> RunFolder:
+def _loop(app: App, script: Path) -> RunFolder:
+    """The run of the parent, begun if there is none."""
+    app.workflows["parent"] = Workflow("parent", app.project / "runs", OPEN_TABLE, Order, parent)
+    roots = [folder for folder in app.folders() if "_parent_" in folder.id.replace("_loop_", "")]
+    found = next((f for f in roots if app.root_of(f).id == f.id), None)
+    if found is not None:
+        return found
     job = Job(goal="make add() add", checks=(("grep", "-q", "a + b", "calc.py"),), approval="always", backoffSec=0.01)
     facts = {"goal": "parent", "models": to_builtins(Models(default=f"scripted:{script}"))}
     return app.engine.start("parent", "kill", {"job": to_builtins(job)}, facts)
 
 
+def _graph(app: App, script: Path) -> RunFolder:
+    """The run of the task graph, begun if there is none: as `orchestra dag` does it."""
+    if found := app.folders():
+        return found[0]
+    prompts = app.config.llm.prompts
+    job = DagJob(
+        intent="모두 해줘",
+        policy=app.policy,
+        prompts={"planner": prompts.planner, "summarizer": prompts.summarizer},
+        config=shown_config(app),
+        approval="always",
+        retries=app.config.retries.max,
+        backoffSec=app.config.retries.backoff_base_sec,
+    )
+    return app.start_dag(job, Models(default=f"scripted:{script}"))
+
+
 def serve() -> None:
     """Fork a driver for each line of standard input."""
+    # What was written survives a kill, synced or not: only a power cut could tell. The kill points are all still there.
+    os.fdatasync = lambda fd: None
     for line in sys.stdin:
         order = json.loads(line)
+        if order.get("count"):
+            _answer(*_counted(order))
+            continue
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -84,8 +116,23 @@ def serve() -> None:
         with os.fdopen(read) as answer:
             said = answer.read()
         _, status = os.waitpid(pid, 0)
-        sys.stdout.write(json.dumps({"status": os.waitstatus_to_exitcode(status), "said": said}) + "\n")
-        sys.stdout.flush()
+        _answer(os.waitstatus_to_exitcode(status), said)
+
+
+def _answer(status: int, said: str) -> None:
+    sys.stdout.write(json.dumps({"status": status, "said": said}) + "\n")
+    sys.stdout.flush()
+
+
+def _counted(order: dict[str, Any]) -> tuple[int, str]:
+    counting = CountingDisk()
+    return _drive(order, counting), json.dumps(counting.operations)
+
+
+def _drive(order: dict[str, Any], counting: CountingDisk | None = None) -> int:
+    os.environ["XDG_CACHE_HOME"] = order["cache"]
+    tempfile.tempdir = order["tmp"]
+    return drive(order["flow"], Path(order["project"]), Path(order["script"]), counting)
 
 
 def _child(order: dict[str, Any], write: int) -> None:
@@ -93,10 +140,7 @@ def _child(order: dict[str, Any], write: int) -> None:
     try:
         if order.get("chaos"):
             os.environ["ORCHESTRA_CHAOS"] = order["chaos"]
-        counting = CountingDisk() if order.get("count") else None
-        code = drive(Path(order["project"]), Path(order["script"]), counting)
-        if counting is not None:
-            os.write(write, json.dumps(counting.kinds).encode())
+        code = _drive(order)
     except BaseException as error:
         os.write(write, f"{type(error).__name__}: {error}\n{traceback.format_exc()}".encode())
         code = getattr(error, "exit_code", 98)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -29,32 +30,39 @@ REDACTOR = Redactor(["s3cr3t-value-1234"])
 
 
 class CountingDisk(Disk):
-    """The real disk, noting the kind of every operation."""
+    """The real disk, noting the kind of every operation and the name of its file."""
 
     def __init__(self) -> None:
-        self.kinds: list[str] = []
+        self.operations: list[tuple[str, str]] = []
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.operations]
 
     def append(self, fd: int, data: bytes) -> None:
-        self.kinds.append("append")
+        self._note("append", os.readlink(f"/proc/self/fd/{fd}"))
         super().append(fd, data)
 
     def sync(self, fd: int) -> None:
-        self.kinds.append("sync")
+        self._note("sync", os.readlink(f"/proc/self/fd/{fd}"))
         super().sync(fd)
 
     def replace(
         self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
     ) -> None:
-        self.kinds.append("replace")
+        self._note("replace", target)
         super().replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     def link(self, source: str, target: str) -> None:
-        self.kinds.append("link")
+        self._note("link", target)
         super().link(source, target)
 
     def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
-        self.kinds.append("unlink")
+        self._note("unlink", path)
         super().unlink(path, dir_fd=dir_fd)
+
+    def _note(self, kind: str, path: str) -> None:
+        self.operations.append((kind, os.path.basename(path)))
 
 
 def open_ledger(path: Path, *, disk: Disk | None = None, seen: list[Event] | None = None) -> Ledger:

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.verify import verify
+from orchestra.workflows.dag.states import TABLE as DAG_TABLE
 from orchestra.workflows.loop.states import TABLE
 
 PROGRAM = str(Path(sys.executable).with_name("orchestra"))
@@ -146,4 +149,30 @@ def records(output: str) -> list[dict[str, Any]]:
 def conforms(project: Project) -> None:
     """Every run of the project is what the specification says, by `verify`."""
     for folder in project.runs:
-        assert [str(f) for f in verify(folder.path, {"loop": TABLE})] == []
+        assert [str(f) for f in verify(folder.path, {"loop": TABLE, "dag": DAG_TABLE})] == []
+
+
+def sleeping(project: Path, before: str = "pass") -> str:
+    """A check that sleeps for ten minutes and can be told from every other process (`processes`)."""
+    return f'python -c "import signal, time; {before}; time.sleep(600)  # {project}"'
+
+
+def processes(project: Path) -> list[str]:
+    """The processes of a `sleeping` check that exist on this machine, in sandboxes too; not orchestra itself."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(word.endswith(f"# {project}") and "time.sleep(600)" in word for word in words) and PROGRAM not in words:
+            found.append(" ".join(words))
+    return found
+
+
+def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)

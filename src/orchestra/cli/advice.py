@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from orchestra.app import App
+from orchestra.app import SHORT_DIGEST, App
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
 from orchestra.core.inbox import waiting
@@ -30,6 +30,8 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     if end.exit_code == 130:
         lines.append(f"  nothing is lost; go on: {command(app, 'resume', end.run_id)}")
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
+    if folder.report.exists():
+        lines.append(f"  report: {command(app, 'report', end.run_id)}")
     if end.status == "completed":
         lines.append(f"  what changed: {command(app, 'diff', end.run_id)}")
     if end.status == "failed":
@@ -44,14 +46,16 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
     lines: list[str] = []
     for run in app.family(folder):
         run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending)
+        several = sum(request.type == "APPROVAL_REQUESTED" for request in unanswered.values()) > 1
         for name, request in run.fold.pending.items():
             if name not in unanswered:
                 lines.append(f"  {name} is answered; go on: {command(app, 'resume', run_id)}")
             elif request.type == "APPROVAL_REQUESTED":
-                lines.append(f"  waits for your approval of {safe(request.payload['summary'])!r}")
+                lines.append(f"  waits for your approval: {safe(request.payload['summary'])}")
                 lines.append(f"    see it: {command(app, 'diff', run_id)}")
-                lines.append(f"    {command(app, 'approve', run_id)}")
-                lines.append(f"    {command(app, 'reject', run_id, '--reason', 'TEXT')}")
+                which = ("--digest", request.payload["digest"][:SHORT_DIGEST]) if several else ()
+                lines.append(f"    {command(app, 'approve', run_id, *which)}")
+                lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
             else:
                 lines.append(f"  asks: {safe(request.payload['question'])}")
                 lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -115,12 +116,34 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
     if not app.config.security.redact_secrets:
         yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
     default = app.config.providers.get("default", "")
-    yield None, "checks run as you, without your secrets, not yet in a sandbox", "the sandboxed worker comes next"
+    yield from _sandbox(app)
     yield (
         True if default else None,
         f"model provider: {default or 'none configured'}",
         "this release has scripted:FILE and replay:RUN (--provider, or providers.default in the configuration)",
     )
+
+
+def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
+    """Which tier holds here, proved by attempts (sandbox.md §1, 6)."""
+    tier = app.policy.tier
+    if tier == "none":
+        yield None, "sandbox: none, commands run as you", "set sandbox.tier to strict"
+        return
+    try:
+        proof = asyncio.run(app.prove_sandbox())
+    except OrchestraError as error:
+        yield False, f"sandbox: tier {tier}", str(error)
+        return
+    by = f"bubblewrap {proof.bwrap}" if tier == "strict" else f"Landlock ABI {proof.landlock_abi}"
+    word = "holds" if proof.held else "does not hold"
+    yield proof.held, f"sandbox: tier {tier} {word} ({by}, Linux {proof.kernel})", f"{proof.reason}. {proof.remedy}"
+    for expected, what in (("refused", "attempts were refused"), ("done", "ordinary things worked")):
+        names = [finding.name for finding in proof.findings if finding.expected == expected and finding.ok]
+        if names:
+            yield True, f"  {len(names)} {what}: {', '.join(names)}", ""
+    for point in proof.weak:
+        yield None, "  weaker than it could be", point
 
 
 def _locks(folder: Path) -> bool:

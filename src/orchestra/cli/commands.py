@@ -5,6 +5,8 @@ from __future__ import annotations
 # name -> (module, one line for --help). A command's module is imported when the command is run, here and nowhere else.
 COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
+    "dag": ("dag", "Reach a goal by a graph of sandboxed tools: plan, run in parallel, report."),
+    "run": ("dag", "The same as dag."),
     "resume": ("drive", "Go on with a run where it stopped."),
     "approve": ("drive", "Grant the patch a run waits with, and drive it on."),
     "reject": ("drive", "Reject the patch a run waits with, with a reason for the fixer."),
@@ -22,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("check", "Check a run folder against the spec, by requirement id."),
     "schema": ("check", "JSON Schema of every record."),
     "doctor": ("check", "What works on this machine, and what to do about the rest."),
+    "tool": ("tool", "Run one command under the policy, in the sandbox."),
+    "policy": ("policy", "What tools may do: explain a decision, test the rules, show all of it."),
     "config": ("setup", "Show, find or validate the configuration."),
     "init": ("setup", "Write a commented orchestra.config.yaml."),
     "completion": ("setup", "Print the completion script for your shell."),

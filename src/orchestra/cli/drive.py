@@ -16,7 +16,7 @@ from orchestra.cli.session import Session
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
-from orchestra.core.records import FINAL
+from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
 
 
@@ -66,7 +66,7 @@ def resume(
 @click.command()
 @options.run_argument
 @click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
-@click.option("--digest", default="", help="Grant only if the waiting patch has this digest.")
+@click.option("--digest", default="", help="Grant the waiting patch of this digest, and no other.")
 @_no_drive
 @options.driving
 @options.project
@@ -80,14 +80,21 @@ def approve(
 @click.command()
 @options.run_argument
 @click.option("--reason", required=True, help="Why; goes to the fixer.")
+@click.option("--digest", default="", help="Reject the waiting patch of this digest, and no other.")
 @click.option("--end", is_flag=True, help="End the run instead of fixing.")
 @_no_drive
 @options.driving
 @options.project
-def reject(run: str, reason: str, end: bool, no_drive: bool, as_json: bool, no_input: bool, project: Path) -> int:
+def reject(
+    run: str, reason: str, digest: str, end: bool, no_drive: bool, as_json: bool, no_input: bool, project: Path
+) -> int:
     """Reject the patch RUN waits with; the reason goes to the fixer."""
     text = options.clean(reason)
-    return _say(project, run, lambda app, f: app.reject(f, reason=text, end=end), no_drive, as_json, no_input)
+
+    def act(app: App, folder: RunFolder) -> str:
+        return app.reject(folder, reason=text, digest=digest, end=end)
+
+    return _say(project, run, act, no_drive, as_json, no_input)
 
 
 @click.command()
@@ -145,9 +152,18 @@ def _before_failure(folder: RunFolder) -> str:
             f"run {folder.id} has not ended: go on with it (orchestra resume {folder.id}), or name --at EVENT"
         )
     kept = [event for event in events if event.type not in FINAL]
+    failed = {_task(e) for e in kept if e.type == "PHASE_FAILED" and _task(e) and "retryAt" not in e.payload}
+    if failed:  # a task graph: before the first of the tasks that failed began; those that ran beside it run again
+        first = next(index for index, event in enumerate(kept) if _task(event) in failed)
+        return kept[first - 1].id
     while kept and kept[-1].type in ("PHASE_FAILED", "PHASE_STARTED"):
         kept.pop()
     return kept[-1].id
+
+
+def _task(event: Event) -> str:
+    """The task of a graph that an event is about; empty for anything else."""
+    return str(event.payload.get("key", "")).rpartition("/")[0] if event.phase == "execute" else ""
 
 
 def _say(

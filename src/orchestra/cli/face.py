@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestra.archive import read_plan_file
 from orchestra.cli.advice import ending
+from orchestra.cli.graph import plan_lines
+from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
@@ -50,6 +53,9 @@ class JsonFace:
     def token(self, key: str, text: str) -> None:
         pass
 
+    def output(self, key: str, line: str) -> None:
+        pass
+
     def done(self, end: RunEnd) -> None:
         print_json({"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code})
 
@@ -70,6 +76,10 @@ class LineFace:
             self.show_diff(self._folders[event.runId].path / event.payload["outcome"]["patch"]["path"])
         if text := step_line(event):
             self.line(text)
+        if event.type == "PHASE_COMPLETED" and event.payload.get("effect") == "AdoptPlan":
+            plan = event.payload["outcome"]["plan"]
+            for text in plan_lines(plan) if len(plan["tasks"]) > 1 or plan["warnings"] else ():
+                self.line(text)
 
     def show_diff(self, path: Path) -> None:
         """A patch file, painted."""
@@ -84,6 +94,9 @@ class LineFace:
         self.line(f"  {text}")
 
     def token(self, key: str, text: str) -> None:
+        pass
+
+    def output(self, key: str, line: str) -> None:
         pass
 
     def line(self, text: str) -> None:
@@ -105,10 +118,11 @@ class TerminalFace(LineFace):
         self.left = False  # the person chose to leave the run waiting
         self._stop: Callable[[], object] = lambda: None
         self._open: tuple[RunFolder, Event] | None = None
+        self._queue: list[tuple[RunFolder, Event]] = []  # what waits for its turn to be asked
+        self._held: list[Event] = []  # what happened below an open prompt, which stays the last thing on the screen
         self._await_line: Callable[[str], None] | None = None
-        self._arrived = 0
-        self._width = 0
         self._newest = ""
+        self._live = Live()
 
     def bind(self, app: App, stop: Callable[[], object]) -> None:
         """Give the face what its prompts need: the app to answer through, and a way to leave."""
@@ -117,36 +131,46 @@ class TerminalFace(LineFace):
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def event(self, event: Event) -> None:
-        self._clear()
-        if self._open is not None and (event.type in _ANSWERS or event.type in FINAL):
-            self._close_prompt()
-        self._arrived = 0
+        self._live.clear()
+        if event.type in _ANSWERS or event.type in FINAL:
+            self._queue = [one for one in self._queue if not _settles(event, one[1])]
+            if self._open is not None and _settles(event, self._open[1]):
+                self._close_prompt()
+        if self._open is not None:  # another branch works on: a diff of its own would look like what is asked
+            self._held.append(event)
+        else:
+            self._show_event(event)
+        self._live.event(event, quiet=self._open is not None)
+        if self._open is None and self._queue:
+            self._ask_next()
+
+    def _show_event(self, event: Event) -> None:
         self._newest = event.id
         super().event(event)
-        if event.type == "PHASE_STARTED":
-            self._status(f"  … {event.phase}: {event.payload.get('key')}")
 
     def token(self, key: str, text: str) -> None:
-        self._arrived += len(text)
-        self._status(f"  … {key}: {self._arrived} characters")
+        self._live.token(key, text, quiet=self._open is not None)
 
-    def _status(self, text: str) -> None:
-        self._clear()
-        self._width = len(text)
-        sys.stderr.write(text)
-        sys.stderr.flush()
+    def output(self, key: str, line: str) -> None:
+        self._live.output(key, line, quiet=self._open is not None)
 
-    def _clear(self) -> None:
-        if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            self._width = 0
+    def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
+        self._live.stop()
+        super().done(end, app, folder)
 
     # -- prompts ------------------------------------------------------------------------------------------------------
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
-        """Show what is asked and read answers line by line, without holding up the run: another may answer first."""
-        self._clear()
-        self._open = (folder, request)
+        """Ask, one request at a time and without holding up the run: another may answer first."""
+        self._queue.append((folder, request))
+        if self._open is None:
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        """Show what is asked and read answers line by line."""
+        self._live.clear()
+        self._open = self._queue.pop(0)
+        request = self._open[1]
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
         if request.type == "APPROVAL_REQUESTED":
@@ -164,7 +188,12 @@ class TerminalFace(LineFace):
     def _show_patch(self) -> None:
         assert self._open is not None
         folder, request = self._open
-        self.show_diff(folder.path / request.payload["patch"]["path"])
+        path = folder.path / request.payload["patch"]["path"]
+        if request.payload.get("subject") == "plan":
+            for line in plan_lines(read_plan_file(path)):
+                self.line(line)
+        else:
+            self.show_diff(path)
 
     def _show_reasons(self) -> None:
         assert self._open is not None
@@ -177,11 +206,13 @@ class TerminalFace(LineFace):
     def _ask_approval(self) -> None:
         assert self._open is not None
         some = "[a 1,2] only these files  " if len(self._open[1].payload["files"]) > 1 else ""
-        self._prompt(f"[a]pprove  {some}[r]eject  [d]iff again  [q] leave it waiting > ", self._decided)
+        again = "[d] show it again" if self._open[1].payload.get("subject") == "plan" else "[d]iff again"
+        self._prompt(f"[a]pprove  {some}[r]eject  {again}  [q] leave it waiting > ", self._decided)
 
     def _decided(self, said: str) -> None:
         assert self._open is not None and self.app is not None
         folder, request = self._open
+        digest = request.payload["digest"]  # what is on the screen, and nothing else (D-11)
         word, _, rest = said.partition(" ")
         match word.lower():
             case "a" | "approve" | "y" | "yes" | "예":
@@ -190,12 +221,12 @@ class TerminalFace(LineFace):
                 if chosen is None:
                     self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2")
                     return self._ask_approval()
-                digest = request.payload["digest"]  # what is on the screen, and nothing else (D-11)
                 self._deliver(lambda app: app.approve(folder, digest=digest, only=chosen))
             case "r" | "reject" | "n" | "no" | "아니오":
                 if rest:
-                    return self._deliver(lambda app: app.reject(folder, reason=rest))
-                self._prompt("reason (goes to the fixer) > ", self._rejected)
+                    return self._deliver(lambda app: app.reject(folder, digest=digest, reason=rest))
+                whom = "planner" if request.payload.get("subject") == "plan" else "fixer"
+                self._prompt(f"reason (goes to the {whom}) > ", self._rejected)
             case "d" | "diff":
                 self._show_patch()
                 self._show_reasons()
@@ -209,10 +240,10 @@ class TerminalFace(LineFace):
 
     def _rejected(self, reason: str) -> None:
         assert self._open is not None
-        folder, _ = self._open
+        folder, request = self._open
         if not reason:
             return self._ask_approval()
-        return self._deliver(lambda app: app.reject(folder, reason=reason))
+        return self._deliver(lambda app: app.reject(folder, digest=request.payload["digest"], reason=reason))
 
     def _answered(self, said: str) -> None:
         assert self._open is not None
@@ -233,6 +264,7 @@ class TerminalFace(LineFace):
 
     def _leave(self) -> None:
         self.left = True
+        self._queue.clear()
         self._close_prompt()
         self._stop()
 
@@ -255,6 +287,17 @@ class TerminalFace(LineFace):
             sys.stderr.write("\n")
         self._open = self._await_line = None
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        held, self._held = self._held, []
+        for event in held:
+            self._show_event(event)
+
+
+def _settles(event: Event, request: Event) -> bool:
+    """Whether this event leaves nothing to ask there: it is the answer, or the end of the run."""
+    if event.type in FINAL:
+        return True
+    name = "approvalId" if request.type == "APPROVAL_REQUESTED" else "questionId"
+    return bool(event.payload.get(name) == request.payload[name])
 
 
 def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:

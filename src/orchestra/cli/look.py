@@ -10,9 +10,11 @@ import click
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from orchestra.app import App, RunSummary
+from orchestra.app import App
+from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
+from orchestra.cli.graph import plan_lines
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.cli.wide import table
 from orchestra.core.calls import PastCall, past_calls
@@ -179,9 +181,13 @@ def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
 @options.run_argument
 @options.project
 def diff(run: str, project: Path) -> int:
-    """The patch RUN waits with, or else every patch it applied, in order."""
+    """The patch or plan RUN waits with, or else every patch it applied, in order."""
     app = App(project)
     folder = app.find(run)
+    if plan := app.plan(folder):
+        for line in plan_lines(plan):
+            click.echo(line)
+        return 0
     patches = app.patches(folder)
     if not patches:
         click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
@@ -241,14 +247,12 @@ def audit(run: str, as_json: bool, project: Path) -> int:
 @options.project
 def report(run: str, project: Path) -> int:
     """RUN's report as Markdown; of an unfinished run, as far as it got."""
-    from orchestra.report import render
-
     app = App(project)
     summary = app.summary(app.find(run))
     if summary.folder.report.exists() and summary.fold.state.status in FINAL.values():
         click.echo(summary.folder.report.read_text(encoding="utf-8"), nl=False)
     else:
-        click.echo(render(read_events(summary.folder.events), status=summary.fold.state.status, message=""), nl=False)
+        click.echo(app.report(summary), nl=False)
     return 0
 
 

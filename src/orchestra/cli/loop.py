@@ -67,10 +67,7 @@ def loop(
     session = Session(project, as_json=as_json, no_input=no_input)
     app = session.app
     models = routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd)
-    if models.maxBudgetUsd is not None and model not in app.config.budget.prices:
-        click.echo(
-            f"orchestra: no price is known for model {model!r}: the budget cannot hold (add budget.prices)", err=True
-        )
+    options.warn_of_unknown_price(models.maxBudgetUsd, model, app.config)
     defaults = app.config.loop
     job = Job(
         goal=_goal(goal),

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from orchestra.config import Config
 from orchestra.core.records import utf8
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,6 +89,14 @@ def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
             raise click.BadParameter(f"{entry!r}: want NAME=PROVIDER[:ARG], e.g. evaluator=scripted:judge.yaml")
         roles[name] = from_here(spec)
     return roles
+
+
+def warn_of_unknown_price(budget: float | None, model: str, config: Config) -> None:
+    """A budget without a price holds nothing: say so before money is spent."""
+    if budget is not None and model not in config.budget.prices:
+        click.echo(
+            f"orchestra: no price is known for model {model!r}: the budget cannot hold (add budget.prices)", err=True
+        )
 
 
 def clean(text: str) -> str:

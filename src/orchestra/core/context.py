@@ -10,20 +10,23 @@ Rules
 5. Everything recorded so far is synced before an effect that acts on the world.
 6. A failed step is recorded and raised as `StepFailed`; a retry is the next step of the same name, and its waiting
    time is journaled as a deadline (`retryAt`), so that a kill resets neither.
-7. Branches of `fan_out` have scopes of their own. While they run, their parent scope performs nothing. A branch that
-   parks does not stop the others; a failed one neither. Tasks are started nowhere else.
+7. Branches of `fan_out` and `graph` have scopes of their own. While they run, their parent scope performs nothing. A
+   branch that parks does not stop the others; a failed one neither. Tasks are started nowhere else.
 8. `Suspended` passes through everything: nothing waits in memory only.
+9. A handler may make ready before the intent is written (a process that exists, but may not run yet), so that the
+   intent can say what it made (its pid). A step begun again by a later process is announced again, for the same reason.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import msgspec
@@ -35,6 +38,7 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
 T = TypeVar("T")
+_COUNTED = re.compile(r"\.\d+$")
 
 
 class Retry(Struct, frozen=True):
@@ -83,6 +87,19 @@ class Guarded(Protocol):
     def guard(self, effect: Any, /) -> None: ...
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """A handler that makes ready before its intent is written (rule 9)."""
+
+    async def prepare(self, effect: Any, key: str, left: Event | None, /) -> Mapping[str, Any]:
+        """Make ready and say what the intent should tell. `left` is the intent of an earlier life, if it began this."""
+        ...
+
+    async def drop(self, key: str, /) -> None:
+        """Undo `prepare`: the intent could not be written."""
+        ...
+
+
 Handlers = Mapping[type[Effect[Any]], Handler]
 ChildNamer = Callable[[str, str], str]
 
@@ -96,12 +113,15 @@ class Context:
         handlers: Handlers,
         *,
         accepted_drift: frozenset[str] = frozenset(),
+        only: frozenset[type[Effect[Any]]] = frozenset(),
         name_child: ChildNamer = lambda workflow, key: f"{workflow}-{key}",
     ) -> None:
         self._ledger = ledger
         self._handlers = {**_OWN, **handlers}
         self._guards = {kind: h.guard for kind, h in handlers.items() if isinstance(h, Guarded)}
+        self._preparers = {kind: h for kind, h in handlers.items() if isinstance(h, Prepares)}
         self._accepted = accepted_drift
+        self._only = only  # what may still be done in a run that is being ended; nothing named: everything
         self._name_child = name_child
         self._scope = _Scope("")
         self._phase: Phase = "plan"
@@ -110,6 +130,12 @@ class Context:
     @property
     def run_id(self) -> str:
         return self._ledger.folder.id
+
+    @property
+    def origin(self) -> str:
+        """The run this one's history began in: its own id, or that of the first of the runs it was forked from."""
+        forked = self._ledger.events[0].payload.get("forkedFrom", {})
+        return str(forked.get("origin", self.run_id))
 
     def at(self, phase: Phase, iteration: int) -> Context:
         """The same scope, with its events labelled by this phase and iteration."""
@@ -157,18 +183,23 @@ class Context:
         retry: Retry,
     ) -> Outcome | T:
         recorded = self._ledger.recorded(key)
-        self._check_drift(key, effect, recorded.intent or recorded.outcome)
-        redo = recorded.intent is not None and recorded.outcome is None
+        if begun := recorded.intent or recorded.outcome:
+            self._check_drift(key, effect, begun)
         event = recorded.outcome
         if event is None:
+            if self._only and type(effect) not in self._only:
+                raise Suspended(f"{key}: the run is being ended")
             if type(effect) in self._guards:
                 self._guards[type(effect)](effect)
-            intent = recorded.intent or self._begin(key, effect, attempt)
+            if type(effect) in self._preparers:
+                intent = await self._prepare(key, effect, attempt, recorded.intent)
+            else:
+                intent = recorded.intent or self._begin(key, effect, attempt)
             if effect.acts and self._scope.alone:
                 self._ledger.journal.sync()
             elif effect.acts:
                 await self._ledger.journal.barrier()
-            step = Step(key, self._phase, self._iteration, redo, self._ledger, intent)
+            step = Step(key, self._phase, self._iteration, begun is not None, self._ledger, intent)
             event = await self._do(effect, step, accept, attempt, retry)
         if event.type == "PHASE_FAILED":
             error = event.payload["error"]
@@ -185,10 +216,24 @@ class Context:
         except ContractError as broken:  # it was accepted when it was recorded: the code's mind has changed since
             raise Drift(self.run_id, key, "accepted", f"refused: {broken}") from broken
 
-    def _begin(self, key: str, effect: Effect[Outcome], attempt: int) -> Event | None:
+    async def _prepare(self, key: str, effect: Effect[Outcome], attempt: int, left: Event | None) -> Event | None:
+        """Rule 9: make ready, announce what was made, and only then let it act."""
+        handler = self._preparers[type(effect)]
+        facts = await handler.prepare(effect, key, left)
+        try:
+            intent = self._begin(key, effect, attempt, facts)
+            await self._ledger.journal.barrier()
+        except BaseException:
+            await handler.drop(key)
+            raise
+        return intent
+
+    def _begin(
+        self, key: str, effect: Effect[Outcome], attempt: int, facts: Mapping[str, Any] = MappingProxyType({})
+    ) -> Event | None:
         if effect.intent is None:
             return None
-        payload = {"key": key, "effect": type(effect).__name__, "intent": effect.identity(), **effect.public()}
+        payload = {"key": key, "effect": type(effect).__name__, "intent": effect.identity(), **effect.public(), **facts}
         if attempt > 1:
             payload["attempt"] = attempt
         if isinstance(effect, Sleep):
@@ -230,19 +275,19 @@ class Context:
 
     async def _wait_for_retry(self, key: str) -> None:
         failed = self._ledger.recorded(key).outcome
-        if failed is not None and "retryAt" in failed.payload:
+        if failed is not None and "retryAt" in failed.payload and not self._only:
             await self._ledger.journal.barrier()
             await _sleep_until(failed.payload["retryAt"])
 
-    def _check_drift(self, key: str, effect: Effect[Outcome], event: Event | None) -> None:
-        if event is None or key in self._accepted:
+    def _check_drift(self, key: str, effect: Effect[Outcome], event: Event) -> None:
+        if key in self._accepted:
             return
         recorded, wanted = event.payload.get("intent", ""), effect.identity()
         if recorded != wanted:
             raise Drift(self.run_id, key, recorded, wanted)
 
     def _record(self, type: EventType, payload: dict[str, Any]) -> Event:
-        return self._ledger.record(type, payload, phase=self._phase, iteration=self._iteration)
+        return self._ledger.record(type, payload, self._phase, self._iteration)
 
     # -- conveniences, all made of the primitive ----------------------------------------------------------------------
 
@@ -274,29 +319,60 @@ class Context:
     async def fan_out(
         self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], *, limit: int = 0
     ) -> dict[str, T]:
-        """Run branches concurrently, each in its own scope; all settle before this returns or raises (rule 7).
+        """Run branches concurrently, each in its own scope; all settle before this returns or raises (rule 7)."""
+        return await self.graph(branches, {}, limit=limit)
 
-        With failures: the first in the order of `branches`. With a parked branch and no failure: Suspended.
+    async def graph(
+        self,
+        branches: Mapping[str, Callable[[Context], Awaitable[T]]],
+        after: Mapping[str, Collection[str]],
+        *,
+        limit: int = 0,
+        go_on: Callable[[T], bool] = lambda result: True,
+    ) -> dict[str, T]:
+        """Run branches, each the moment all it comes after are done, at most `limit` at once (0: any number).
+
+        What comes after a branch that failed, parked, or whose result does not `go_on`, is not run and not in the
+        result; all others are. With failures: the first in the order of `branches`. With a parked branch and no
+        failure: Suspended.
         """
-        gate = asyncio.Semaphore(limit or max(len(branches), 1))
+        missing = {name: len(set(after.get(name, ()))) for name in branches}
+        followers: dict[str, list[str]] = {name: [] for name in branches}
+        for name in branches:
+            for earlier in set(after.get(name, ())):
+                followers[earlier].append(name)
+        ready = deque(name for name, count in missing.items() if not count)
+        scopes = {name: self._scope.branch(name) for name in branches}
         done: dict[str, T] = {}
         failed: dict[str, Exception] = {}
         stopped: list[Suspended | Canceled] = []
+        running = 0
 
-        async def settle(name: str, branch: Callable[[Context], Awaitable[T]], scope: _Scope) -> None:
-            async with gate:
-                try:
-                    done[name] = await branch(self._derive(scope, self._phase, self._iteration))
-                except (Suspended, Canceled) as stop:
-                    stopped.append(stop)
-                except Exception as error:  # kept, and raised below in a stable order
-                    failed[name] = error
+        def fill() -> None:
+            nonlocal running
+            while ready and (not limit or running < limit):
+                running += 1
+                group.create_task(settle(ready.popleft()))
 
-        scopes = {name: self._scope.branch(name) for name in branches}
+        async def settle(name: str) -> None:
+            nonlocal running
+            try:
+                done[name] = await branches[name](self._derive(scopes[name], self._phase, self._iteration))
+                for follower in followers[name] if go_on(done[name]) else ():
+                    missing[follower] -= 1
+                    if not missing[follower]:
+                        ready.append(follower)
+            except (Suspended, Canceled) as stop:
+                stopped.append(stop)
+            except Exception as error:  # kept, and raised below in a stable order
+                failed[name] = error
+            finally:
+                running -= 1
+            fill()
+
         with self._scope.busy():
             async with asyncio.TaskGroup() as group:
-                for name, branch in branches.items():
-                    group.create_task(settle(name, branch, scopes[name]))
+                fill()
         for stop in stopped:
             if isinstance(stop, Canceled):
                 raise stop
@@ -308,7 +384,8 @@ class Context:
         return done
 
     def _derive(self, scope: _Scope, phase: Phase, iteration: int) -> Context:
-        context = copy.copy(self)
+        context = Context.__new__(Context)
+        context.__dict__.update(self.__dict__)  # copy.copy takes five times as long, and every task has its own
         context._scope, context._phase, context._iteration = scope, phase, iteration
         return context
 
@@ -332,13 +409,12 @@ class _Scope:
             )
         if "/" in name:
             raise DurabilityError(f"step {name!r}: a step's name may not contain '/'")
-        key = self.peek_key(name)
-        self._used[name] = self._used.get(name, 0) + 1
-        return key
+        count = self._used[name] = self._used.get(name, 0) + 1
+        return f"{self._path}{name}.{count}"
 
     def branch(self, name: str) -> _Scope:
         """A scope below this one. The second of the same name is another place: `draft/` and `draft.2/`."""
-        if "/" in name or re.search(r"\.\d+$", name):
+        if "/" in name or _COUNTED.search(name):
             raise DurabilityError(f"branch {name!r}: a branch's name may not contain '/' or end like a repeat count")
         count = self._used[f"{name}/"] = self._used.get(f"{name}/", 0) + 1
         return _Scope(f"{self._path}{name}/" if count == 1 else f"{self._path}{name}.{count}/")

@@ -35,6 +35,11 @@ Outcome = TypeVar("Outcome")
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
+def digest_of(wish: object) -> str:
+    """The identity of what is wanted: the same for the same wish, whatever the order of its keys."""
+    return "sha256:" + hashlib.sha256(_canonical(wish)).hexdigest()
+
+
 class Effect(Struct, Generic[Outcome], frozen=True):
     """Base of all effects. Subclasses set `outcome` to the record their handler returns."""
 
@@ -45,7 +50,7 @@ class Effect(Struct, Generic[Outcome], frozen=True):
 
     def identity(self) -> str:
         """The identity of this intent."""
-        return "sha256:" + hashlib.sha256(_canonical([type(self).__name__, self])).hexdigest()
+        return digest_of([type(self).__name__, self])
 
     def public(self) -> dict[str, Any]:
         """What the intent event tells a reader; bulky or private fields are left out by overriding this."""
@@ -116,7 +121,7 @@ class ChildRun(Effect[ChildResult], frozen=True):
 
     def identity(self) -> str:
         # The child's id follows from the parent's, which a fork changes; what is wanted stays the same.
-        return "sha256:" + hashlib.sha256(_canonical([self.workflow, self.params])).hexdigest()
+        return digest_of([self.workflow, self.params])
 
     def public(self) -> dict[str, Any]:
         return {"workflow": self.workflow, "childRunId": self.childRunId}

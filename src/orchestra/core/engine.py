@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -28,23 +29,24 @@ from msgspec import Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
-from orchestra.core.effects import ChildResult, ChildRun
+from orchestra.core.effects import ChildResult, ChildRun, Effect
 from orchestra.core.errors import (
     BudgetReached,
     Canceled,
     DurabilityError,
     OrchestraError,
     RunLocked,
+    SandboxError,
     Suspended,
     UsageError,
 )
 from orchestra.core.journal import read_events, read_first
-from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
+from orchestra.core.ledger import Ledger, OnEvent, Projection, artifacts_of
 from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, create_folder, digest, slug
-from orchestra.core.work import Approve, AskPerson
+from orchestra.core.work import ApplyPatch, Approve, AskPerson
 
 CANCEL_POLL_SECONDS = 0.1
 
@@ -57,6 +59,7 @@ class Workflow(Struct, frozen=True):
     table: Table
     params: Any
     flow: Callable[[Context, Any], Awaitable[Verdict]]
+    projections: Callable[[RunFolder, Disk], tuple[Projection, ...]] = lambda folder, disk: ()
 
 
 class RunEnd(Struct, frozen=True):
@@ -106,11 +109,23 @@ class Engine:
 
     # -- start --------------------------------------------------------------------------------------------------------
 
-    def start(self, workflow: str, name: str, params: dict[str, Any], facts: dict[str, Any]) -> RunFolder:
-        """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug."""
+    def start(
+        self,
+        workflow: str,
+        name: str,
+        params: dict[str, Any],
+        facts: dict[str, Any],
+        files: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> RunFolder:
+        """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug.
+
+        `files` are what the run begins with; they are there before the event, so that no run is without them.
+        """
         kind = self._workflows[workflow]
         date = datetime.now(UTC).date().isoformat()  # G4-1
         folder = create_folder(kind.root, date=date, workflow=workflow, name=slug(self._redactor.text(name)))
+        for path, data in files.items():
+            self._disk.publish(folder.path / path, data, durable=True)
         self._create(kind, folder, params, facts)
         return folder
 
@@ -185,7 +200,13 @@ class Engine:
             watch.cancel()
         self._finish(ledger, verdict)
 
-    async def _flow(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> Verdict:
+    async def _flow(
+        self,
+        ledger: Ledger,
+        kind: Workflow,
+        driving: _Driving,
+        only: frozenset[type[Effect[Any]]] = frozenset(),
+    ) -> Verdict:
         await asyncio.sleep(0)  # the watcher looks first: a flow that never waits would miss a cancel that lies there
         created = ledger.events[0]
         people = inbox.People(
@@ -205,12 +226,13 @@ class Engine:
             ledger,
             handlers,
             accepted_drift=driving.accept_drift,
+            only=only,
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
         )
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
             return await kind.flow(context, params)
-        except (DurabilityError, BudgetReached, UsageError):
+        except (DurabilityError, BudgetReached, UsageError, SandboxError):
             raise  # the run is not over: a cure lets it go on (rule 3)
         except OSError as error:
             raise DurabilityError(
@@ -229,13 +251,17 @@ class Engine:
             )
 
     async def _settle_apply(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> None:
-        """Complete, or report, an apply that a kill cut short: a canceled run leaves no half a patch behind (D-12)."""
-        if ledger.events[-1].type != "APPROVAL_GRANTED":
+        """Complete, or report, applies that a kill cut short: a canceled run leaves no half a patch behind (D-12).
+
+        Branches may each have one; a replay in which nothing else may be done finds them all.
+        """
+        newest: dict[str, str] = {}  # by scope: the last thing that happened to a patch there
+        for event in ledger.events:
+            if event.type in ("APPROVAL_GRANTED", "PATCH_PRODUCED", "PATCH_APPLIED", "PATCH_APPLY_FAILED"):
+                newest[str(event.payload.get("key", "")).rpartition("/")[0]] = event.type
+        if "APPROVAL_GRANTED" not in newest.values():
             return
-        flow = asyncio.ensure_future(self._flow(ledger, kind, driving))
-        while not flow.done() and ledger.events[-1].type == "APPROVAL_GRANTED":  # noqa: ASYNC110 - nothing else runs
-            await asyncio.sleep(0)
-        flow.cancel()
+        flow = self._flow(ledger, kind, driving, only=frozenset({ApplyPatch}))
         await asyncio.gather(flow, return_exceptions=True)
 
     def _cancel_tree(self, ledger: Ledger, driving: _Driving) -> None:
@@ -329,7 +355,8 @@ class Engine:
             for event in kept:
                 payload = {k: v for k, v in event.payload.items() if k != "prev"}
                 if event.type == "RUN_CREATED":
-                    payload["forkedFrom"] = {"runId": folder.id, "at": at}
+                    origin = payload.get("forkedFrom", {}).get("origin", folder.id)
+                    payload["forkedFrom"] = {"runId": folder.id, "at": at, "origin": origin}
                 ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
         finally:
             ledger.close()
@@ -343,7 +370,14 @@ class Engine:
 
     def _open(self, folder: RunFolder, kind: Workflow, on_event: OnEvent | None = None) -> Ledger:
         tell = on_event or self._observer.event
-        ledger = Ledger(folder, kind.table, disk=self._disk, redactor=self._redactor, on_event=tell)
+        ledger = Ledger(
+            folder,
+            kind.table,
+            disk=self._disk,
+            redactor=self._redactor,
+            on_event=tell,
+            projections=kind.projections(folder, self._disk),
+        )
         try:
             ledger.open()
         except BaseException:

@@ -4,6 +4,8 @@ OrchestraError                 never raised itself
 ├── UsageError                 the user acts: wrong argument, configuration, run id           exit 2
 ├── ContractError              a model's output broke a format: repair or retry               (becomes an outcome)
 ├── ProviderError              the model could not be had: S1's five codes                    exit 6
+├── PolicyError                the policy does not allow it                                   exit 5
+│   └── SandboxError           this machine cannot contain it as asked: a cure lets it go on
 ├── BudgetReached              the money or token cap is reached                              exit 4
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
 └── DurabilityError            the run folder cannot be driven on as it is                    exit 1
@@ -62,6 +64,19 @@ class ProviderError(OrchestraError):
             self.exit_code = 1  # the provider is there; what this run asked of it is wrong
 
 
+class PolicyError(OrchestraError):
+    """The policy does not allow it; no cure but another policy or another wish."""
+
+    exit_code = 5
+    code = "POLICY"
+
+
+class SandboxError(PolicyError):
+    """The containment asked for cannot be had here. Nothing is run uncontained instead; the run can go on later."""
+
+    code = "SANDBOX"
+
+
 class BudgetReached(OrchestraError):
     """The run's money cap would be passed by the next call."""
 
@@ -90,6 +105,14 @@ class StepFailed(OrchestraError):
         self.retriable = retriable
         self.retry_after = retry_after  # seconds the other side asked us to wait at least
         self.details = details or {}  # what is recorded beside the error: the raw reply, the usage
+
+
+def end_of_run(failed: StepFailed) -> OrchestraError:
+    """What a model call that failed for good ends a run with: the provider's error; a broken contract as it is."""
+    match failed.code:
+        case "TIMEOUT" | "RATE_LIMIT" | "AUTH" | "BAD_REQUEST" | "UNKNOWN" as code:
+            return ProviderError(code, f"step {failed.key}: {failed}", retriable=failed.retriable)
+    return failed
 
 
 class DurabilityError(OrchestraError):

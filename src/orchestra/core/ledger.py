@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -39,10 +39,29 @@ class Recorded(Struct, gc=False):
 _NOTHING = Recorded()
 
 
+class Projection(Protocol):
+    """A file derived from events, written as they come. One that a kill left behind, or that is gone, is rebuilt."""
+
+    def restore(self, events: Iterable[Event]) -> None: ...
+
+    def write(self, event: Event) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Ledger:
     """The open record of one run, held by the process that drives it."""
 
-    def __init__(self, folder: RunFolder, table: Table, *, disk: Disk, redactor: Redactor, on_event: OnEvent) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        table: Table,
+        *,
+        disk: Disk,
+        redactor: Redactor,
+        on_event: OnEvent,
+        projections: tuple[Projection, ...] = (),
+    ) -> None:
         self.folder = folder
         self.disk = disk
         self.redactor = redactor
@@ -52,7 +71,7 @@ class Ledger:
         self._table = table
         self._table_state = table.start
         self._by_key: dict[str, Recorded] = {}
-        self._logs = LogBook(folder, disk)
+        self._projections: tuple[Projection, ...] = (LogBook(folder, disk), *projections)
         self._on_event = on_event
         self._published = (0, 0)  # the fold's changes and the number of events that state.json shows
 
@@ -61,7 +80,8 @@ class Ledger:
         for event in self.journal.load():
             self._take(event, self._table.next(self._table_state, event.type, event.phase))
         if self.events:
-            self._logs.restore(self.events)
+            for projection in self._projections:
+                projection.restore(self.events)
             self.publish()
 
     def recorded(self, key: str) -> Recorded:
@@ -72,17 +92,15 @@ class Ledger:
         self,
         type: EventType,
         payload: dict[str, Any],
-        *,
         phase: Phase | UnsetType = UNSET,
         iteration: int | UnsetType = UNSET,
         ts: str = "",
     ) -> Event:
         """Append one event; it survives `kill -9` when this returns. `ts` is given for history that is copied."""
         state = self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
-        number = len(self.events) + 1
         event = self.journal.append(
             Event(
-                id=f"{number:08d}",  # G1-10
+                id=str(len(self.events) + 1).zfill(8),  # G1-10; a format costs twice as much (benchmarks/README.md)
                 runId=self.folder.id,
                 ts=ts or now(),
                 type=type,
@@ -95,7 +113,8 @@ class Ledger:
         self._take(event, state)
         if self.fold.changes != self._published[0]:
             self.publish()
-        self._logs.write(event)
+        for projection in self._projections:
+            projection.write(event)
         self._on_event(event)
         return event
 
@@ -113,7 +132,8 @@ class Ledger:
                 if self._published != (self.fold.changes, len(self.events)):
                     self.publish()
         finally:
-            self._logs.close()
+            for projection in self._projections:
+                projection.close()
             self.journal.close()
 
     def _take(self, event: Event, state: str) -> None:

@@ -65,10 +65,10 @@ class LogBook:
 def _log_of(event: Event) -> str:
     if event.payload.get("effect") == "ModelCall" and event.phase is not UNSET:
         return f"provider-{event.phase}.log"
-    if event.type.startswith(_GATE):
-        return "gatekeeper.log"
     if event.type in ("PHASE_STARTED", "PHASE_COMPLETED"):
         return ""  # the journal is enough; a log that repeats it line by line doubles every byte
+    if event.type.startswith(_GATE):
+        return "gatekeeper.log"
     return "run.log"
 
 

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
@@ -21,6 +22,7 @@ from orchestra.core.records import FINAL, ErrorInfo, Event, EventType, Phase, Ru
 T = TypeVar("T")
 
 
+@cache  # the vocabulary is closed: a hundred names, one asked for at every event
 def trigger(type: EventType, phase: Phase | UnsetType = UNSET) -> str:
     """The name under which a table knows an event."""
     return f"{type} {phase}" if type.startswith("PHASE_") and phase is not UNSET else type
@@ -32,6 +34,13 @@ class Table(Struct, frozen=True):
     name: str
     start: str
     edges: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def of(cls, name: str, edges: Mapping[str, Mapping[str, str]]) -> Table:
+        """A workflow's table from its own edges: a run may fail or be canceled in every state that is not final."""
+        ended = {"new", "completed", "failed", "canceled"}
+        ends = {"RUN_FAILED": "failed", "RUN_CANCELED": "canceled"}
+        return cls(name, "new", {state: on if state in ended else {**on, **ends} for state, on in edges.items()})
 
     def next(self, state: str, type: EventType, phase: Phase | UnsetType = UNSET) -> str:
         """The state after this event, or IllegalEvent naming what was possible."""

@@ -54,8 +54,8 @@ def utc(moment: datetime) -> str:
 
 def now() -> str:
     """The time as every file of a run writes it."""
-    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    return f"{_second(seconds)}.{nanoseconds // 1_000_000:03d}Z"
+    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+    return f"{_second(seconds)}.{str(milliseconds).zfill(3)}Z"
 
 
 @lru_cache(maxsize=1)  # most events share their second with the one before
@@ -109,3 +109,14 @@ class ArtifactRef(Struct, frozen=True):
     path: str
     bytes: int
     sha256: Digest
+
+
+class Finding(Struct, frozen=True):
+    """One broken requirement."""
+
+    requirement: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.requirement}  {self.where}: {self.message}"

@@ -55,8 +55,11 @@ _KNOWN_NAMES = ("API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "P
 _FALSE_FRIENDS = ("FILE", "PATH", "DIR", "SOCK", "URL", "URI", "HOST", "NAME", "USER", "_ID", "TYPE", "TOKENS", "TTL")
 _NO_SECRET = re.compile(r"[a-z]{1,11}|[0-9.]{1,9}|True|False|(?:~|\.{0,2})(?:/[\w.@ -]{1,40}){2,}/?|[a-z]+://[^@]*")
 _WALL = re.compile(rb"(?=\*\*\*REDACTED\*\*\*)")
-_ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
-_ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
+_CODE = re.compile(rb"\\u([0-9A-Fa-f]{4})")
+_ESCAPED = (
+    *((b'\\"', b'"'), (b"\\/", b"/"), (b"\\n", b"\n"), (b"\\t", b"\t")),
+    *((b"\\r", b"\r"), (b"\\b", b"\b"), (b"\\f", b"\f")),
+)
 _FIELD = re.compile(rb"\"[ \t]{0,4}:[ \t]{0,4}\"(?!\")")
 _FIELD_NAMES = (*f"{PASSWORD_NAMES} {SECRET_NAMES} {TOKEN_NAMES}".split(), "uthorization")
 
@@ -142,13 +145,15 @@ class Redactor:
     def suspects(self, line: bytes) -> bool:
         """Whether `record` may mask something in this JSON line: never False when it would, cheap when it is clean."""
         hits = self._find(line, overlapping=True)
+        if not hits and not self._escapable:
+            return False  # by far the most
         for index, _, end in hits:
             rule = self._rules[index]
             if not rule.source or (rule.names_field and _FIELD.match(line, end)):
                 return True
         if b"\\" in line and (hits or self._escapable):
             # Literals of rules hold nothing that JSON escapes; what stands around them may, and so may known values.
-            line = _ESCAPE.sub(_unescape, line)
+            line = _unescaped(line)
             hits = self._find(line, overlapping=True)
         return bool(self._matches(line, hits))
 
@@ -320,10 +325,14 @@ def _forms(value: str) -> set[bytes]:
     return {form for form in forms if form not in _MASK and _MASK not in form}
 
 
-def _unescape(match: re.Match[bytes]) -> bytes:
-    if match[1]:
-        return chr(int(match[1], 16)).encode("utf-8", "surrogatepass")
-    return _ESCAPED.get(match[2], match[2])
+def _unescaped(line: bytes) -> bytes:
+    """JSON without its escapes. Backslashes that escape each other pair up from the left, as `split` cuts them."""
+    parts = line.split(b"\\\\")
+    for escape, meant in _ESCAPED:
+        parts = [part.replace(escape, meant) for part in parts]
+    if b"\\u" in line:
+        parts = [_CODE.sub(lambda code: chr(int(code[1], 16)).encode("utf-8", "surrogatepass"), part) for part in parts]
+    return b"\\".join(parts)
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.core.effects import Effect
+from orchestra.core.effects import Effect, digest_of
 from orchestra.core.model import Constraints, FinishReason, Prompt, Usage
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
 Decision = Literal["pass", "fixable", "blocked"]
+TOTAL_TIME = "TOTAL_TIMEOUT"  # how a step fails for which the run has no time left (S2-50)
 
 # -- models -----------------------------------------------------------------------------------------------------------
 
@@ -64,10 +65,31 @@ class ModelCall(Effect[ModelReply], frozen=True):
         return {"role": self.role, "agent": self.agent, "artifact": self.artifact}
 
 
+class Reply(Struct, frozen=True):
+    """Where the exact text of a reply is found: inline as journaled, or in its raw file if redaction changed it."""
+
+    text: str
+    raw: ArtifactRef
+
+
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-class CommandOutcome(Struct, frozen=True):
+class InputFile(Struct, frozen=True):
+    """A file a command finds beside the workspace's own (S2-21)."""
+
+    path: str
+    content: str
+
+
+class Denied(Struct, frozen=True):
+    """A connection the sandbox's proxy refused, or a written file that could not be taken over."""
+
+    what: str
+    why: str
+
+
+class CommandOutcome(Struct, frozen=True, omit_defaults=True):
     """What a command really did. A non-zero exit is an outcome, not a failure of the step."""
 
     command: str
@@ -76,18 +98,71 @@ class CommandOutcome(Struct, frozen=True):
     durationMs: int
     timedOut: bool
     output: str  # bounded, cleaned, redacted: what a person and the fixer see
-    artifact: ArtifactRef | None = None
+    artifact: ArtifactRef | None = None  # what it printed
     error: str = ""
+    artifacts: tuple[ArtifactRef, ...] = ()  # what it printed and the files it left in its artifact folder
+    limit: str = ""  # the limit that ended it
+    denials: tuple[Denied, ...] = ()  # connections that were refused
+    changes: Reply | None = None  # what it changed in the workspace's copy, as a patch for the gate
+    untaken: tuple[Denied, ...] = ()  # changes no patch can carry
+    tier: str = ""  # the containment it ran in
 
 
-class RunCommand(Effect[CommandOutcome], frozen=True):
-    """Run one command in the workspace; argv only, never a shell."""
+class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True):
+    """Run one command in the sandbox: an L3 task (D-09). argv only, never a shell."""
 
     argv: tuple[str, ...]
     timeoutMs: int
-    artifact: str
+    artifact: str  # the file of its output; with `task`, the folder of its output and of what it leaves
+    task: str = ""  # the label of the graph's task; empty: a check a person asked for
+    taskId: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    files: tuple[InputFile, ...] = ()
+    fs: Literal["read-only", "rw"] = "read-only"
+    net: bool = False
+    after: tuple[str, ...] = ()  # tasks whose private layers (build output, caches) it sees
+    mustPass: bool = False  # anything but exit 0 fails the step, and may be tried again (S2-13, G2-5)
+    dry: bool = False
+    typed: bool = False  # by a person: it needs no whitelist (policy.py, rule 2)
 
     outcome: ClassVar[Any] = CommandOutcome
+
+    def public(self) -> dict[str, Any]:
+        # The inputs stay out of the event: the plan has them, once.
+        told: dict[str, Any] = {"argv": self.argv, "timeoutMs": self.timeoutMs, "artifact": self.artifact}
+        if self.task:
+            told |= {"task": self.task, "taskId": self.taskId}
+        return told
+
+
+class Adopted(Struct, frozen=True, omit_defaults=True):
+    """A task graph's plan, as it will be carried out."""
+
+    plan: dict[str, Any]
+    file: ArtifactRef  # plan.json
+    added: bool = False  # it goes on from an earlier plan's failed remainder
+
+
+class AdoptPlan(Effect[Adopted], frozen=True):
+    """Write a plan down: plan.json, and the event from which every reader knows the tasks."""
+
+    plan: dict[str, Any]
+    added: bool = False
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Adopted
+
+    def identity(self) -> str:
+        # The tasks' ids follow from the run's, which a fork changes; what is wanted stays the same.
+        labels = {task["task_id"]: task["label"] for task in self.plan["tasks"]}
+        tasks = [
+            {**task, "task_id": task["label"], "depends_on": [labels[name] for name in task["depends_on"]]}
+            for task in self.plan["tasks"]
+        ]
+        return digest_of([tasks, self.added])
+
+    def public(self) -> dict[str, Any]:
+        return {}  # the plan is in the outcome, once
 
 
 # -- patches and the gate ---------------------------------------------------------------------------------------------
@@ -127,13 +202,6 @@ class Refusal(Struct, frozen=True, omit_defaults=True):
     path: str = ""
 
 
-class Reply(Struct, frozen=True):
-    """Where the exact text of a reply is found: inline as journaled, or in its raw file if redaction changed it."""
-
-    text: str
-    raw: ArtifactRef
-
-
 class ProposePatch(Effect[PatchProposal], frozen=True):
     """Work out what a reply's patch would do to the workspace; reads only."""
 
@@ -160,7 +228,7 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     approvalId: str = ""
 
 
-class Approve(Effect[Approval], frozen=True):
+class Approve(Effect[Approval], frozen=True, omit_defaults=True):
     """Ask a person whether this patch may be applied."""
 
     approvalId: str
@@ -170,6 +238,7 @@ class Approve(Effect[Approval], frozen=True):
     summary: str
     patch: ArtifactRef
     files: tuple[PatchFile, ...]
+    subject: Literal["patch", "plan"] = "patch"
 
     intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
     continues: ClassVar[bool] = True

@@ -49,7 +49,7 @@ class Remembers(Protocol):
 class Serves(Protocol):
     """A provider that has only some roles' answers, and knows which."""
 
-    def serves(self, role: Role, phase: Phase) -> bool: ...
+    def serves(self, role: Role, phase: Phase, agent: str = "") -> bool: ...
 
 
 class Price(Struct, frozen=True):

@@ -38,7 +38,7 @@ class ReplayProvider:
         if self._calls[call.request]:
             self._calls[call.request].popleft()
 
-    def serves(self, role: Role, phase: Phase) -> bool:
+    def serves(self, role: Role, phase: Phase, agent: str = "") -> bool:
         """Whether the recorded run asked anyone in this role."""
         return role in self._roles
 

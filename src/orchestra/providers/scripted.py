@@ -85,6 +85,10 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     replies: tuple[ScriptedReply, ...]
 
 
+def _is_prose(text: str) -> bool:
+    return bool(text.strip()) and not text.lstrip().startswith(("[", "{", "```"))
+
+
 class ScriptedProvider:
     """Answers from a script."""
 
@@ -107,8 +111,18 @@ class ScriptedProvider:
                 self._used.add(index)
                 return
 
-    def serves(self, role: Role, phase: Phase) -> bool:
-        """Whether the script has anything to say in this role: named by role or phase, or a DECISION for a judge."""
+    def serves(self, role: Role, phase: Phase, agent: str = "") -> bool:
+        """Whether the script has anything to say in this role: named by role or phase, or a DECISION for a judge.
+
+        For an agent: a reply that names it, or prose that fits (a plan's JSON is no summary).
+        """
+        if agent:
+            return any(
+                reply.match.role in (None, role)
+                and reply.match.phase in (None, phase)
+                and (reply.match.agent == agent or (reply.match.agent is None and _is_prose(reply.text)))
+                for reply in self._replies
+            )
         return any(
             role == reply.match.role
             or (reply.match.role is None and phase == reply.match.phase)

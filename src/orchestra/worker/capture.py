@@ -1,18 +1,21 @@
 """Capture: a command's output in bounded memory, redacted before it is kept or shown (S2-12, S2-81, sandbox.md §4).
 
 Rules
-1. Both streams go into one artifact in order of arrival, each through its own redacting stream: whole lines stay whole.
+1. Streams that share an artifact go into it in order of arrival, each through its own redacting stream: whole lines
+   stay whole.
 2. Past the limit bytes are counted and discarded; the artifact's last line says how many.
 3. Of each stream the head and the tail are quoted. The quote is text for people and models: valid UTF-8, no colour
    codes, every other control, bidi and zero-width character visible as an escape. It is redacted once more after that,
    because a colour code may have stood inside a secret.
 4. Output is never read for markers of our own.
+5. A face is told the newest whole line, cleaned and redacted likewise; older ones it had no time for are left out.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from orchestra.core.disk import PRIVATE, Disk
@@ -20,19 +23,28 @@ from orchestra.core.redact import Redactor
 from orchestra.core.text import clean
 from orchestra.worker.task import Artifact, Captured
 
+_LINE = 1000  # bytes of a line that a face is told
+
 
 class Store:
-    """The artifact file: appended, hashed, cut off at the limit, synced at the end."""
+    """The artifact file: appended, hashed, cut off at the limit, synced before an event can name it (D-04)."""
 
     def __init__(self, path: Path, *, limit: int, disk: Disk) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(path, flags, PRIVATE)
-        self._path = path
-        self._disk = disk
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._fd = os.open(path, flags, PRIVATE)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True)
+            self._fd = os.open(path, flags, PRIVATE)
+        self._unsynced = os.fstat(self._fd).st_size > 0  # an earlier life's: that it is empty now must last too
+        if self._unsynced:
+            os.ftruncate(self._fd, 0)
+        self.path = path
+        self.disk = disk
         self._room = limit
         self._size = 0
         self._dropped = 0
+        self.named = False  # its name is durable
         self._hash = hashlib.sha256()
 
     def add(self, data: bytes) -> int:
@@ -44,15 +56,16 @@ class Store:
         return len(kept)
 
     def close(self) -> Artifact:
-        """Note what was left out, make it durable (D-04: before the event that names it)."""
+        """Note what was left out, make it durable."""
         try:
             if self._dropped:
                 self._append(f"\n[orchestra: {self._dropped} more bytes of output were not kept]\n".encode())
-            self._disk.sync(self._fd)
-            self._disk.sync_folder(self._path.parent)
+            if self._unsynced:
+                self.disk.sync(self._fd)
+            settle([self])
         finally:
             self.abandon()
-        return Artifact(path=str(self._path), bytes=self._size, sha256=f"sha256:{self._hash.hexdigest()}")
+        return Artifact(path=str(self.path), bytes=self._size, sha256=f"sha256:{self._hash.hexdigest()}")
 
     def abandon(self) -> None:
         """Close the file as it is (once); no event will name it."""
@@ -62,16 +75,28 @@ class Store:
 
     def _append(self, data: bytes) -> None:
         if data:
-            self._disk.append(self._fd, data)
+            self.disk.append(self._fd, data)
             self._hash.update(data)
             self._size += len(data)
+            self._unsynced = True
+
+
+def settle(stores: Sequence[Store]) -> None:
+    """Make their names durable; of an empty file there is nothing else to lose. One sync for those in one folder."""
+    for folder, disk in {store.path.parent: store.disk for store in stores if not store.named}.items():
+        disk.sync_folder(folder)
+    for store in stores:
+        store.named = True
 
 
 class Capture:
     """One stream of a command: counted, redacted, quoted, and passed on to the store."""
 
-    def __init__(self, store: Store, redactor: Redactor, *, excerpt_limit: int) -> None:
+    def __init__(
+        self, store: Store, redactor: Redactor, *, excerpt_limit: int, newest: NewestLine | None = None
+    ) -> None:
         self._store = store
+        self._newest = newest
         self._redactor = redactor
         self._stream = redactor.stream()
         self._half = excerpt_limit // 2
@@ -90,6 +115,8 @@ class Capture:
         return Captured(bytes=self._seen, kept=self._kept, truncated=self._kept < self._shown, excerpt=self._excerpt())
 
     def _take(self, data: bytes) -> None:
+        if self._newest and data:
+            self._newest.add(self, data)
         self._shown += len(data)
         self._kept += self._store.add(data)
         missing = self._half - len(self._head)
@@ -106,7 +133,41 @@ class Capture:
         return f"{self._readable(head)}\n[… {left_out} bytes left out …]\n{self._readable(tail)}"
 
     def _readable(self, data: bytes) -> str:
-        return self._redactor.text(clean(data.decode("utf-8", "backslashreplace")))
+        return readable(data, self._redactor)
+
+
+class NewestLine:
+    """The last whole line any stream of a command has written, told through `ready` once there is one to tell."""
+
+    def __init__(self, redactor: Redactor, ready: Callable[[], None]) -> None:
+        self._redactor = redactor
+        self._ready = ready
+        self._begun: dict[Capture, bytes] = {}
+        self._line: bytes | None = None
+
+    def add(self, stream: Capture, data: bytes) -> None:
+        """What a stream wrote, redacted already."""
+        end = data.rfind(b"\n")
+        if end < 0:
+            self._begun[stream] = (self._begun.get(stream, b"") + data)[:_LINE]
+            return
+        said = data[:end].rstrip()
+        start = said.rfind(b"\n") + 1
+        line = said[start : start + _LINE] if start else (self._begun.get(stream, b"") + said)[:_LINE]
+        self._begun[stream] = data[end + 1 :][:_LINE]
+        if line.strip():
+            self._line = line
+            self._ready()
+
+    def take(self) -> str | None:
+        """The line, if there is a new one."""
+        line, self._line = self._line, None
+        return None if line is None else readable(_whole_end(line), self._redactor)
+
+
+def readable(data: bytes, redactor: Redactor) -> str:
+    """Bytes of a command as text for people and models (rule 3)."""
+    return redactor.text(clean(data.decode("utf-8", "backslashreplace")))
 
 
 def _whole_end(data: bytes) -> bytes:

@@ -1,357 +1,365 @@
 """The launcher: the only code that starts processes (D-09). decide → wrap → **run**.
 
-    launch ── socket ──▶ supervisor ── own session ──▶ command and whatever it starts
-       ◀──── pipes (stdout, stderr) ────────────────────┘
+    Launcher ── socket ──▶ spawner ──▶ bwrap ──▶ command and whatever it starts
+        ◀──── pipes (stdout, stderr) ──────────────┘
 
 Rules
 1. argv only, never a shell; whole environment given; descriptors 0, 1, 2 and no others; no terminal; stdio are pipes.
-2. It waits on the process, not on end-of-file: a daemon that keeps the pipe open does not keep us. What is in the pipes
-   when the command ends is read for a short while, then everything the command left running is killed.
-3. Time limit or cancellation: TERM to all of it, `grace_ms`, then KILL. Cancellation is raised again afterwards.
-4. When this returns or raises, no process of the command exists and none is a zombie. When orchestra itself is killed,
-   the supervisor sees the socket close and does the same (design §2, last rule).
-5. Nothing here blocks the loop but short writes to disk: the pipes push back on a command that writes too fast.
-
-Per command this costs one start of a bare Python (about 15 ms): a pre-started spawner would save most of it and is not
-worth its protocol yet.
+2. `prepare` gives a process that exists, contained and blocked, so that its pid and start time can be journaled before
+   `run` releases it. Nothing of the command has happened until then.
+3. A containment that cannot be had is refused; nothing here falls back to a weaker one (design §5).
+4. When the command ends, everything it left running is killed at once; then its pipes are read to their end, or, if it
+   left nothing running, to the last byte that is in them.
+5. Time limit or cancellation: TERM to all of it, `grace_ms`, then KILL. Cancellation is raised again afterwards.
+6. When `run` or `drop` returns or raises, no process of the command exists and none is a zombie (of its empty sandbox,
+   bwrap's own may need a moment more). When orchestra itself is killed, the spawner sees the socket close and does the
+   same; when the spawner is killed, the kernel does.
+7. Nothing here blocks the loop but short writes to disk: the pipes push back on a command that writes too fast.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
+import marshal
 import os
+import resource
+import shutil
 import socket
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
-from orchestra.worker.capture import Capture, Store
-from orchestra.worker.task import Captured, Command, CommandResult
-from orchestra.worker.wrap import Containment, wrap
+from orchestra.worker import host, outcome, seccomp
+from orchestra.worker.leftover import kill_left_over
+from orchestra.worker.link import Link
+from orchestra.worker.streams import OnLine, Streams
+from orchestra.worker.task import Command, CommandResult, Denial, Limits, Sandbox
+from orchestra.worker.wrap import HOME, refusal, wrap
 
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
-_DRAIN_S = 0.3  # rule 2: for output already written when the command ended
-_END_S = 15.0  # the supervisor's own patience is 10 s
-_CHUNK = 1 << 16
-OnStart = Callable[[int, str], None]
-
-
-async def launch(
-    command: Command,
-    artifact: Path,
-    *,
-    redactor: Redactor,
-    disk: Disk,
-    containment: Containment = "none",
-    on_start: OnStart | None = None,
-) -> CommandResult:
-    """Run one command to its end and to the end of everything it started.
-
-    `on_start(pid, start_time)` is called before the command can do anything, so that both can be journaled first. They
-    are the supervisor's: SIGTERM to that pid, if it still has that start time, ends the whole tree.
-    """
-    argv = wrap(command, containment)
-    problem = _problem(command, argv)
-    if problem:
-        return CommandResult(error=problem)
-    store = Store(artifact, limit=command.capture_limit, disk=disk)
-    try:
-        run = _Run(command, store, redactor)
-        try:
-            await run.to_the_end(argv, on_start)
-        finally:
-            await run.clear()
-        result = run.result(argv)
-    except BaseException:
-        store.abandon()
-        raise
-    return result
+PROXY_PORT = 3128  # on the command's own loopback, if it may reach domains
+_DRAIN_S = 2.0  # rule 4: nobody can hold the pipes any more, but whom we may not kill (tier none, another user's)
 
 
-def start_time(pid: int) -> str:
-    """When a process started, in the kernel's ticks since boot: with its pid, its identity. Empty if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+class Proxy(Protocol):
+    """What serves a command's connections (proxy.py)."""
+
+    @property
+    def denials(self) -> tuple[Denial, ...]: ...
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...
 
 
-def _problem(command: Command, argv: tuple[str, ...]) -> str | None:
-    """Why this cannot even be said to the kernel."""
-    if not argv or not argv[0]:
-        return "cannot start: the command is empty"
-    strings = (*argv, command.cwd, *command.env, *command.env.values())
-    if any("\0" in part for part in strings) or any("=" in name or not name for name in command.env):
-        return "cannot start: an argument or variable holds a NUL character, or a variable's name is not one"
-    if not os.path.isdir(command.cwd):
-        return f"cannot start: the working folder {command.cwd!r} does not exist"
-    return None
+MakeProxy = Callable[[socket.socket], Proxy]
 
 
-class _Run:
-    """One command between its start and its last process's end."""
+class Launcher:
+    """Starts commands, through one spawner that exists from the first of them on."""
 
-    def __init__(self, command: Command, store: Store, redactor: Redactor) -> None:
+    def __init__(self) -> None:
+        self._link: Link | None = None
+
+    async def prepare(
+        self,
+        command: Command,
+        sandbox: Sandbox,
+        stdout: Path,
+        stderr: Path | None,
+        *,
+        redactor: Redactor,
+        disk: Disk,
+        on_line: OnLine | None = None,
+        proxy: MakeProxy | None = None,
+    ) -> Held:
+        """A process that waits to become the command. Without `stderr` both streams go into one artifact.
+
+        What cannot start is held too, with pid 0: `run` says why.
+        """
+        if self._link is None or not self._link.alive:
+            self._link = Link()
+        streams = Streams(command, redactor=redactor, on_line=on_line)
+        held = Held(command, sandbox, streams, self._link)
+        await held.begin(lambda: streams.store(stdout, stderr, disk), proxy)
+        return held
+
+    async def launch(
+        self,
+        command: Command,
+        sandbox: Sandbox,
+        stdout: Path,
+        stderr: Path | None,
+        *,
+        redactor: Redactor,
+        disk: Disk,
+        on_line: OnLine | None = None,
+        proxy: MakeProxy | None = None,
+    ) -> CommandResult:
+        """Run one command to its end and to the end of everything it started."""
+        held = await self.prepare(
+            command, sandbox, stdout, stderr, redactor=redactor, disk=disk, on_line=on_line, proxy=proxy
+        )
+        return await held.run()
+
+    async def close(self) -> None:
+        """End whatever still runs, and the spawner."""
+        link, self._link = self._link, None
+        if link:
+            await link.close()
+
+    @property
+    def spawner(self) -> int:
+        """The spawner's pid; 0 if there is none."""
+        return self._link.pid if self._link else 0
+
+
+class Held:
+    """One command between its preparation and its last process's end."""
+
+    def __init__(self, command: Command, sandbox: Sandbox, streams: Streams, link: Link) -> None:
+        self.pid = 0
+        self.start_time = ""
         self._command = command
-        self._store = store
-        self._captures = [Capture(store, redactor, excerpt_limit=command.excerpt_limit) for _ in range(2)]
-        self._loop = asyncio.get_running_loop()
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            # close_fds and an empty environment: the supervisor holds nothing of ours (sandbox.md §3, traps 1 and 6).
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SUPERVISOR, str(theirs.fileno())],
-                stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={},
-                cwd="/",
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        self._started = time.monotonic()
-        self._status: int | None = None  # wait status of the command
-        self._errno: int | None = None
-        self._pid = 0
-        self._timed_out = False
-        self._canceled = False
-        self._failure: BaseException | None = None  # raised while storing: the disk is full
-        self._duration = 0.0
-        self._open: set[int] = set()
+        self._sandbox = sandbox
+        self._streams = streams
+        self._link = link
+        self._number = 0
+        self._problem: CommandResult | None = None  # why it was not even tried
+        self._end: outcome.End | None = None
+        self._lost = False
+        self._listener: socket.socket | None = None
+        self._listen_error = 0
+        self._proxy: Proxy | None = None
         self._changed = asyncio.Event()
-        self._said = b""
-        self._unwritten = memoryview(command.stdin)
+        self._canceled = False
+        self._scratch = ""  # tier landlock: a folder for temporary files, there is no private /tmp
 
-    async def to_the_end(self, argv: tuple[str, ...], on_start: OnStart | None) -> None:
-        """Request, run, limit: until the command has ended or was told to."""
-        for stream, capture in zip((self._process.stdout, self._process.stderr), self._captures, strict=True):
-            assert stream is not None
-            self._watch(stream.fileno(), self._read, stream.fileno(), capture)
-        self._watch(self._control.fileno(), self._listen)
-        if on_start:
-            on_start(self._process.pid, start_time(self._process.pid))
+    async def begin(self, store: Callable[[], None], proxy: MakeProxy | None) -> None:
+        """Ask for the process; return when it waits, or when it is known that there will be none."""
         try:
-            await self._loop.sock_sendall(self._control, _request(self._command, argv))
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the supervisor died: `result` says so
-        self._feed_stdin()
+            self._problem = _problem(self._command, self._sandbox, proxy)
+            if self._problem:
+                return
+            self._number = self._link.add(self._hear)
+            body, arguments = self._request()
+            self._link.send("start", self._number, fds=[body, *self._streams.open(self._changed.set), *arguments])
+            store()  # while bwrap starts
+            await self._until(lambda: self.pid != 0 or self._over())
+            if self._sandbox.domains and proxy and not self._over():
+                await self._open_proxy(proxy)
+        except BaseException:
+            await self.drop()
+            raise
+
+    async def run(self) -> CommandResult:
+        """Let it go, and wait for the end of everything it started."""
+        if self._problem:
+            self._streams.abandon()
+            return self._problem
         try:
-            async with asyncio.timeout(self._command.timeout_ms / 1000):
-                await self._wait_until(self._ended)
-        except TimeoutError:
-            self._timed_out = True
-            await self._terminate()
-        except asyncio.CancelledError:
-            self._canceled = True
-            await self._terminate()
+            if not self._over() and not self._listen_error:
+                self._link.send("go", self._number)
+                self._streams.begin()
+            elif self._listen_error:
+                self._link.send("kill", self._number)
+            try:
+                await self._until(lambda: self._over() or self._streams.failure is not None)
+            except asyncio.CancelledError:
+                self._canceled = True
+                self._link.send("term", self._number)
+            await self._clear()
+            result = self._result()
+        except BaseException:
+            self._streams.abandon()
+            raise
+        return result
+
+    async def drop(self) -> None:
+        """End it unreleased; nothing of it is kept."""
+        try:
+            if self._number and not self._over():
+                self._link.send("kill", self._number)
+            self._streams.stop()
+            await self._clear()
+        finally:
+            self._streams.abandon()
+
+    async def _clear(self) -> None:
+        """Until nothing is left of it. Not interruptible: rule 6 outranks a second cancel."""
+        if self._streams.failure:
+            self._link.send("kill", self._number)
+        while self._number and not self._over():
+            try:
+                await self._until(self._over)
+            except asyncio.CancelledError:
+                self._canceled = True
+                self._link.send("kill", self._number)  # ends the grace
+        self._link.remove(self._number)
+        if self._lost:
+            kill_left_over(self.pid, self.start_time)
+        if self._end and self._end.get("empty"):
+            self._streams.drain()
+        deadline = time.monotonic() + _DRAIN_S
+        while self._streams.reading and time.monotonic() < deadline:
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                    await self._until(lambda: not self._streams.reading)
+            except TimeoutError:
+                break
+            except asyncio.CancelledError:
+                self._canceled = True
+        self._streams.stop()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._proxy:
+            await self._proxy.close()
+        if self._listener:
+            self._listener.close()
+        if self._streams.failure:
+            raise self._streams.failure
         if self._canceled:
             raise asyncio.CancelledError
 
-    async def clear(self) -> None:
-        """Read what is left, kill what is left, reap, close. Not interruptible: rule 4 outranks a second cancel."""
-        ending = asyncio.ensure_future(self._clear())
-        canceled = False
-        while not ending.done():
-            try:
-                await asyncio.shield(ending)
-            except asyncio.CancelledError:
-                canceled = True
-        ending.result()
-        if self._failure:
-            raise self._failure
-        if canceled:
-            raise asyncio.CancelledError
+    def _result(self) -> CommandResult:
+        end: outcome.End = self._end or {"lost": self._link.last_words}
+        if self._listen_error:
+            end = {"listener": self._listen_error}
+        denials = self._proxy.denials if self._proxy else ()
+        return outcome.result(self._command, self._sandbox, end, kept=self._streams.close(), denials=denials)
 
-    def result(self, argv: tuple[str, ...]) -> CommandResult:
-        """What happened; the artifact is durable when this returns."""
-        stdout, stderr = (capture.close() for capture in self._captures)
-        error: str | None = None
-        code: int | None = None
-        number: int | None = None
-        if self._errno is not None:
-            error = _why(self._errno, argv[0], self._command.cwd)
-        elif self._status is None:
-            said = f": {stderr.excerpt[-500:]}" if not self._pid and stderr.excerpt else ""
-            error = f"the supervisor of the command ended before it{said}"
-            stderr = stderr if self._pid else Captured()
-        elif os.WIFSIGNALED(self._status):
-            number = os.WTERMSIG(self._status)
-        else:
-            code = os.waitstatus_to_exitcode(self._status)
-        return CommandResult(
-            exitCode=code,
-            signal=number,
-            error=error,
-            timedOut=self._timed_out,
-            canceled=self._canceled,
-            durationMs=round(self._duration * 1000),
-            stdout=stdout,
-            stderr=stderr,
-            artifact=self._store.close(),
-        )
+    def _over(self) -> bool:
+        return self._end is not None or self._lost
 
-    def _ended(self) -> bool:
-        return (
-            self._status is not None
-            or self._errno is not None
-            or self._failure is not None
-            or self._control.fileno() not in self._open
-        )
-
-    async def _wait_until(self, done: Callable[[], bool]) -> None:
+    async def _until(self, done: Callable[[], bool]) -> None:
         while not done():
             self._changed.clear()
             await self._changed.wait()
 
-    async def _terminate(self) -> None:
-        try:
-            self._control.send(b"T")
-        except OSError:
-            return  # the supervisor has ended: there is nobody to tell, and nothing to end
-        try:
-            async with asyncio.timeout(self._command.grace_ms / 1000):
-                await self._wait_until(self._ended)
-        except TimeoutError:
-            pass  # it ignores TERM: KILL follows
-        except asyncio.CancelledError:
-            self._canceled = True  # ends the grace; raised when nothing is left running
-
-    async def _clear(self) -> None:
-        self._duration = time.monotonic() - self._started
-        control = self._control.fileno()
-        if self._status is not None and not (self._timed_out or self._canceled or self._failure):
-            await self._settle(lambda: self._open <= {control}, _DRAIN_S)
-        self._hang_up()
-        await self._settle(lambda: control not in self._open, _END_S)
-        await self._settle(lambda: not self._open, _DRAIN_S)
-        if control in self._open:
-            self._process.kill()  # it did not answer: nothing more can be done through it
-        for fd in list(self._open):
-            self._unwatch(fd)
-        self._close_stdin()
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream:
-                stream.close()
-        self._control.close()
-        self._process.wait()  # it closed its socket by exiting, or was killed: no wait worth the name
-        if self._pid and self._status is None:
-            _kill_group(self._pid)  # the supervisor was killed: end what we still know of
-
-    async def _settle(self, done: Callable[[], bool], seconds: float) -> None:
-        """Wait until `done`, but no longer than `seconds`."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wait_until(done)
-        except TimeoutError:
-            pass  # rule 2: somebody holds the pipe; he is killed next
-
-    def _hang_up(self) -> None:
-        try:
-            self._control.shutdown(socket.SHUT_WR)  # what it would see if we died: one way to end, always tested
-        except OSError:
-            pass  # the supervisor has ended already
-
-    def _listen(self) -> None:
-        try:
-            data = self._control.recv(4096)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._unwatch(self._control.fileno())
-            return
-        *lines, self._said = (self._said + data).split(b"\n")
-        for line in lines:
-            word, _, number = line.partition(b" ")
-            match word:
-                case b"S":
-                    self._pid = int(number)
-                    self._started = time.monotonic()
-                case b"E":
-                    self._errno = int(number)
-                case b"X":
-                    self._status = int(number)
+    def _hear(self, word: str, *rest: object, fds: list[int]) -> None:
+        match word, rest:
+            case "held", (int(pid), str(started)):
+                self.pid, self.start_time = pid, started
+            case "listener", (int(number),):
+                self._listen_error = number
+                if fds:
+                    self._listener = socket.socket(fileno=fds[0])
+            case "end", (dict(end),):
+                self._end = end
+            case "lost", ():
+                self._lost = True
         self._changed.set()
 
-    def _read(self, fd: int, capture: Capture) -> None:
-        try:
-            data = os.read(fd, _CHUNK)
-            if data:
-                capture.feed(data)
-                return
-        except BlockingIOError:
-            return
-        except (
-            Exception
-        ) as failure:  # a boundary: the loop would only log it. Stop the command, then raise it (DiskFull)
-            self._failure = failure
-        self._unwatch(fd)
+    async def _open_proxy(self, make: MakeProxy) -> None:
+        self._link.send("listen", self._number, PROXY_PORT)
+        await self._until(lambda: self._listener is not None or self._listen_error != 0 or self._over())
+        if self._listener:
+            self._listener.setblocking(False)
+            self._proxy = make(self._listener)
+            await self._proxy.start()
 
-    def _feed_stdin(self) -> None:
-        if self._process.stdin is None:
-            return
-        fd = self._process.stdin.fileno()
-        os.set_blocking(fd, False)
-        self._loop.add_writer(fd, self._write)
+    def _scratched(self, env: dict[str, str]) -> dict[str, str]:
+        home = {"HOME": self._scratch} if env.get("HOME") == HOME else {}
+        return env | home | {"TMPDIR": self._scratch}
 
-    def _write(self) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._unwritten = self._unwritten[os.write(self._process.stdin.fileno(), self._unwritten[:_CHUNK]) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._unwritten = self._unwritten[:0]  # it does not want to read the rest: its right
-        if not self._unwritten:
-            self._close_stdin()
-
-    def _close_stdin(self) -> None:
-        if self._process.stdin and not self._process.stdin.closed:
-            self._loop.remove_writer(self._process.stdin.fileno())
-            self._process.stdin.close()
-
-    def _watch(self, fd: int, callback: Callable[..., None], *args: object) -> None:
-        os.set_blocking(fd, False)
-        self._open.add(fd)
-        self._loop.add_reader(fd, callback, *args)
-
-    def _unwatch(self, fd: int) -> None:
-        self._loop.remove_reader(fd)
-        self._open.discard(fd)
-        self._changed.set()
-
-
-def _request(command: Command, argv: tuple[str, ...]) -> bytes:
-    """The wire form that supervisor.py reads (its rule 1)."""
-    parts = [command.cwd, str(len(argv)), *argv, *(f"{name}={value}" for name, value in command.env.items())]
-    body = b"\0".join(os.fsencode(part) for part in parts)
-    return len(body).to_bytes(8, "big") + body
+    def _request(self) -> tuple[int, list[int]]:
+        """The wire form that spawner.py reads, and the further descriptors that tier strict needs."""
+        command, sandbox = self._command, self._sandbox
+        uid, gid = host.user(sandbox)
+        limits = sandbox.limits
+        if sandbox.upper:
+            _make_upper(sandbox, uid, gid)
+        body: dict[str, object] = {
+            "tier": sandbox.tier,
+            "argv": [os.fsencode(part) for part in command.argv],
+            "cwd": os.fsencode(command.cwd),
+            "env": {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()},
+            "uid": uid if uid != os.geteuid() else None,
+            "gid": gid,
+            "rlimits": _rlimits(limits),
+            "limits": {
+                "memory": limits.memory_bytes,
+                "processes": limits.processes,
+                "disk": limits.disk_bytes,
+                "files": limits.files,
+            },
+            "timeout": command.timeout_ms / 1000,
+            "grace": command.grace_ms / 1000,
+            "upper": os.fsencode(f"{sandbox.upper}/up") if sandbox.upper else None,
+            "writes": [os.fsencode(source) for source, _ in sandbox.writes],
+        }
+        if sandbox.tier == "landlock":
+            self._scratch = tempfile.mkdtemp(dir=self._link.prepared.folder)
+            os.chown(self._scratch, uid, gid)
+            body["confine"] = (*host.confinement(sandbox, self._scratch), seccomp.program(network=False))
+            body["env"] = {os.fsencode(n): os.fsencode(v) for n, v in self._scratched(command.env).items()}
+        further = []
+        if sandbox.tier == "strict":
+            bwrap = host.find_bwrap()
+            assert bwrap is not None  # `_problem` looked
+            body["program"] = os.fsencode(bwrap.path)
+            options = wrap(command, sandbox, host.facts(sandbox, self._link.prepared))
+            further = [_memory(b"\0".join(options) + b"\0"), _memory(seccomp.program())]
+        return _memory(marshal.dumps(body)), further
 
 
-def _why(number: int, program: str, cwd: str) -> str:
-    match number:
-        case errno.ENOENT | errno.ENOTDIR if not os.path.isdir(cwd):
-            return f"cannot start: the working folder {cwd!r} does not exist"
-        case errno.ENOENT | errno.ENOTDIR:
-            return f"cannot start: {program!r} was not found (or the interpreter its first line names)"
-        case errno.EACCES | errno.EPERM:
-            return f"cannot start: {program!r} is not executable, or a folder on the way is closed to us"
-        case errno.ENOEXEC:
-            return f"cannot start: {program!r} is neither a program nor a script with a #! line"
-        case errno.E2BIG:
-            return f"cannot start: {program!r}: arguments and environment are too long; pass big input by stdin"
-        case _:
-            return f"cannot start: {program!r}: {os.strerror(number)}"
+def _problem(command: Command, sandbox: Sandbox, proxy: MakeProxy | None) -> CommandResult | None:
+    """Why this cannot even be tried."""
+    strings = (*command.argv, command.cwd, *command.env, *command.env.values())
+    if not command.argv or not command.argv[0]:
+        return CommandResult(error="cannot start: the command is empty")
+    if any("\0" in part for part in strings) or any("=" in name or not name for name in command.env):
+        problem = "cannot start: an argument or variable holds a NUL character, or a variable's name is not one"
+        return CommandResult(error=problem)
+    if not os.path.isabs(command.argv[0]):
+        return CommandResult(error=f"cannot start: {command.argv[0]!r} is not an absolute path")
+    if not os.path.isdir(command.cwd if sandbox.tier != "strict" else sandbox.workspace):
+        return CommandResult(error=f"cannot start: the working folder {command.cwd!r} does not exist")
+    refused = _refusal(sandbox, proxy)
+    return CommandResult(error=refused, refused=True) if refused else None
 
 
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, 9)
-    except (ProcessLookupError, PermissionError):
-        pass  # gone already
+def _refusal(sandbox: Sandbox, proxy: MakeProxy | None) -> str | None:
+    """Which part of the containment cannot be had."""
+    if sys.platform != "linux":
+        return "commands run only on Linux: there is no sandbox for this system yet"
+    if sandbox.domains and (sandbox.tier != "strict" or proxy is None):
+        return f"the sandbox cannot be set up: tier {sandbox.tier} without our proxy has no way to reach domains"
+    if sandbox.run_as is not None and os.geteuid() not in (0, sandbox.run_as):
+        return f"the sandbox cannot be set up: only root can run commands as user {sandbox.run_as}"
+    if sandbox.tier == "strict":
+        return host.NO_BWRAP if host.find_bwrap() is None else refusal(sandbox)
+    return None
+
+
+def _make_upper(sandbox: Sandbox, uid: int, gid: int) -> None:
+    """The folders of the layer; the layer's own mode is what the command sees as the workspace's."""
+    for name in ("up", "work"):
+        path = f"{sandbox.upper}/{name}"
+        if not os.path.isdir(path):
+            os.makedirs(path, 0o755)
+            os.chmod(path, os.stat(sandbox.workspace).st_mode & 0o777 | 0o700)
+            os.chown(path, uid, gid)
+
+
+def _rlimits(limits: Limits) -> list[tuple[int, int]]:
+    """What one process may use. Not RLIMIT_AS: node, Go, GHC reserve terabytes of addresses that they never touch."""
+    return [
+        (resource.RLIMIT_NPROC, limits.processes),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_CORE, 0),
+        # A backstop for a bomb faster than the watchdog; far above it, so that normally that one gives the reason.
+        (resource.RLIMIT_DATA, 4 * limits.memory_bytes),
+    ]
+
+
+def _memory(data: bytes) -> int:
+    """A descriptor to read the data from."""
+    fd = os.memfd_create("orchestra", os.MFD_CLOEXEC)
+    written = 0
+    while written < len(data):
+        written += os.pwrite(fd, data[written:], written)  # the place to read from stays the beginning
+    return fd

@@ -1,26 +1,126 @@
-"""Wrap: from a command and a containment to the argument list that is really started. Pure.
+"""Wrap: from a command and a containment to the options bubblewrap is given. Pure.
 
-decide (policy) → **wrap** (here) → run (launcher). A containment is asked for by name; one that cannot be had is
-refused, never weakened (design §5).
+decide (policy) → **wrap** (here) → run (launcher). Tier "strict" only: the others need no options.
 
-Only tier "none" exists yet: the command as it is. Tier "strict" (bubblewrap, seccomp, overlay: sandbox.md §4) will
-return `bwrap --args FD … -- argv` here; the descriptors it needs (options, seccomp filter, status) will come with the
-argument list, and the supervisor will pass them on.
+Rules
+1. Nothing of the host is there unless it is named here: the platform's own folders for reading, a prepared /etc, the
+   workspace, and what the sandbox names. Parents of what is there exist and are empty.
+2. The workspace is an overlay at its own path: what the command writes lands in a layer, never in the workspace.
+3. Folders to read are overlays too: a read-only bind would leave a unix socket in them connectable, an overlay does not
+   (sandbox.md §2). /usr is a plain bind: no socket of a user's lies there, and it is on the path of every start.
+4. A mount is made after those that lie above it, whatever kind they are: the order is the order of the paths.
+5. The options go through a descriptor and the environment through options: bwrap's own argument list and environment,
+   which the command can read in /proc/1, hold nothing (trap 1). It adds PWD, the working folder, on its own.
 """
 
 from __future__ import annotations
 
-from typing import Literal, assert_never
+import msgspec
 
-from orchestra.worker.task import Command
+from orchestra.worker.task import Command, Sandbox
 
-Containment = Literal["none"]
+ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # the descriptors bwrap is given (spawner.py)
+HOME = "/tmp/home"  # exists inside; the caller sets the variable
+_FIXED = (
+    *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"),
+    *("--disable-userns", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox"),
+    *("--seccomp", str(SECCOMP), "--json-status-fd", str(STATUS), "--block-fd", str(BLOCK)),
+)
+_OURS = ("/proc", "/dev", "/etc", "/sys")  # made by us or absent: nothing of the host's is shown below
 
 
-def wrap(command: Command, containment: Containment) -> tuple[str, ...]:
-    """The argument list that runs the command inside the containment."""
-    match containment:
-        case "none":
-            return command.argv
-        case _:
-            assert_never(containment)
+class WrapFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be known of the host; gathered by host.py."""
+
+    platform: tuple[str, ...]  # /usr, and /bin, /lib … where they are folders of their own
+    links: tuple[tuple[str, str], ...]  # (target, path) where they are links into /usr
+    etc: str  # the prepared /etc
+    empty: str  # an empty folder
+    blank: str  # an empty file
+    base: str | None = None  # holds the places for `reads` in a workspace that is not visible but kept
+    files: frozenset[str] = frozenset()  # of all paths the sandbox names, those that are files
+    absent: frozenset[str] = frozenset()  # and those that cannot be shown: not there, a link, a socket
+    mask: tuple[str, ...] = ()  # below /proc: switches of the system, and more if it is root to the kernel (trap 2)
+    blanks: tuple[str, ...] = ()  # below /proc: what only root may read, and a command is to find empty
+
+
+def refusal(sandbox: Sandbox) -> str | None:
+    """Why this cannot be shown; None if it can."""
+    for path in (sandbox.workspace, *sandbox.reads, *(where for _, where in sandbox.writes)):
+        if path == "/" or any(within(path, ours) for ours in _OURS):
+            return f"{path!r} cannot be shown in a sandbox: it has a {path} of its own"
+    return None
+
+
+def wrap(command: Command, sandbox: Sandbox, facts: WrapFacts) -> list[bytes]:
+    """The options of bwrap, in order; the command itself comes after them on its argument list."""
+    mounts = _system(sandbox, facts)
+    mounts[sandbox.workspace] = _workspace(sandbox, facts)
+    late: list[str] = []
+    for path in sandbox.reads:
+        if path not in facts.absent and path not in mounts and not _shown(path, sandbox, facts):
+            mounts[path] = _read(path, facts)
+    for path in sandbox.hides:
+        if path in facts.absent:
+            continue
+        if path in facts.files:
+            mounts[path] = ["--ro-bind", facts.blank, path]
+        else:
+            mounts[path] = ["--tmpfs", path]
+            late += ["--remount-ro", path]
+    for source, where in sandbox.writes:
+        mounts[where] = ["--bind", source, where]
+    options = [*_FIXED]
+    for path in sorted(mounts, key=lambda path: path.split("/")):
+        options += mounts[path]
+    options += ["--dir", HOME, *late, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", command.cwd]
+    for name, value in command.env.items():
+        options += ["--setenv", name, value]
+    return "\0".join(options).encode("utf-8", "surrogateescape").split(b"\0")  # no option holds a NUL
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether it is the folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _system(sandbox: Sandbox, facts: WrapFacts) -> dict[str, list[str]]:
+    size = ["--size", str(sandbox.limits.tmp_bytes), "--tmpfs"]
+    mounts = {path: ["--ro-bind", path, path] for path in facts.platform}
+    mounts |= {path: ["--symlink", target, path] for target, path in facts.links}
+    mounts["/etc"] = ["--ro-bind", facts.etc, "/etc"]
+    mounts["/proc"] = ["--proc", "/proc"]
+    for path in facts.mask:
+        mounts["/proc"] += ["--ro-bind", path, path]
+    for path in facts.blanks:
+        mounts["/proc"] += ["--ro-bind", facts.blank, path]
+    mounts["/dev"] = ["--dev", "/dev"]
+    mounts["/run"] = ["--dir", "/run"]  # of the root, read-only in the end: no daemon of the host's is met there
+    for path in ("/dev/shm", "/tmp"):
+        mounts[path] = ["--perms", "1777", *size, path]
+    return mounts
+
+
+def _workspace(sandbox: Sandbox, facts: WrapFacts) -> list[str]:
+    path, upper = sandbox.workspace, sandbox.upper
+    if not sandbox.visible and upper is None:
+        return ["--size", str(sandbox.limits.tmp_bytes), "--tmpfs", path]
+    lowest = path if sandbox.visible else facts.base or facts.empty
+    options = [part for layer in (lowest, *sandbox.layers) for part in ("--overlay-src", layer)]
+    if upper is None:
+        return [*options, "--tmp-overlay", path]
+    return [*options, "--overlay", f"{upper}/up", f"{upper}/work", path]
+
+
+def _shown(path: str, sandbox: Sandbox, facts: WrapFacts) -> bool:
+    """Whether the path can be read already: below the platform's folders, or in the workspace and not hidden."""
+    if any(within(path, folder) for folder in facts.platform):
+        return True
+    hidden = any(within(path, folder) and path != folder for folder in sandbox.hides)
+    return sandbox.visible and within(path, sandbox.workspace) and not hidden
+
+
+def _read(path: str, facts: WrapFacts) -> list[str]:
+    if path in facts.files:
+        return ["--ro-bind", path, path]
+    return ["--overlay-src", facts.empty, "--overlay-src", path, "--ro-overlay", path]

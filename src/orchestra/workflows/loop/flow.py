@@ -13,16 +13,13 @@ from typing import assert_never
 from msgspec import Struct
 
 from orchestra.core.context import Context, Retry, Verdict
-from orchestra.core.errors import ContractError, ProviderError, StepFailed
+from orchestra.core.errors import ContractError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
 from orchestra.core.records import ErrorInfo, Role
 from orchestra.core.work import (
     Applied,
-    ApplyPatch,
     Approval,
-    Approve,
     AskPerson,
-    AutoApprove,
     CommandOutcome,
     Diffstat,
     Evaluate,
@@ -31,13 +28,11 @@ from orchestra.core.work import (
     ModelReply,
     Note,
     PatchProposal,
-    ProposePatch,
-    RefusePatch,
     Reply,
     RunCommand,
 )
 from orchestra.patch.result import Ask, Noop, Patch
-from orchestra.policy import reasons_to_ask
+from orchestra.workflows.gate import Passage, Ticket, pass_gate
 from orchestra.workflows.loop.shapes import (
     Job,
     Opinion,
@@ -124,7 +119,7 @@ async def make_plan(ctx: Context, job: Job) -> str:
     try:
         reply = await ctx.at("plan", 1).perform("plan", call, accept=_not_empty, retry=_retry(job))
     except StepFailed as failed:
-        raise _provider_error(failed) from failed
+        raise end_of_run(failed) from failed
     return reply.text
 
 
@@ -145,7 +140,7 @@ async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
         return await ctx.at(turn.phase, turn.iteration).perform(turn.phase, call, accept=_read_reply, retry=_retry(job))
     except StepFailed as failed:
         if failed.code != ContractError.code:
-            raise _provider_error(failed) from failed
+            raise end_of_run(failed) from failed
         raise
 
 
@@ -171,20 +166,22 @@ def _not_empty(reply: ModelReply) -> ModelReply:
 
 
 async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Patch) -> Change | Problem:
-    """Propose, approve, apply; a patch that does not get through is a problem for the fixer."""
-    here = ctx.at(turn.phase, turn.iteration)
-    proposal = await here.perform("patch", ProposePatch(written.reply, f"{artifact(turn.phase, turn.iteration)}.patch"))
-    if proposal.refusal is not None:
-        refused = await here.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
-        return _not_applied(refused)
-    approval = await approve(ctx, job, turn, proposal, patch.summary)
-    if not approval.granted:
-        return Problem(
-            "rejected", f"A person rejected the patch. Reason: {approval.reason or 'none given'}", end=approval.end
-        )
-    files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
-    done = await here.perform("apply", ApplyPatch(written.reply, proposal.digest, files))
-    return _not_applied(done) if done.refusal is not None else Change(done, _as_applied(patch.diff, proposal, approval))
+    """Through the gate; a patch that does not get through is a problem for the fixer."""
+    ticket = Ticket(
+        artifact=f"{artifact(turn.phase, turn.iteration)}.patch",
+        approval_id=f"approval-{turn.iteration:04d}",  # one patch per iteration reaches the gate
+        policy=job.approval,
+        summary=patch.summary,
+    )
+    passage = await pass_gate(ctx.at(turn.phase, turn.iteration), written.reply, ticket)
+    match passage:
+        case Passage(done=Applied(refusal=None) as done, approval=Approval() as approval):
+            return Change(done, _as_applied(patch.diff, passage.proposal, approval))
+        case Passage(done=Applied() as done):
+            return _not_applied(done)
+        case Passage(approval=Approval(reason=reason, end=end)):
+            return Problem("rejected", f"A person rejected the patch. Reason: {reason or 'none given'}", end=end)
+    raise AssertionError("a passage ends applied or rejected")
 
 
 def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
@@ -192,24 +189,6 @@ def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
     declined = [file.path for file in proposal.files if approval.accepted and file.path not in approval.accepted]
     note = f"Of this patch a person declined, and it was not applied: {', '.join(declined)}\n\n" if declined else ""
     return note + diff
-
-
-async def approve(ctx: Context, job: Job, turn: Turn, proposal: PatchProposal, summary: str) -> Approval:
-    """A person's grant, or the policy's; both are recorded (S1-75)."""
-    here = ctx.at(turn.phase, turn.iteration)
-    reasons = reasons_to_ask(job.approval, proposal.risks)
-    if not reasons:
-        return await here.perform("approve", AutoApprove(proposal.digest, job.approval))
-    request = Approve(
-        approvalId=f"approval-{turn.iteration:04d}",  # one patch per iteration reaches the gate
-        digest=proposal.digest,
-        policy=job.approval,
-        reasons=reasons,
-        summary=summary,
-        patch=proposal.patch,
-        files=proposal.files,
-    )
-    return await here.perform("approve", request)
 
 
 # -- judgement --------------------------------------------------------------------------------------------------------
@@ -281,7 +260,7 @@ async def hear_evaluator(
             return await here.perform("evaluate", call, accept=read_decision, retry=_retry(job))
         except StepFailed as failed:
             if failed.code != ContractError.code:
-                raise _provider_error(failed) from failed
+                raise end_of_run(failed) from failed
             if repairs == 0:
                 raise
             repairs -= 1
@@ -366,14 +345,6 @@ def _unreadable(failed: StepFailed) -> Problem:
 def _not_applied(done: Applied) -> Problem:
     assert done.refusal is not None
     return Problem("patch", f"The patch was not applied ({done.refusal.reason}): {done.refusal.message}")
-
-
-def _provider_error(failed: StepFailed) -> Exception:
-    """The end of the run for a model that cannot be had; a planner that breaks its contract ends it too (G1-6)."""
-    match failed.code:
-        case "TIMEOUT" | "RATE_LIMIT" | "AUTH" | "BAD_REQUEST" | "UNKNOWN" as code:
-            return ProviderError(code, f"step {failed.key}: {failed}", retriable=failed.retriable)
-    return failed
 
 
 def _retry(job: Job) -> Retry:

@@ -51,7 +51,11 @@ _EDGES: dict[str, dict[str, str]] = {
     "approval_rejected": _FIX,  # S1-76
     "patch_failed": _FIX,  # G1-5
     "patch_applied": {"PHASE_STARTED evaluate": "evaluate"},
-    "evaluate": {"PHASE_COMPLETED evaluate": "evaluate_done", "PHASE_FAILED evaluate": "evaluate_failed"},
+    "evaluate": {
+        "PHASE_STARTED evaluate": "evaluate",  # a check begun again after a crash: its new process is announced
+        "PHASE_COMPLETED evaluate": "evaluate_done",
+        "PHASE_FAILED evaluate": "evaluate_failed",
+    },
     "evaluate_done": {
         "PHASE_STARTED evaluate": "evaluate",  # the next check, then the evaluator
         "EVALUATION_PASSED": "passed",
@@ -68,13 +72,5 @@ _EDGES: dict[str, dict[str, str]] = {
     "failed": {},
     "canceled": {},
 }
-_ENDED = {"new", "completed", "failed", "canceled"}
 
-TABLE = Table(
-    name="loop",
-    start="new",
-    edges={
-        state: edges if state in _ENDED else {**edges, "RUN_FAILED": "failed", "RUN_CANCELED": "canceled"}
-        for state, edges in _EDGES.items()
-    },
-)
+TABLE = Table.of("loop", _EDGES)

@@ -1,0 +1,159 @@
+"""The archive: every run of a project, found and read. It changes nothing and drives nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.engine import Workflow
+from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.journal import read_events, read_first
+from orchestra.core.machine import Fold
+from orchestra.core.records import Event, utc
+from orchestra.core.run import RunFolder, is_driven
+from orchestra.gatekeeper import parts_about
+
+
+class RunSummary(Struct, frozen=True):
+    """One line of `orchestra runs`."""
+
+    folder: RunFolder
+    events: list[Event]
+    fold: Fold
+    driven: bool
+
+    @property
+    def created(self) -> Event:
+        return self.events[0]
+
+    @property
+    def workflow(self) -> str:
+        return str(self.created.payload.get("workflow"))
+
+    @property
+    def parent(self) -> str | None:
+        parent = self.created.payload.get("parentRunId")
+        return str(parent) if parent else None
+
+
+class Archive:
+    """The runs of one project folder."""
+
+    project: Path
+    workflows: dict[str, Workflow]
+
+    def folders(self) -> list[RunFolder]:
+        """Every run of this project that was started, oldest first."""
+        found: list[tuple[str, RunFolder]] = []
+        for root in dict.fromkeys(workflow.root for workflow in self.workflows.values()):
+            for name in (n for n in os.listdir(root) if not n.startswith(".")) if root.is_dir() else ():
+                folder = RunFolder(root / name)
+                if (began := _began(folder)) is not None:
+                    found.append((began, folder))
+        return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
+
+    def find(self, reference: str) -> RunFolder:
+        """A run by its id, a unique prefix of it, or `last`."""
+        if not reference:
+            raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
+        folders = self.folders()
+        if reference == "last":
+            if folders:
+                return folders[-1]
+            raise UsageError(f'no run in {self.project} yet; start one: orchestra loop "GOAL" --check "CMD"')
+        matches = [f for f in folders if f.id == reference] or [f for f in folders if f.id.startswith(reference)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            shown = "".join(f"\n  {f.id}" for f in matches[:10])
+            raise UsageError(f"{reference!r} fits {len(matches)} runs; give more of the id:{shown}")
+        raise UsageError(
+            f"no run {reference!r} in {self.project} (orchestra runs lists them; -C DIR names another project)"
+        )
+
+    def root_of(self, folder: RunFolder) -> RunFolder:
+        """The run at the top of this run's tree."""
+        created = read_first(folder.events)
+        parent = created.payload.get("parentRunId") if created else None
+        return self.root_of(self.find(parent)) if parent else folder
+
+    def summary(self, folder: RunFolder) -> RunSummary:
+        """What a run is now, folded from its journal."""
+        events = read_events(folder.events)
+        return RunSummary(folder, events, Fold.of(events), is_driven(folder))
+
+    def family(self, folder: RunFolder) -> list[RunSummary]:
+        """A run and the open child runs below it, itself first."""
+        summary = self.summary(folder)
+        return [summary, *(run for child in summary.fold.children.values() for run in self.family(self._child(*child)))]
+
+    def _child(self, workflow: str, run_id: str) -> RunFolder:
+        return RunFolder(self.workflows[workflow].root / run_id)
+
+    def patches(self, folder: RunFolder) -> list[str]:
+        """The patches a run waits with, or else every patch it applied, as far as a person took it."""
+        summary = self.summary(folder)
+        taken = [(e.payload["patch"]["path"], e.payload["files"]) for e in _asked(summary, "patch")]
+        made: dict[str, str] = {}  # by scope: the newest patch there is the one that is applied there
+        for event in summary.events if not taken else ():
+            scope = str(event.payload.get("key", "")).rpartition("/")[0]
+            if event.type == "PATCH_PRODUCED":
+                made[scope] = event.payload["outcome"]["patch"]["path"]
+            elif event.type == "PATCH_APPLIED":
+                taken.append((made[scope], event.payload["outcome"]["after"]))
+        return [self._patch(folder.path / path, {file["path"] for file in files}) for path, files in taken]
+
+    def plan(self, folder: RunFolder) -> dict[str, Any] | None:
+        """The plan a run waits with."""
+        for event in _asked(self.summary(folder), "plan"):
+            return read_plan_file(folder.path / event.payload["patch"]["path"])
+        return None
+
+    def _patch(self, file: Path, paths: set[str]) -> str:
+        try:
+            return parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
+        except FileNotFoundError:
+            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
+
+    def summaries(self) -> list[RunSummary]:
+        """Every readable run."""
+        return [summary for _, summary in self.overview() if isinstance(summary, RunSummary)]
+
+    def overview(self) -> Iterator[tuple[RunFolder, RunSummary | JournalCorrupt]]:
+        """Every run, oldest first; of a damaged one, what is wrong with it."""
+        for folder in self.folders():
+            try:
+                yield folder, self.summary(folder)
+            except JournalCorrupt as damage:
+                yield folder, damage
+
+
+def _asked(summary: RunSummary, subject: str) -> list[Event]:
+    """The approvals of this kind that a run waits for."""
+    asked = (e for e in summary.fold.pending.values() if e.type == "APPROVAL_REQUESTED")
+    return [event for event in asked if event.payload.get("subject", "patch") == subject]
+
+
+def read_plan_file(path: Path) -> dict[str, Any]:
+    """A plan as it was written down."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _began(folder: RunFolder) -> str | None:
+    """When a run began; None if this is no run. A damaged run is still a run: its file's time must do."""
+    try:
+        created = read_first(folder.events)
+        return created.ts if created else None
+    except JournalCorrupt:
+        return utc(datetime.fromtimestamp(folder.events.stat().st_mtime, UTC))
+    except OSError:
+        return None

@@ -1,0 +1,137 @@
+"""Borders: which folders of the host a configuration may open to tools. Judged on real paths, when it is loaded.
+
+Rules (sandbox.md §4, "Policy mapping"; decisions section 5, S2 "Safety")
+1. Paths are compared by whole components after links are resolved: `./runs-evil` is not `./runs`.
+2. Nothing opens `/`, the home folder or a folder above it, for reading or writing: with a remote model, reading is
+   exfiltration. Nor folders with sockets and devices: a read-only view does not stop a connection.
+3. Nothing is written for real in the workspace (an `rw` task's changes become a patch), where runs are kept, in system
+   folders or where programs are found. `./runs` is the exception by name: a task gets its own folder below it.
+
+What is asked for is judged, never corrected: a wrong entry is refused with its cure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestra.policy import within
+
+OURS = (".runs", ".orchestra", ".git")
+_LIVE = ("/proc", "/sys", "/dev", "/run", "/var/run")
+_SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr", "/var/lib")
+
+
+class Place(Struct, frozen=True):
+    """Where a configuration stands: its folder (the workspace), its runs, the person's home and PATH; real paths."""
+
+    base: str
+    runs: str
+    home: str = ""
+    path: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, base: Path, runs: str, environ: Mapping[str, str]) -> Place:
+        home = environ.get("HOME", "")
+        folders = [folder for folder in environ.get("PATH", "").split(":") if folder.startswith("/")]
+        return cls(
+            base=os.path.realpath(base),
+            runs=os.path.realpath(base / runs),
+            home=os.path.realpath(home) if home.startswith("/") else "",
+            path=tuple(dict.fromkeys(map(os.path.realpath, folders))),
+        )
+
+    def named(self, entry: str) -> str:
+        """The path an entry names: relative ones from the configuration's folder (G2-10), `~/` from home."""
+        if self.home and (entry == "~" or entry.startswith("~/")):
+            entry = self.home + entry[1:]
+        return os.path.normpath(os.path.join(self.base, entry))
+
+    def real(self, entry: str) -> str:
+        """The same without links."""
+        return os.path.realpath(self.named(entry))
+
+    def narrowed(self, entry: str) -> bool:
+        """Whether it is where runs are kept, also by S2's own name for it: a task gets its folder there anyway."""
+        return self.real(entry) in (self.runs, f"{self.base}/runs")
+
+    def private(self, entry: str) -> bool:
+        """Whether it is /tmp, of which every command has its own, empty one (sandbox.md, "Resolved conflicts")."""
+        return self.real(entry) == os.path.realpath("/tmp")
+
+
+def wrong_read(entry: str, place: Place) -> str:
+    """Why tools may not read this, with the cure; or an empty string."""
+    if wrong := _wrong_text(entry):
+        return wrong
+    real = place.real(entry)
+    if real == place.base or place.private(entry):
+        return ""  # the workspace is what tools work on, wherever it lies
+    return _too_much(real, place) or _live(real)
+
+
+def wrong_write(entry: str, place: Place) -> str:
+    """Why tools may not write there, with the cure; or an empty string."""
+    if wrong := _wrong_text(entry):
+        return wrong
+    real = place.real(entry)
+    if place.narrowed(entry) or place.private(entry):
+        return ""  # rule 3: narrowed to the task's own folder
+    if wrong := _too_much(real, place) or _live(real):
+        return wrong
+    if within(place.runs, real) or within(real, place.runs):
+        return "runs are kept there: name the runs folder itself (./runs), each task gets its own folder in it"
+    if within(real, place.base) or within(place.base, real):
+        return "the workspace is not written directly: leave it out; with `default_fs_mode: rw` changes become a patch"
+    if any(within(real, folder) for folder in _SYSTEM):
+        return "it is a folder of the system; name a folder of your own"
+    for folder in place.path:
+        if within(folder, real) or within(real, folder):
+            return f"programs are found there ({folder} is on PATH); name another folder"
+    return ""
+
+
+def wrong_runs(runs: str, place: Place) -> str:
+    """Why runs cannot be kept there; or an empty string."""
+    if wrong := _wrong_text(runs):
+        return wrong
+    if within(place.base, place.runs) or any(within(place.runs, f"{place.base}/{ours}") for ours in OURS):
+        return "runs need a folder of their own, e.g. ./runs"
+    return _too_much(place.runs, place) or _live(place.runs)
+
+
+def wrong_target(target: str, place: Place) -> str:
+    """Why a name cannot be mapped to this program; or an empty string."""
+    if wrong := _wrong_text(target):
+        return wrong
+    path = place.named(target)
+    if not os.path.exists(path):
+        return f"there is no {path}; make it, or take the line out"
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        return f"{path} is not a program; name an executable file"
+    return ""
+
+
+def _wrong_text(entry: str) -> str:
+    if not entry.strip():
+        return "it is empty; name a folder, e.g. ./"
+    if "\0" in entry or "\n" in entry:
+        return "it has characters that no path has"
+    return ""
+
+
+def _too_much(real: str, place: Place) -> str:
+    if real == "/":
+        return "it is everything there is; name the folders that are needed"
+    if place.home and within(place.home, real):
+        return "your home folder is in it, with your keys; name the folders that are needed"
+    return ""
+
+
+def _live(real: str) -> str:
+    if any(within(real, folder) for folder in map(os.path.realpath, _LIVE)):
+        return "sockets, devices and other processes are there; it cannot be opened to tools"
+    return ""

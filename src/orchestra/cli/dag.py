@@ -1,0 +1,121 @@
+"""`orchestra dag`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from orchestra.app import App, routing
+from orchestra.cli import options
+from orchestra.cli.session import Session
+from orchestra.core.errors import UsageError
+from orchestra.policy import ApprovalPolicy, Policy
+from orchestra.workflows.dag.shapes import Job
+
+
+@click.command(short_help="Reach a goal by a graph of sandboxed tools.")
+@click.argument("intent")
+@click.option("--plan-only", is_flag=True, help="Only make the plan: plan.json, to be edited and given to --plan.")
+@click.option(
+    "--plan",
+    "plan_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Carry out this plan (a plan.json, or an array of tasks) instead of asking for one.",
+)
+@click.option("--dry-run", is_flag=True, help="Go through the plan without running anything.")
+@click.option("--replan/--no-replan", default=None, help="After a failure, ask once for a new plan of what is left.")
+@click.option(
+    "--approval",
+    type=click.Choice(["always", "risk", "never"]),
+    envvar="ORCHESTRA_APPROVAL",
+    help="When a person must see a plan or a change first (default: risk).",
+)
+@click.option("--retries", type=click.IntRange(0, 100), help="How often a failed task is tried again (default: 2).")
+@click.option("--concurrency", type=click.IntRange(1, 256), help="How many tasks run at once (default: 4).")
+@options.models
+@options.driving
+@options.project
+def dag(
+    intent: str,
+    plan_only: bool,
+    plan_file: Path | None,
+    dry_run: bool,
+    replan: bool | None,
+    approval: ApprovalPolicy | None,
+    retries: int | None,
+    concurrency: int | None,
+    provider: str,
+    max_budget_usd: float | None,
+    roles: dict[str, str],
+    model: str,
+    as_json: bool,
+    no_input: bool,
+    project: Path,
+) -> int:
+    """Reach INTENT by a graph of tasks: a plan, whitelisted tools in a sandbox, in parallel, with retries; a report.
+
+    \b
+    orchestra dag "find the licences of this repository and make a table"
+    orchestra dag "..." --plan-only               # see and edit plan.json first
+    orchestra dag "..." --plan plan.json          # carry out a plan of your own; no model is needed
+    """
+    session = Session(project, as_json=as_json, no_input=no_input)
+    app = session.app
+    models = routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd)
+    options.warn_of_unknown_price(models.maxBudgetUsd, model, app.config)
+    job = Job(
+        intent=_intent(intent),
+        policy=_policy(app, retries, concurrency),
+        prompts={"planner": app.config.llm.prompts.planner, "summarizer": app.config.llm.prompts.summarizer},
+        config=shown_config(app),
+        plan=_read(plan_file) if plan_file else "",
+        approval=approval or app.config.dag.approval,
+        planOnly=plan_only,
+        dry=dry_run,
+        replan=app.config.dag.replan if replan is None else replan,
+        maxWorkers=concurrency or app.config.concurrency.max_workers,
+        retries=app.config.retries.max if retries is None else retries,
+        backoffSec=app.config.retries.backoff_base_sec,
+        timeoutMs=app.config.loop.timeout_ms,
+    )
+    return session.drive(lambda: app.start_dag(job, models))
+
+
+def _intent(text: str) -> str:
+    intent = options.clean(text).strip()
+    if not intent:
+        raise UsageError('the intent is empty; say what to reach: orchestra dag "list the licences in a table"')
+    return intent
+
+
+def _policy(app: App, retries: int | None, concurrency: int | None) -> Policy:
+    """The configured policy; a flag is the person's own word and may also widen these two."""
+    return msgspec.structs.replace(
+        app.policy,
+        max_retries=app.policy.max_retries if retries is None else retries,
+        max_workers=concurrency or app.policy.max_workers,
+    )
+
+
+def shown_config(app: App) -> dict[str, Any]:
+    """What the L1 → L2 message carries of the configuration (S2-93, S2-94)."""
+    config: dict[str, Any] = msgspec.to_builtins({"llm": app.config.llm, "policies": app.config.policies})
+    return config
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"--plan {path}: there is no such file (--plan-only makes one)") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--plan {path} is not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise UsageError(f"--plan {path}: {error.strerror}") from error
+
+
+run = dag  # S2's own name for it

@@ -1,0 +1,119 @@
+"""The lines below the log that show what is going on now: one for each step that runs. For terminals only.
+
+Rules
+1. It is drawn below the last line of the log and taken away before the next one is written; nothing of it stays.
+2. It never moves more lines than the terminal shows, and cuts each line to the terminal's width, measured in cells.
+3. It is drawn at most ten times a second, however fast tokens and output come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+
+from msgspec import Struct
+from rich.cells import cell_len, set_cell_size
+
+from orchestra.core.records import FINAL, Event
+from orchestra.core.text import clean
+
+_TICK_S = 0.25
+_SOON_S = 0.1
+_LINES = 12
+
+
+class _Step(Struct):
+    """A step that runs."""
+
+    name: str
+    since: float
+    attempt: int = 1
+    said: str = ""
+    arrived: int = 0
+
+
+class Live:
+    """The live lines."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, _Step] = {}
+        self._drawn = 0
+        self._at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._quiet = False  # a prompt is open: the person is typing there
+
+    def event(self, event: Event, *, quiet: bool) -> None:
+        """Something happened: a step began or ended."""
+        self._quiet = quiet
+        key = str(event.payload.get("key", ""))
+        if event.type == "PHASE_STARTED":
+            name = str(event.payload.get("task") or f"{event.phase}: {key}")
+            self._steps[key] = _Step(name, time.monotonic(), int(event.payload.get("attempt", 1)))
+        else:
+            self._steps.pop(key, None)
+        if event.type in FINAL:
+            self._steps.clear()
+        self._draw()
+
+    def token(self, key: str, text: str, *, quiet: bool) -> None:
+        """A model said more."""
+        step = self._steps.setdefault(key, _Step(key, time.monotonic()))
+        step.arrived += len(text)
+        step.said = f"{step.arrived} characters"
+        self._soon(quiet)
+
+    def output(self, key: str, line: str, *, quiet: bool) -> None:
+        """A command said more."""
+        step = self._steps.get(key)
+        if step is not None:
+            step.said = line
+            self._soon(quiet)
+
+    def clear(self) -> None:
+        """Take the live lines away (rule 1)."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K" + "\x1b[1A\x1b[K" * (self._drawn - 1))
+            sys.stderr.flush()
+            self._drawn = 0
+
+    def stop(self) -> None:
+        """Nothing runs any more, however it ended."""
+        self._steps.clear()
+        self._draw()
+
+    def _soon(self, quiet: bool) -> None:
+        self._quiet = quiet
+        if time.monotonic() - self._at >= _SOON_S:
+            self._draw()
+
+    def _draw(self) -> None:
+        self.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._quiet or not self._steps:
+            return
+        self._at = time.monotonic()
+        size = shutil.get_terminal_size((100, 24))
+        shown = list(self._steps.values())[: max(1, min(_LINES, size.lines - 2))]
+        lines = [_line(step, self._at, size.columns - 1) for step in shown]
+        if len(self._steps) > len(shown):
+            lines[-1] = f"  … and {len(self._steps) - len(shown) + 1} more"
+        sys.stderr.write("\n".join(lines))
+        sys.stderr.flush()
+        self._drawn = len(lines)
+        try:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._draw)
+        except RuntimeError:
+            pass  # no loop runs any more: nothing will change
+
+
+def _line(step: _Step, now: float, width: int) -> str:
+    attempt = f" (attempt {step.attempt})" if step.attempt > 1 else ""
+    text = f"  … {step.name}{attempt} {now - step.since:.0f} s"
+    if step.said:
+        text += f"  {step.said}"
+    text = clean(text).replace("\n", " ")
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"

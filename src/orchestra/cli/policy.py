@@ -1,0 +1,187 @@
+"""Commands about the policy: policy explain, test, show. They run nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.advice import command
+from orchestra.cli.text import print_json, safe
+from orchestra.cli.wide import table
+from orchestra.config import policy_of, read_config
+from orchestra.core.errors import UsageError
+from orchestra.core.inputs import check_inputs
+from orchestra.policy import Policy, Ruling, decide, digest, failed_examples
+from orchestra.toolbox import NoTool, Tool, Toolbox
+
+FORBIDDEN = 5  # exit code (design §8)
+_COLOURS = {"allow": "green", "ask": "yellow", "forbid": "red"}
+_json_option = click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object.")
+
+
+@click.group()
+def policy() -> None:
+    """What tools may do: explain a decision, test the rules, show all of it."""
+
+
+@policy.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--as",
+    "asker",
+    type=click.Choice(["model", "person"]),
+    default="model",
+    show_default=True,
+    help="Who wants it: a model's task needs the whitelist, what a person typed (--check, tool run) does not.",
+)
+@_json_option
+@options.project
+def explain(argv: tuple[str, ...], asker: Literal["model", "person"], as_json: bool, project: Path) -> int:
+    """May COMMAND run? The decision, the rule and its line, the program it would be, and what the sandbox gives it.
+
+    For example: orchestra policy explain -- git push origin main
+
+    Exit code 0: allowed, or a person is asked first; 5: forbidden.
+    """
+    _, effective, toolbox = _opened(project)
+    ruling = _ruling(argv, effective, asker)
+    is_path = asker == "person" and "/" in argv[0]
+    tool = toolbox.resolve_path(argv[0]) if is_path else toolbox.resolve(argv[0])
+    if as_json:
+        found = {"tool": tool} if isinstance(tool, Tool) else {"tool": None, "noTool": tool.reason}
+        facts = {"argv": argv, **msgspec.to_builtins(ruling), **msgspec.to_builtins(found)}
+        print_json({**facts, "sandbox": _sandbox(effective), "policy": digest(effective)})
+    else:
+        for line in _told(argv, ruling, tool, effective):
+            click.echo(line)
+    return FORBIDDEN if ruling.decision == "forbid" else 0
+
+
+@policy.command()
+@_json_option
+@options.project
+def test(as_json: bool, project: Path) -> int:
+    """Check the rules against their own examples (`match`, `not_match`); exit code 1 if one does not hold."""
+    app, effective, _ = _opened(project)
+    failed = failed_examples(effective.rules)
+    number = sum(len(rule.match) + len(rule.not_match) for rule in effective.rules)
+    if as_json:
+        print_json({"rules": len(effective.rules), "examples": number, "failed": failed})
+        return 1 if failed else 0
+    for example in failed:
+        click.echo(f"{click.style(example.where, fg='red')}: {safe(example.text)!r}: {safe(example.reason)}")
+    if failed:
+        click.echo(f"{len(failed)} of {number} example(s) do not hold", err=True)
+        return 1
+    if not number:
+        rules = f"{len(effective.rules)} rule(s) without" if effective.rules else "no rules, so no"
+        click.echo(f"{rules} examples; add some under `rules:`, see {command(app, 'config', 'show')}")
+        return 0
+    click.echo(f"{number} example(s) of {len(effective.rules)} rule(s) hold")
+    return 0
+
+
+@policy.command()
+@_json_option
+@options.project
+def show(as_json: bool, project: Path) -> int:
+    """The policy in force: limits, rules, and the program behind each whitelisted tool."""
+    _, effective, toolbox = _opened(project)
+    tools = {name: toolbox.resolve(name) for name in effective.whitelist}
+    if as_json:
+        found = {name: tool.path if isinstance(tool, Tool) else None for name, tool in tools.items()}
+        print_json({"digest": digest(effective), "sandbox": _sandbox(effective), "tools": found, "policy": effective})
+        return 0
+    click.echo(f"policy {digest(effective)}")
+    for line in _contained(effective):
+        click.echo(f"  {line}")
+    rows = [(f"  {safe(name)}", _found(tool)) for name, tool in tools.items()]
+    for line in table(("  tool", "program"), rows):
+        click.echo(line)
+    for rule in effective.rules:
+        verdict = click.style(f"{rule.decision:<6}", fg=_COLOURS[rule.decision])
+        click.echo(f"  {verdict} {safe(str(rule))}  {rule.where}" + (f": {safe(rule.reason)}" if rule.reason else ""))
+    for note in toolbox.notes:
+        click.echo(f"  note: {safe(note)}")
+    return 0
+
+
+def _opened(project: Path) -> tuple[App, Policy, Toolbox]:
+    app = App(project)
+    loaded = read_config(app.config_path)
+    toolbox = Toolbox(os.environ.get("PATH", ""), app.base, loaded.config.tools, environ=os.environ)
+    return app, policy_of(loaded.config, app.base, loaded.origins), toolbox
+
+
+def _ruling(argv: tuple[str, ...], effective: Policy, asker: Literal["model", "person"]) -> Ruling:
+    if not argv[0]:
+        raise UsageError("give a command, e.g. orchestra policy explain -- git push")
+    ruling = decide(argv, effective, asker=asker)
+    wrong = check_inputs(argv[1:], {}, ()) if asker == "model" and ruling.decision != "forbid" else ()
+    if not wrong:
+        return ruling
+    return Ruling(decision="forbid", rule="inputs", where="built in", reason=f"{wrong[0].where}: {wrong[0].reason}")
+
+
+def _told(argv: tuple[str, ...], ruling: Ruling, tool: Tool | NoTool, effective: Policy) -> list[str]:
+    verdict = click.style(ruling.decision, fg=_COLOURS[ruling.decision], bold=True)
+    lines = [
+        f"{verdict}  {safe(shlex.join(argv))}",
+        f"  by       {safe(ruling.rule)} ({safe(ruling.where)})",
+        f"  because  {safe(ruling.reason)}",
+    ]
+    if ruling.note:
+        lines.append(f"  note     {safe(ruling.note)}")
+    lines.append(f"  program  {_found(tool)}")
+    if isinstance(tool, Tool) and tool.prefixes:
+        lines.append(f"           reads {safe(', '.join(tool.prefixes))}")
+    if ruling.decision != "forbid":
+        lines += [f"  {'sandbox' if at == 0 else '':<8} {line}" for at, line in enumerate(_contained(effective))]
+    return lines
+
+
+def _found(tool: Tool | NoTool) -> str:
+    if isinstance(tool, NoTool):
+        return click.style(f"none: {safe(tool.reason)}", fg="yellow")
+    return safe(tool.path) + (f" ({safe(tool.note)})" if tool.note else "")
+
+
+def _sandbox(effective: Policy) -> dict[str, Any]:
+    return {
+        "tier": effective.tier,
+        "fs": effective.fs,
+        "net": effective.net,
+        "domains": [str(entry) for entry in effective.domains],
+        "reads": effective.reads,
+        "writes": effective.writes,
+        "maxTaskSec": effective.max_task_sec,
+        **msgspec.to_builtins(effective.bounds),
+    }
+
+
+def _contained(effective: Policy) -> list[str]:
+    """What a command gets, as lines."""
+    bounds = effective.bounds
+    tier = {
+        "strict": "tier strict: its own root, processes and network",
+        "landlock": "tier landlock: weaker; orchestra doctor says what it does not hold",
+        "none": click.style("tier none: not contained at all", fg="red"),
+    }
+    changes = {"read-only": "what it writes is thrown away", "rw": "what it writes becomes a patch"}
+    network = "to " + ", ".join(str(entry) for entry in effective.domains) if effective.domains else "none"
+    lines = [
+        tier[effective.tier],
+        f"workspace {effective.fs}: {changes[effective.fs]}; kept: its artifact folder",
+        f"network {safe(network)}",
+        f"at most {effective.max_task_sec:g} s, {bounds.memory_mb} MiB memory, {bounds.processes} processes, "
+        f"{bounds.disk_mb} MiB written",
+    ]
+    lines += [f"may also write {safe(', '.join(effective.writes))}"] if effective.writes else []
+    return [*lines, f"may read {safe(', '.join(effective.reads))}, a private /tmp, the system's programs"]

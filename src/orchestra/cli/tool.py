@@ -1,0 +1,108 @@
+"""`orchestra tool run`: one command under the policy and in the sandbox, to try them out."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from orchestra.app import Models
+from orchestra.cli import options
+from orchestra.cli.dag import shown_config
+from orchestra.cli.session import Session
+from orchestra.cli.text import safe
+from orchestra.core.errors import UsageError
+from orchestra.core.run import RunFolder
+from orchestra.policy import FsMode
+from orchestra.workflows.dag.shapes import Job
+
+
+@click.group()
+def tool() -> None:
+    """Run single commands as orchestra's workers would."""
+
+
+@tool.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--fs",
+    type=click.Choice(["read-only", "rw"]),
+    default="read-only",
+    show_default=True,
+    help="rw: what it changes is shown as a patch, and applied if you approve it. read-only: it is thrown away.",
+)
+@click.option("--net", is_flag=True, help="Let it reach the configured allow_domains.")
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop it after this long.")
+@options.driving
+@options.project
+def run(
+    argv: tuple[str, ...],
+    fs: FsMode,
+    net: bool,
+    timeout: float | None,
+    as_json: bool,
+    no_input: bool,
+    project: Path,
+) -> int:
+    """Run COMMAND in the sandbox, in the project folder, and show what it printed.
+
+    \b
+    orchestra tool run -- python x.py
+    orchestra tool run --fs rw -- python make_changes.py    # see the changes as a patch first
+
+    It is your own command: it needs no whitelist, but rules that forbid hold. Exit code 0 if it exits 0, else 1;
+    5 if it is refused; 3 if its changes wait for you.
+    """
+    session = Session(project, as_json=as_json, no_input=no_input)
+    app = session.app
+    words = tuple(map(options.clean, argv))
+    if net and not app.policy.domains:
+        raise UsageError("--net: no domain is allowed; set policies.allow_network and security.net.allow_domains")
+    job = Job(
+        intent=f"run {shlex.join(words)}",
+        policy=msgspec.structs.replace(app.policy, fs=fs, max_retries=0),
+        prompts={},
+        config=shown_config(app),
+        plan=_plan(words, fs, net, timeout),
+        asker="person",
+        approval="always",
+        summarizer=False,
+        maxWorkers=1,
+        retries=0,
+    )
+    folders: list[RunFolder] = []
+
+    def start() -> RunFolder:
+        folders.append(app.start_dag(job, Models()))
+        return folders[0]
+
+    code = session.drive(start)
+    if not as_json:
+        _show(folders[0])
+    return code
+
+
+def _plan(argv: tuple[str, ...], fs: FsMode, net: bool, timeout: float | None) -> str:
+    constraints = {"sandbox": {"fs": fs, "net": "allow" if net else "deny"}}
+    task = {
+        "task_id": "tool",
+        "intent": shlex.join(argv),
+        "tools": [argv[0]],
+        "inputs": {"args": argv[1:]},
+        "constraints": {**constraints, **({"max_duration_sec": timeout} if timeout else {})},
+    }
+    return msgspec.json.encode([task]).decode()
+
+
+def _show(folder: RunFolder) -> None:
+    """What it printed, where it printed it."""
+    for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+        path = folder.artifact(f"tool/{name}.txt")
+        if path.exists() and stream.isatty():  # a terminal obeys what it is sent
+            click.echo(safe(path.read_text(encoding="utf-8", errors="backslashreplace")), file=stream, nl=False)
+        elif path.exists():
+            stream.buffer.write(path.read_bytes())
+            stream.flush()

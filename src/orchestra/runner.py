@@ -1,0 +1,470 @@
+"""The runner: handler of `RunCommand`. Every command of every workflow is an L3 task of this worker (D-09).
+
+decide (policy) → find the tool (toolbox) → wrap and run (worker) → look at what it wrote (layer) → outcome
+
+Rules
+1. Nothing runs that the policy forbids, and nothing runs uncontained unless the configuration says so in a word that is
+   recorded. The containment is proved on this machine before the first command (worker/probe.py).
+2. A process exists, contained and blocked, before its intent is written; the intent names its pid and start time. What
+   an earlier life left is ended by them (sandbox.md trap 4).
+3. The environment is the sandbox's own, what the configuration hands on and the task's `inputs.env` (S2-136).
+4. What a command wrote in the workspace's copy is thrown away, kept as a private layer for later commands (build
+   output, caches), or, for an `rw` task, made into a patch for the gate. None of it touches the workspace here (C-14).
+5. The smallest limit wins: the task's, the policy's, what is left of the run's (S2-49, S2-50, S2-113).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.context import Step
+from orchestra.core.disk import Disk
+from orchestra.core.errors import PolicyError, SandboxError, StepFailed
+from orchestra.core.ledger import Ledger
+from orchestra.core.records import ArtifactRef, Event, utf8
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder, digest
+from orchestra.core.work import TOTAL_TIME, CommandOutcome, Denied, InputFile, Reply, RunCommand
+from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
+from orchestra.patch.written import diff_of
+from orchestra.policy import Asker, Constraints, Policy, decide, for_task, within
+from orchestra.policy import digest as policy_digest
+from orchestra.scratch import Scratch
+from orchestra.timekeeper import Timekeeper
+from orchestra.toolbox import NoTool, Tool, Toolbox
+from orchestra.worker.kept import fold, prune
+from orchestra.worker.launcher import PROXY_PORT, Held, Launcher
+from orchestra.worker.layer import changes
+from orchestra.worker.leftover import kill_left_over
+from orchestra.worker.machine import fingerprint
+from orchestra.worker.outputs import collect
+from orchestra.worker.probe import Proof, prove
+from orchestra.worker.proxy import Proxy
+from orchestra.worker.removal import discard
+from orchestra.worker.task import MIB, Artifact, Command, CommandResult, Limits, Sandbox, Tier
+from orchestra.worker.wrap import HOME
+from orchestra.workspace import Leftovers, builds, keepable
+
+OUT = "ORCHESTRA_ARTIFACTS"  # names the folder whose files a command hands over
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENVIRONMENT = {
+    "HOME": HOME,
+    "TMPDIR": "/tmp",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PYTHONDONTWRITEBYTECODE": "1",  # a .pyc counts as fresh if size and second agree: a quick patch would go untested
+}
+_LAYERS = 16
+_HIDDEN = (".runs", ".orchestra")
+OnLine = Callable[[str, str], None]
+
+
+class Workshop:
+    """What all commands of a project share: the launcher, the tools, and the proof that the sandbox holds."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        toolbox: Toolbox,
+        *,
+        runs: Path,
+        scratch: Path,
+        run_as: int | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`env` are variables the configuration hands on to every command."""
+        self.workspace = workspace
+        self.toolbox = toolbox
+        self.launcher = Launcher()
+        self.scratch = scratch
+        self.env = env
+        self._proofs: dict[Tier, Proof] = {}
+        self._proving = asyncio.Lock()
+        self._runs = runs
+        self._run_as = run_as
+
+    async def must_hold(self, tier: Tier, scratch: Scratch, *, redactor: Redactor, disk: Disk) -> None:
+        """Rule 1: go on only if this tier was seen to hold on this machine, as it is now."""
+        if tier == "none":
+            return  # the configuration says so in a word; every command's intent names the tier
+        async with self._proving:
+            proof = self._proofs.get(tier) or self._remembered(tier)
+            if proof is None:
+                # In the run's own scratch folder: it is removed with the run, though a kill should cut the proof short.
+                proof = await self.prove(tier, redactor=redactor, disk=disk, near=scratch.fresh("proof~"))
+            self._proofs[tier] = proof
+        if not proof.held:
+            raise SandboxError(f"the sandbox does not hold: {proof.reason}. {proof.remedy}. Look: orchestra doctor")
+
+    async def prove(self, tier: Tier, *, redactor: Redactor, disk: Disk, near: Path | None = None) -> Proof:
+        """Try to break out of it, and remember that it held for as long as the machine stays the same."""
+        near = near or self.scratch
+        proof = await prove(self.launcher, tier, redactor=redactor, disk=disk, run_as=self._run_as, near=near)
+        if proof.held:
+            disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
+        return proof
+
+    def _remembered(self, tier: Tier) -> Proof | None:
+        try:
+            kept = msgspec.json.decode(self._memory(tier).read_bytes(), type=_Remembered)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return kept.proof if kept.fingerprint == fingerprint() else None
+
+    def _memory(self, tier: Tier) -> Path:
+        return self.scratch / f"proof-{tier}-{'self' if self._run_as is None else self._run_as}.json"
+
+    def resolve(self, effect: RunCommand, policy: Policy) -> Tool | _Ready:
+        """The tool, or why it cannot run."""
+        asker: Asker = "person" if effect.typed or not effect.task else "model"
+        ruling = decide(effect.argv, policy, asker=asker)
+        if ruling.decision == "forbid":
+            return _Ready(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
+        name = effect.argv[0]
+        by_path = asker == "person" and "/" in name
+        tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
+        return _Ready(problem=tool.reason) if isinstance(tool, NoTool) else tool
+
+    def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
+        """What this command may see and touch."""
+        root = str(self.workspace)
+        bounds = policy.bounds
+        hides = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
+        return Sandbox(
+            tier=policy.tier,
+            workspace=root,
+            visible=any(within(root, read) for read in policy.reads),
+            upper=str(upper) if upper else None,
+            layers=tuple(map(str, layers)),
+            hides=tuple(path for path in hides if within(path, root)),
+            reads=tuple(read for read in (*policy.reads, *tool.prefixes) if not within(root, read)),
+            writes=tuple((path, path) for path in policy.writes),
+            domains=tuple(map(str, policy.domains)),
+            limits=Limits(
+                memory_bytes=bounds.memory_mb * MIB,
+                processes=bounds.processes,
+                file_bytes=bounds.file_mb * MIB,
+                disk_bytes=bounds.disk_mb * MIB,
+                tmp_bytes=bounds.tmp_mb * MIB,
+            ),
+            run_as=self._run_as,
+        )
+
+
+class _Remembered(Struct, frozen=True):
+    """A proof, and the machine it was made on."""
+
+    fingerprint: str
+    proof: Proof
+
+
+class _Ready(Struct):
+    """A command between its preparation and its end."""
+
+    held: Held | None = None
+    problem: str = ""
+    code: str = "NOT_STARTED"
+    folder: Path | None = None  # of its scratch
+    since_ns: int = 0
+    layers: tuple[Path, ...] = ()  # of the tasks before it
+    writes: bool = False  # what it changes becomes a patch
+
+
+class Runner:
+    """Handler of RunCommand for one run."""
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        policy: Policy,
+        ledger: Ledger,
+        keeper: Timekeeper,
+        *,
+        backoff: float,
+        on_line: OnLine,
+        on_note: Callable[[str], None],
+    ) -> None:
+        self._shop = workshop
+        self._policy = policy
+        self._ledger = ledger
+        self._keeper = keeper
+        self._backoff = backoff
+        self._on_line = on_line
+        self._on_note = on_note
+        self._noted: set[str] = set()
+        self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.workspace)
+        self._ready: dict[str, _Ready] = {}
+        self._policies: dict[Constraints, tuple[Policy, str]] = {}
+
+    # -- before the intent is written ---------------------------------------------------------------------------------
+
+    async def prepare(self, effect: RunCommand, key: str, left: Event | None) -> Mapping[str, Any]:
+        """Rule 2: the process, blocked; its pid and start time for the intent."""
+        if left is not None and "process" in left.payload:
+            process = left.payload["process"]
+            kill_left_over(int(process["pid"]), str(process["startTime"]))
+        if effect.dry:
+            return {}
+        ready = self._ready[key] = await self._make_ready(effect, key)
+        if ready.held is None or not ready.held.pid:
+            return {}
+        process = {"pid": ready.held.pid, "startTime": ready.held.start_time}
+        return {"process": process, "tier": self._policy.tier, "policy": self._bound(effect)[1]}
+
+    def _bound(self, effect: RunCommand) -> tuple[Policy, str]:
+        """The policy this command runs under, and its digest: the run's, tightened to what the command asks for."""
+        net: Literal["allow", "deny"] = "allow" if effect.net else "deny"
+        wishes = Constraints(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
+        if wishes not in self._policies:
+            policy = for_task(self._policy, wishes)
+            self._policies[wishes] = policy, policy_digest(policy)
+        return self._policies[wishes]
+
+    async def drop(self, key: str) -> None:
+        """The intent could not be written."""
+        ready = self._ready.pop(key, None)
+        if ready is not None and ready.held is not None:
+            await ready.held.drop()
+
+    async def _make_ready(self, effect: RunCommand, key: str) -> _Ready:
+        if self._keeper.left <= 0:
+            return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
+        ledger = self._ledger
+        await self._shop.must_hold(self._policy.tier, self._scratch, redactor=ledger.redactor, disk=ledger.disk)
+        tool = self._shop.resolve(effect, self._policy)
+        if isinstance(tool, _Ready):
+            return tool
+        if tool.note and tool.note not in self._noted:
+            self._noted.add(tool.note)
+            self._on_note(tool.note)
+        folder = self._scratch.used("checks") if not effect.task else self._scratch.fresh(effect.task)
+        below = self._below(effect)
+        files = (_materialise(folder / "files", effect.files),) if effect.files else ()
+        bound, _ = self._bound(effect)
+        writes = effect.task != "" and bound.fs == "rw"
+        if writes and bound.tier != "strict":
+            why = f"`fs: rw` needs tier strict: tier {bound.tier} cannot keep its changes apart to make a patch of them"
+            return _Ready(problem=why, code=PolicyError.code)
+        upper = folder if bound.tier == "strict" and (writes or not effect.task) else None
+        sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
+        out = folder / "out"
+        if effect.task:
+            out.mkdir(mode=0o700)
+            if sandbox.run_as is not None and os.geteuid() == 0:
+                os.chown(out, sandbox.run_as, sandbox.run_as)
+            # Where `out` is shown. If a folder to read holds the runs, bwrap could not make the place there.
+            self._artifacts(effect).mkdir(parents=True, exist_ok=True)
+            sandbox = _with_output(sandbox, out, self._artifacts(effect))
+        stdout, stderr = self._outputs(effect, key)
+        held = await self._shop.launcher.prepare(
+            self._command(effect, tool, sandbox),
+            sandbox,
+            stdout,
+            stderr,
+            redactor=self._ledger.redactor,
+            disk=self._ledger.disk,
+            on_line=lambda line: self._on_line(key, line),
+            proxy=lambda listener: Proxy(listener, sandbox.domains),
+        )
+        return _Ready(held=held, folder=folder, since_ns=time.time_ns(), layers=below, writes=writes)
+
+    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox) -> Command:
+        path = ":".join((*tool.folders, _SYSTEM_PATH))
+        env = {**_ENVIRONMENT, **self._shop.env, "PATH": path, **dict(effect.env)}
+        if effect.task:
+            env[OUT] = str(self._artifacts(effect))
+        if sandbox.domains:
+            address = f"http://127.0.0.1:{PROXY_PORT}"
+            env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
+        return Command(
+            argv=(tool.path, *effect.argv[1:]),
+            cwd=str(self._shop.workspace),
+            env=env,
+            timeout_ms=math.ceil(1000 * min(self._bound(effect)[0].max_task_sec, self._keeper.left)),  # rule 5
+        )
+
+    def _artifacts(self, effect: RunCommand) -> Path:
+        return self._ledger.folder.artifact(effect.artifact)
+
+    def _outputs(self, effect: RunCommand, key: str) -> tuple[Path, Path | None]:
+        """Where its output goes: one file for a check; for a task two, each attempt with its own."""
+        if not effect.task:
+            return self._artifacts(effect), None
+        attempt = int(key.rpartition(".")[2])
+        prefix = "" if attempt == 1 else f"attempt-{attempt}."
+        folder = self._artifacts(effect)
+        return folder / f"{prefix}stdout.txt", folder / f"{prefix}stderr.txt"
+
+    # -- after --------------------------------------------------------------------------------------------------------
+
+    async def __call__(self, effect: RunCommand, step: Step) -> CommandOutcome:
+        """Let it go, and say what it did."""
+        if effect.dry:
+            return CommandOutcome(_shown(effect), None, "not_run", 0, False, "")
+        ready = self._ready.pop(step.key)
+        if ready.held is None:
+            outcome = CommandOutcome(_shown(effect), None, "not_run", 0, False, "", error=ready.problem)
+            return self._judged(effect, step, outcome, ready.code)
+        with self._keeper.working():
+            result = await ready.held.run()
+        if result.refused:
+            raise SandboxError(f"{result.error}. Look: orchestra doctor")
+        return self._judged(effect, step, self._outcome(effect, step, result, ready), _code(result))
+
+    def _outcome(self, effect: RunCommand, step: Step, result: CommandResult, ready: _Ready) -> CommandOutcome:
+        folder = self._ledger.folder
+        refs = tuple(_ref(artifact, folder) for artifact in result.artifacts)
+        error = result.error or ("" if result.signal is None else f"ended by signal {result.signal}")
+        if result.limit and result.limit != "time":
+            error = f"ended at its {result.limit} limit"
+        passed = result.exitCode == 0 and not result.timedOut
+        changed: Reply | None = None
+        untaken: tuple[Denied, ...] = ()
+        handed: tuple[ArtifactRef, ...] = ()
+        if ready.folder is not None and effect.task:
+            changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
+            handed, left = self._collect(effect, ready.folder / "out")
+            untaken += left
+        return CommandOutcome(
+            command=_shown(effect),
+            exitCode=result.exitCode,
+            status="not_run" if result.error else "pass" if passed else "fail",
+            durationMs=result.durationMs,
+            timedOut=result.timedOut,
+            output="\n".join(part for part in (result.stdout.excerpt.rstrip(), result.stderr.excerpt.rstrip()) if part),
+            artifact=refs[0] if refs and not effect.task else None,
+            error=error,
+            artifacts=(*refs, *handed) if effect.task else (),
+            limit=result.limit or "",
+            denials=tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials),
+            changes=changed,
+            untaken=untaken,
+            tier=self._policy.tier,
+        )
+
+    def _take_changes(self, effect: RunCommand, step: Step, ready: _Ready) -> tuple[Reply | None, tuple[Denied, ...]]:
+        """Rule 4: what an `rw` task wrote, as a patch; its caches stay as a layer for the tasks after it."""
+        if not ready.writes or ready.folder is None:
+            self._scratch.remember(effect.task, ready.layers)
+            return None, ()
+        upper = ready.folder / "up"
+        upper.chmod(0o755)  # a command may have closed its workspace, even to itself
+        harvest = changes(upper, self._shop.workspace, ignored=Leftovers(self._shop.workspace), since_ns=ready.since_ns)
+        made = diff_of(harvest.files)
+        harvest = msgspec.structs.replace(harvest, kept=keepable(harvest.kept))
+        prune(upper, harvest)
+        discard(ready.folder / "work")
+        own = (upper,) if harvest.kept else ()
+        self._scratch.remember(effect.task, (*ready.layers, *own))
+        untaken = tuple(Denied(r.path or "everything", r.reason) for r in harvest.refused)
+        untaken += tuple(Denied(path, "taken for build output") for path in builds(harvest.kept))
+        untaken += tuple(Denied(r.path or "everything", r.message) for r in made.refused)
+        if not made.diff:
+            return None, untaken
+        text = f"{PATCH_BEGIN}\n{made.diff}{PATCH_END}\n"
+        return Reply(self._ledger.redactor.text(text), self._keep(effect, step, text)), untaken
+
+    def _below(self, effect: RunCommand) -> tuple[Path, ...]:
+        """The private layers of the tasks before it; many are folded into one, because a mount takes few."""
+        layers = tuple(dict.fromkeys(layer for name in effect.after for layer in self._scratch.layers(name)))
+        if len(layers) <= _LAYERS:
+            return layers
+        folded = self._scratch.fresh(f"{effect.task}~below") / "up"
+        fold(layers, folded)
+        return (folded,)
+
+    def _keep(self, effect: RunCommand, step: Step, text: str) -> ArtifactRef:
+        """The exact bytes, as of a model's reply: what people read is redacted, what is applied is not (gatekeeper)."""
+        data = utf8(text)
+        path = self._artifacts(effect) / f"changes-{step.key.rpartition('.')[2]}.raw.txt"
+        self._ledger.disk.publish(path, data, durable=True)
+        return ArtifactRef(str(path.relative_to(self._ledger.folder.path)), len(data), digest(data))
+
+    def _collect(self, effect: RunCommand, out: Path) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
+        """The files it handed over, and those that could not be taken."""
+        into = self._artifacts(effect) / "files"
+        found = collect(out, into, disk=self._ledger.disk, redactor=self._ledger.redactor)
+        refs = tuple(_ref(artifact, self._ledger.folder) for artifact in found.artifacts)
+        return refs, tuple(Denied(skipped.path or "more files", skipped.reason) for skipped in found.skipped)
+
+    def _judged(self, effect: RunCommand, step: Step, outcome: CommandOutcome, code: str) -> CommandOutcome:
+        """An outcome as it is; or, where it must pass, the step's failure, which may be tried again (G2-5)."""
+        if not effect.mustPass or outcome.status == "pass":
+            return outcome
+        how = "timed out" if outcome.timedOut else outcome.error or f"exit code {outcome.exitCode}"
+        last = outcome.output.strip().rpartition("\n")[2][-200:]
+        attempt = int(step.intent.payload.get("attempt", 1)) if step.intent else 1
+        wait = self._backoff * 2.0 ** (attempt - 1)
+        retriable = code in _RETRIED
+        if retriable and self._keeper.left <= wait:  # G2-4: no waiting past the total limit
+            code, retriable, how = TOTAL_TIME, False, f"{how}; the run's total time is over"
+        if retriable:
+            self._keeper.waits(wait)
+        raise StepFailed(
+            step.key,
+            code,
+            f"{how}: {last}" if last and not outcome.error else how,
+            retriable=retriable,
+            details={"outcome": msgspec.to_builtins(outcome)},
+        )
+
+
+def end_left_over(events: Iterable[Event]) -> None:
+    """Kill what an earlier life began and nobody will begin again, because the run ends (rule 2)."""
+    begun: dict[str, Mapping[str, Any]] = {}
+    for event in events:
+        if event.type == "PHASE_STARTED" and "process" in event.payload:
+            begun[event.payload["key"]] = event.payload["process"]
+        else:
+            begun.pop(event.payload.get("key", ""), None)
+    for process in begun.values():
+        kill_left_over(int(process["pid"]), str(process["startTime"]))
+
+
+_RETRIED = ("EXIT", "TIMEOUT", "SIGNAL", "LIMIT")
+
+
+def _code(result: CommandResult) -> str:
+    if result.error:
+        return "NOT_STARTED"
+    if result.timedOut:
+        return "TIMEOUT"
+    if result.limit:
+        return "LIMIT"
+    return "SIGNAL" if result.signal is not None else "EXIT"
+
+
+def _shown(effect: RunCommand) -> str:
+    return shlex.join(effect.argv)
+
+
+def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
+    return ArtifactRef(str(Path(artifact.path).relative_to(folder.path)), artifact.bytes, artifact.sha256)
+
+
+def _with_output(sandbox: Sandbox, out: Path, where: Path) -> Sandbox:
+    return msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (str(out), str(where))))
+
+
+def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:
+    """`inputs.files` as a layer over the workspace (S2-135). The names were checked when the plan was read."""
+    for file in files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(utf8(file.content))
+    for place, _, names in os.walk(folder):
+        os.chmod(place, 0o755)
+        for name in names:
+            os.chmod(os.path.join(place, name), 0o644)
+    return folder

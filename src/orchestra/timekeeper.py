@@ -1,0 +1,111 @@
+"""How much of a run's total time is used, and how much is left (S2-50).
+
+The run's own time: a person's thinking and the hours after a crash do not count.
+
+Rules
+1. Time counts while a command runs, a model is called, or a retry waits; once, however many do at the same time.
+2. What earlier processes used follows from the journal: each outcome says when it came and how long it took.
+3. The smallest limit wins: task, call, total.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from orchestra.core.context import Guarded, Handler, Step
+from orchestra.core.effects import Effect
+from orchestra.core.errors import StepFailed
+from orchestra.core.records import Event
+from orchestra.core.work import TOTAL_TIME
+
+_FOREVER = 1e9  # seconds
+
+
+class Timekeeper:
+    """The clock of one run."""
+
+    def __init__(
+        self, total_sec: float, events: Iterable[Event] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._total = total_sec
+        self._used = used(events)
+        self._clock = clock
+        self._at = clock()
+        self._working = 0
+        self._until = 0.0  # a retry waits until then
+
+    @property
+    def left(self) -> float:
+        """Seconds of the run's total time that are left; 0 when it is over."""
+        self._advance()
+        return max(0.0, self._total - self._used)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While something is done."""
+        self._advance()
+        self._working += 1
+        try:
+            yield
+        finally:
+            self._advance()
+            self._working -= 1
+
+    def waits(self, seconds: float) -> None:
+        """A retry waits from now on."""
+        self._advance()
+        self._until = max(self._until, self._at + seconds)
+
+    def _advance(self) -> None:
+        now = self._clock()
+        self._used += now - self._at if self._working else max(0.0, min(now, self._until) - self._at)
+        self._at = now
+
+
+class InTime:
+    """A handler whose effects take the run's time, and no more than is left of it."""
+
+    def __init__(self, handler: Handler, keeper: Timekeeper) -> None:
+        self._handler = handler
+        self._keeper = keeper
+
+    def guard(self, effect: Effect[Any]) -> None:
+        if isinstance(self._handler, Guarded):
+            self._handler.guard(effect)
+
+    async def __call__(self, effect: Effect[Any], step: Step) -> Any:
+        left = self._keeper.left
+        try:
+            with self._keeper.working():
+                async with asyncio.timeout(left if left < _FOREVER else None):
+                    return await self._handler(effect, step)
+        except TimeoutError:
+            raise StepFailed(step.key, TOTAL_TIME, "the run's total time was over", retriable=False) from None
+
+
+def used(events: Iterable[Event]) -> float:
+    """Seconds that recorded steps and waits took, counted once where they overlap (rule 2)."""
+    spans: list[tuple[float, float]] = []
+    for event in events:
+        payload = event.payload
+        outcome = payload.get("outcome")
+        if isinstance(outcome, dict) and "durationMs" in outcome:
+            end = _when(event.ts)
+            spans.append((end - outcome["durationMs"] / 1000, end))
+        if "retryAt" in payload:
+            spans.append((_when(event.ts), _when(payload["retryAt"])))
+    total = 0.0
+    reached = float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _when(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

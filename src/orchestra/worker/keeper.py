@@ -1,0 +1,205 @@
+"""Keeper: what the spawner's forked children do before they become something else, or instead of it;
+and what it does to others.
+
+Part of the spawner, not of orchestra: loaded by path into its bare interpreter, imports nothing of orchestra.
+
+A keeper stands between the spawner and a command that has no pid namespace (tiers "landlock" and "none"): a subreaper,
+so that whatever the command leaves behind becomes its child, wherever that moved to.
+
+Rules
+1. It says `"child-pid"` (its own: whoever ends its tree ends the command), then `"refused"`, `"errno"` or
+   `"wait-status"`.
+2. The command ends, the spawner closes the order pipe or dies, SIGTERM comes: all the same, everything below is killed
+   and reaped. It exits only when it has no child left, or none it is allowed to kill.
+3. The command sets its limits and confines itself before it execs; if that fails it does not run.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # built in, but typeshed has no stub
+import _socket as socket
+import ctypes
+import errno
+import os
+import resource
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_NS_GET_USERNS, _NEWUSER, _NEWNET = 0xB701, 0x10000000, 0x40000000
+_IP_FREEBIND = 15
+_GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
+_CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)  # by Python or the spawner
+
+
+def limit(pairs: list[tuple[int, int]]) -> None:
+    """What this process may use from now on; never more than it may now."""
+    for what, most in pairs:
+        hard = resource.getrlimit(what)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def become(uid: int, gid: int) -> None:
+    """Another user, for good and without any group of ours."""
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def give(fds: dict[int, int]) -> None:
+    """Descriptors under the numbers they are wanted at; all others close on exec."""
+    for target, source in fds.items():
+        os.dup2(source, target, inheritable=True)
+    for number in _CHANGED:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def close_all_but(kept: set[int]) -> None:
+    """Forget every descriptor of the spawner's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the listing's own
+
+
+def listener(pid: int, port: int) -> Any:
+    """A socket that listens on loopback in the network namespace of the process (sandbox.md §5)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    # The user namespace that owns it, which need not be the process's own any more.
+    owner = _check(libc.ioctl(net, _NS_GET_USERNS))
+    _check(libc.setns(owner, _NEWUSER))
+    _check(libc.setns(net, _NEWNET))
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # bwrap may not have brought loopback up yet, and fails if somebody else does.
+    made.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+    made.bind(("127.0.0.1", port))
+    made.listen(128)
+    return made
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def keep(request: dict[str, Any], fds: dict[str, int], confine: Any, tree: Callable[[int], list[int]]) -> None:
+    """Run one command to the end of its last descendant."""
+    libc = ctypes.CDLL(None)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    os.write(fds["status"], b'{ "child-pid": %d }\n' % os.getpid())
+    pid = os.fork()
+    if pid == 0:
+        number = errno.EIO
+        try:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            _run(request, fds, confine)
+        except OSError as error:
+            number = error.errno or errno.EIO
+        finally:
+            os.write(fds["status"], b'{ "errno": %d }\n' % number)
+            os._exit(127)
+    try:
+        for name in ("stdin", "stdout", "stderr", "block"):
+            os.close(fds[name])
+        null = os.open(os.devnull, os.O_RDWR)
+        for stdio in (0, 1, 2):
+            os.dup2(null, stdio)
+        _wait(pid, fds["order"])
+    finally:
+        _end_all(pid, fds["status"], tree)
+
+
+def _run(request: dict[str, Any], fds: dict[str, int], confine: Any) -> None:
+    os.setsid()
+    os.read(fds["block"], 1)
+    give({0: fds["stdin"], 1: fds["stdout"], 2: fds["stderr"]})
+    limit(request["rlimits"])
+    if request["uid"] is not None:
+        become(request["uid"], request["gid"])
+    os.chdir(request["cwd"])
+    if confine:
+        try:
+            confine.restrict(*request["confine"])
+        except OSError as error:
+            os.write(fds["status"], b'{ "refused": %d }\n' % (error.errno or errno.EIO))
+            os._exit(127)
+    os.execve(request["argv"][0], request["argv"], request["env"])
+
+
+def _wait(pid: int, order: int) -> None:
+    """Until the command ends or an order comes; orphans that end meanwhile are buried every second."""
+    poll = select.poll()
+    poll.register(order, select.POLLIN)
+    ended = os.pidfd_open(pid)
+    poll.register(ended, select.POLLIN)
+    while not poll.poll(1000):
+        for orphan in _dead():
+            if orphan != pid:
+                os.waitpid(orphan, 0)
+
+
+def _dead() -> list[int]:
+    """Children that ended and were not reaped."""
+    me = os.getpid()
+    found = []
+    with open(f"/proc/{me}/task/{me}/children", "rb") as file:
+        for child in map(int, file.read().split()):
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                found.append(child)
+    return found
+
+
+def _end_all(pid: int, status: int, tree: Callable[[int], list[int]]) -> None:
+    """Kill every descendant until there is none. Orphans come to us (subreaper), so the rounds end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    deadline = time.monotonic() + _GIVE_UP_S
+    while time.monotonic() < deadline:
+        try:
+            while (dead := os.waitpid(-1, os.WNOHANG))[0]:
+                if dead[0] == pid:
+                    os.write(status, b'{ "wait-status": %d }\n' % dead[1])
+        except ChildProcessError:
+            return
+        for descendant in tree(os.getpid()):
+            try:
+                os.kill(descendant, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass  # it ended meanwhile, or is another user's now
+        time.sleep(0.001)
+
+
+def hurry(pid: int) -> None:
+    """Its turn comes before the others'.
+
+    The kernel kills a namespace from within its dying pid 1. Among the processes of root's fork bomb, which no limit of
+    the kernel's holds, that waited seconds for its turn, and they grew to 28,000 meanwhile.
+    """
+    try:
+        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        pass  # not root: the kernel's own limit holds the number
+
+
+def remove(folder: bytes) -> None:
+    """The folder that was prepared for sandboxes: ours and small."""
+    for path, folders, files in os.walk(folder, topdown=False):
+        for name in (*files, *folders):
+            full = os.path.join(path, name)
+            try:
+                os.unlink(full) if name in files or os.path.islink(full) else os.rmdir(full)
+            except OSError:
+                pass  # orchestra tries too
+    os.rmdir(folder)

@@ -1,0 +1,150 @@
+"""Files a command left in its own output folder, copied into the run's artifacts (S2-34 … S2-36, S2-117).
+
+Rules
+1. The folder is hostile: regular files only, reached through directory descriptors, no link followed, bounded.
+2. What is kept is redacted on the way like any output (S2-81), synced before its record is given (D-04), and recorded
+   with the size and digest of the stored bytes.
+3. A file is kept whole or not at all. Whatever is not kept is named with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from orchestra.core.disk import Disk
+from orchestra.core.redact import Redactor
+from orchestra.worker.capture import Store
+from orchestra.worker.hostile import FILE, FOLDER, join, opened, regular, shown, unspeakable
+from orchestra.worker.task import MIB, Artifact
+
+_CHUNK = 1 << 18
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is kept."""
+
+    files: int = 1_000
+    file_bytes: int = 64 * MIB
+    total_bytes: int = 256 * MIB
+    entries: int = 10_000  # names looked at
+    depth: int = 16
+    path_bytes: int = 1_024
+    told: int = 100  # skipped names told one by one
+
+
+ROOM = Room()
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Something that is not kept. `path` is relative to the output folder; empty if it is about the whole."""
+
+    path: str
+    reason: str
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """What was kept, by name, and what was not."""
+
+    artifacts: tuple[Artifact, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+def collect(folder: Path, into: Path, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
+    """Copy what a command left in `folder`, after it has ended. A full disk raises `DiskFull`."""
+    collecting = _Collecting(into, disk, redactor, room=room)
+    with opened(folder, FOLDER) as fd:
+        collecting.folder(fd, "", depth=1)
+    return collecting.result()
+
+
+class _Collecting:
+    def __init__(self, into: Path, disk: Disk, redactor: Redactor, *, room: Room) -> None:
+        self._into = into
+        self._disk = disk
+        self._redactor = redactor
+        self._room = room
+        self._artifacts: list[Artifact] = []
+        self._skipped: list[Skipped] = []
+        self._untold = self._entries = self._bytes = 0
+
+    def result(self) -> Collected:
+        more = (Skipped("", f"{self._untold} more were not kept"),) if self._untold else ()
+        return Collected(artifacts=tuple(self._artifacts), skipped=(*self._skipped, *more))
+
+    def folder(self, fd: int, path: str, *, depth: int) -> None:
+        for name in self._names(fd, path):
+            here = join(path, name)
+            try:
+                self._entry(fd, name, here, depth=depth)
+            except OSError as error:
+                self._skip(here, f"it cannot be read: {error.strerror or error}")
+
+    def _entry(self, above: int, name: str, path: str, *, depth: int) -> None:
+        mode = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+        if why := unspeakable(name):
+            self._skip(path, why)
+        elif len(path.encode()) > self._room.path_bytes or depth > self._room.depth:
+            self._skip(path, "its path is too long")
+        elif self._redactor.text(path) != path:
+            self._skip("", "a file whose name holds a secret was not kept")
+        elif stat.S_ISDIR(mode):
+            with opened(name, FOLDER, above) as fd:
+                self.folder(fd, path, depth=depth + 1)
+        elif stat.S_ISREG(mode):
+            with opened(name, FILE, above) as fd:
+                self._file(fd, path, regular(fd).st_size)
+        else:
+            self._skip(path, "it is no regular file")
+
+    def _file(self, fd: int, path: str, size: int) -> None:
+        if len(self._artifacts) >= self._room.files:
+            self._skip(path, f"{self._room.files} files are kept already")
+        elif size > self._room.file_bytes:
+            self._skip(path, f"it holds {size} bytes; files up to {self._room.file_bytes} are kept")
+        elif self._bytes + size > self._room.total_bytes:
+            self._skip(path, f"with it more than {self._room.total_bytes} bytes would be kept")
+        else:
+            self._bytes += size
+            self._artifacts.append(self._copy(fd, path, size))
+
+    def _copy(self, fd: int, path: str, size: int) -> Artifact:
+        # A mask may be longer than what it hides: the store's own limit must not cut a file that is kept whole.
+        store = Store(self._into / path, limit=size * 16 + MIB, disk=self._disk)
+        try:
+            stream = self._redactor.stream()
+            for chunk in _chunks(fd, size):
+                store.add(stream.feed(chunk))
+            store.add(stream.close())
+            return store.close()
+        finally:
+            store.abandon()
+
+    def _names(self, fd: int, path: str) -> list[str]:
+        names: list[str] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                self._entries += 1
+                if self._entries > self._room.entries:
+                    self._skip(path, f"more than {self._room.entries} names: the rest was not looked at")
+                    break
+                names.append(entry.name)
+        return sorted(names)
+
+    def _skip(self, path: str, reason: str) -> None:
+        if len(self._skipped) < self._room.told:
+            self._skipped.append(Skipped(shown(path), reason))
+        else:
+            self._untold += 1
+
+
+def _chunks(fd: int, size: int) -> Iterator[bytes]:
+    """The first `size` bytes: a file that still grows is cut where it ended when it was judged."""
+    done = 0
+    while done < size and (chunk := os.pread(fd, min(_CHUNK, size - done), done)):
+        yield chunk
+        done += len(chunk)

@@ -1,0 +1,407 @@
+"""The domain proxy: the only way out of a sandbox, for the names in `allow_domains` (S2-78, S2-79, sandbox.md §5).
+
+It accepts on a socket that listens inside the sandbox's empty network; the connections out are made here, outside.
+
+Rules
+1. A request is checked before its name is looked up: a look-up of a denied name would already carry data out.
+2. A name is looked up once. If any of its addresses is not public, it is refused; else one of just these is dialled, so
+   a second answer (rebinding) changes nothing. Addresses of this machine are not public, whatever they look like.
+3. One request for each connection. What a client sends after it goes nowhere.
+4. Everything is bounded: connections, the head's size and time, idle time, what is remembered of refusals.
+5. What is refused is answered with the reason and recorded, each kind once with a count.
+
+TLS passes through unseen: an allowed host that serves other names by the same address (domain fronting) is a way to
+those. There is no SOCKS, no UDP, no way to give an address instead of a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from orchestra.core.domains import parse_entry
+from orchestra.worker.addresses import is_global as is_public
+from orchestra.worker.request import Denied, Request, read_chunk, read_request, read_response
+from orchestra.worker.task import Denial
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+
+_PIECE = 1 << 16
+_BUFFER = 1 << 18
+_ADDRESSES = 4  # of a name, tried one after the other
+_FAREWELL = 1.0  # seconds a client has to read the end before its unread bytes reset the connection
+_PHRASES = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
+_PHRASES |= {502: "Bad Gateway", 504: "Gateway Timeout"}
+
+
+class ProxyLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one sandbox may ask of its proxy."""
+
+    connections: int = 64  # at once; more wait in the socket's queue
+    head_bytes: int = 32 * 1024
+    head_seconds: float = 10.0
+    connect_seconds: float = 10.0  # also for a look-up
+    idle_seconds: float = 120.0
+    denials: int = 100  # kinds of refusal remembered by name
+
+
+LIMITS = ProxyLimits()
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """What went through: requests carried out, bytes from and to the sandbox."""
+
+    requests: int = 0
+    sent: int = 0
+    received: int = 0
+
+
+class Proxy:
+    """Serves one listening socket until it is closed. The socket is the proxy's from now on."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        domains: tuple[str, ...],
+        *,
+        on_denial: Callable[[Denial], None] | None = None,
+        resolve: Resolve | None = None,
+        is_global: Callable[[str], bool] | None = None,
+        limits: ProxyLimits = LIMITS,
+    ) -> None:
+        """`on_denial` hears of each kind of refusal once. `is_global` is for tests, whose servers are on loopback."""
+        self._listener = listener
+        self._entries = tuple(map(parse_entry, domains))
+        self._on_denial = on_denial
+        # Threads of its own: slow look-ups of a hostile command must not hold up anyone else's.
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="proxy-resolve") if resolve is None else None
+        self._resolve = resolve or self._look_up
+        self._is_global = is_global or _is_elsewhere
+        self._limits = limits
+        self._denials: dict[tuple[str, int, str], int] = {}
+        self._slots = asyncio.Semaphore(limits.connections)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
+        self._requests = self._sent = self._received = 0
+
+    @property
+    def denials(self) -> tuple[Denial, ...]:
+        """What was refused so far, each kind once."""
+        return tuple(Denial(host, port, reason, times) for (host, port, reason), times in self._denials.items())
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._requests, self._sent, self._received)
+
+    async def start(self) -> None:
+        """Begin to accept."""
+        self._listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept())
+
+    async def close(self) -> None:
+        """End every connection at once; after this nothing goes in or out."""
+        tasks = [*self._tasks, *([self._accepting] if self._accepting else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._listener.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._slots.acquire()
+            try:
+                conn, _ = await loop.sock_accept(self._listener)
+            except OSError as error:
+                self._slots.release()
+                if error.errno in (errno.EBADF, errno.EINVAL):
+                    return  # the socket is gone
+                await asyncio.sleep(0.1)  # out of descriptors, or the client was gone already
+                continue
+            task = asyncio.create_task(self._serve(conn))
+            self._tasks.add(task)
+            task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._slots.release()
+
+    async def _serve(self, conn: socket.socket) -> None:
+        async with _Line(conn) as client:
+            try:
+                await self._one_request(client)
+            except Denied as denied:
+                if denied.by_rule:
+                    self._record(denied)
+                if client.said:
+                    return  # in the middle of an answer: only its early end can say so
+                client.write(_answer(denied))
+            except (OSError, EOFError, TimeoutError):
+                return  # one side is gone, or silent for too long: there is nobody to tell
+            await client.farewell()
+
+    async def _one_request(self, client: _Line) -> None:
+        request = read_request(await self._head(client))
+        if not any(entry.covers(request.host, request.port) for entry in self._entries):
+            raise Denied(403, "not in allow_domains", host=request.host, port=request.port)
+        async with _Line(await self._dial(request)) as server:
+            self._requests += 1
+            try:
+                async with asyncio.timeout(self._limits.idle_seconds) as timer:
+                    client.timer = server.timer = _Idle(timer, self._limits.idle_seconds)
+                    await (self._tunnel if request.tunnel else self._forward)(request, client, server)
+            finally:
+                self._sent += client.taken
+                self._received += server.taken
+
+    async def _head(self, client: _Line) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.head_seconds):
+                head = await client.reader.readuntil(b"\r\n\r\n")
+        except TimeoutError:
+            raise Denied(408, "the request took too long") from None
+        except asyncio.LimitOverrunError:
+            head = b""
+        if not head or len(head) > self._limits.head_bytes:
+            raise Denied(431, "the request's head is too large")
+        return head
+
+    async def _dial(self, request: Request) -> socket.socket:
+        """A connection to an address that was checked (rule 2)."""
+        host, port = request.host, request.port
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                addresses = await self._resolve(host)
+        except (OSError, TimeoutError, UnicodeError):
+            addresses = ()
+        if not addresses:
+            raise Denied(502, "the name cannot be resolved", host=host, port=port)
+        for address in addresses:
+            if not self._is_global(address):
+                raise Denied(403, f"it resolves to {address[:64]}, which is not public", host=host, port=port)
+        for address in addresses[:_ADDRESSES]:
+            if sock := await self._connected(address, port):
+                return sock
+        raise Denied(502, "the host does not answer", host=host, port=port)
+
+    async def _connected(self, address: str, port: int) -> socket.socket | None:
+        sock = socket.socket(_family(address), socket.SOCK_STREAM)
+        connected = False
+        try:
+            sock.setblocking(False)
+            async with asyncio.timeout(self._limits.connect_seconds):
+                await asyncio.get_running_loop().sock_connect(sock, (address, port))
+            connected = True
+        except (OSError, TimeoutError):
+            pass  # the next address may answer
+        finally:
+            if not connected:
+                sock.close()
+        return sock if connected else None
+
+    async def _look_up(self, host: str) -> Sequence[str]:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _addresses, host)
+        return tuple(dict.fromkeys(found))
+
+    async def _tunnel(self, request: Request, client: _Line, server: _Line) -> None:
+        client.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await _both(_copy(client, server), _copy(server, client))
+
+    async def _forward(self, request: Request, client: _Line, server: _Line) -> None:
+        server.write(request.head)
+        sending = asyncio.create_task(_send_body(request, client, server))
+        answering = asyncio.create_task(self._respond(request, client, server))
+        try:
+            # A server may answer before it has all of the body; then the rest of the body goes nowhere.
+            await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
+            # It may also stop reading; only a fault of the client's is the end of the request.
+            if sending.done() and isinstance(error := sending.exception(), Denied | EOFError):
+                raise error
+            await answering
+        finally:
+            for task in (sending, answering):
+                task.cancel()
+            await asyncio.gather(sending, answering, return_exceptions=True)
+
+    async def _respond(self, request: Request, client: _Line, server: _Line) -> None:
+        broken = Denied(502, "the host's answer is no HTTP", host=request.host, port=request.port)
+        while True:
+            try:
+                response = read_response(await server.until(b"\r\n\r\n"), method=request.method)
+            except (ValueError, EOFError, asyncio.LimitOverrunError):
+                raise broken from None
+            client.write(response.head)
+            if not response.interim:
+                await _copy(server, client, length=response.length)
+                await client.flush()
+                return
+
+    def _record(self, denied: Denied) -> None:
+        host = "".join(char if "!" <= char <= "~" else "?" for char in denied.host)[:253]
+        key = (host, denied.port, denied.reason)
+        if key not in self._denials and len(self._denials) >= self._limits.denials:
+            key = ("", 0, "other refused connections")
+        self._denials[key] = times = self._denials.get(key, 0) + 1
+        if times == 1 and self._on_denial is not None:
+            self._on_denial(Denial(*key))
+
+
+class _Idle:
+    """Puts off the end of a connection whenever a byte moves, in either direction."""
+
+    def __init__(self, timer: asyncio.Timeout, seconds: float) -> None:
+        self._timer = timer
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+
+    def moved(self) -> None:
+        self._timer.reschedule(self._loop.time() + self._seconds)
+
+
+class _Line:
+    """One side of a connection: a socket with its streams, counted; gone when its block is left."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.taken = 0  # bytes read from it, the head of a request aside
+        self.said = False  # whether anything was written to it
+        self.timer: _Idle | None = None
+
+    async def __aenter__(self) -> _Line:
+        self.reader, self._writer = await asyncio.open_connection(sock=self._sock, limit=_BUFFER)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.transport.abort()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            pass  # how it ended is known already
+
+    async def read(self, most: int = _PIECE) -> bytes:
+        return self._counted(await self.reader.read(most))
+
+    async def until(self, end: bytes) -> bytes:
+        return self._counted(await self.reader.readuntil(end))
+
+    async def exactly(self, size: int) -> bytes:
+        return self._counted(await self.reader.readexactly(size))
+
+    def write(self, data: bytes) -> None:
+        self.said = True
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await self._writer.drain()
+
+    async def flush(self) -> None:
+        """Wait until the system has all of it: what is still here when the block is left is lost."""
+        self._writer.transport.set_write_buffer_limits(high=0)
+        await self._writer.drain()
+
+    async def end(self) -> None:
+        """Say that nothing follows."""
+        await self.flush()
+        self._writer.write_eof()
+
+    async def farewell(self) -> None:
+        """End in peace: unread bytes would make the system reset the connection and lose the answer's end."""
+        try:
+            async with asyncio.timeout(_FAREWELL):
+                await self.end()
+                while await self.reader.read(_PIECE):
+                    pass
+        except (OSError, TimeoutError):
+            pass  # it had its time
+
+    def _counted(self, data: bytes) -> bytes:
+        self.taken += len(data)
+        if self.timer is not None:
+            self.timer.moved()
+        return data
+
+
+async def _copy(source: _Line, target: _Line, *, length: int | None = None) -> None:
+    """Carry bytes until the source's end (passed on as such), or exactly `length` of them."""
+    while length is None or length > 0:
+        data = await source.read(_PIECE if length is None else min(_PIECE, length))
+        if not data and length is not None:
+            raise EOFError
+        if not data:
+            await target.end()
+            return
+        target.write(data)
+        await target.drain()
+        length = None if length is None else length - len(data)
+
+
+async def _send_body(request: Request, client: _Line, server: _Line) -> None:
+    if request.length is not None:
+        await _copy(client, server, length=request.length)
+        return
+    while size := await _chunk_size(client):
+        server.write(b"%x\r\n" % size)
+        await _copy(client, server, length=size)
+        if await client.exactly(2) != b"\r\n":
+            raise Denied(400, "malformed chunk")
+        server.write(b"\r\n")
+    if await client.exactly(2) != b"\r\n":
+        raise Denied(400, "malformed chunk: trailers are not taken")
+    server.write(b"0\r\n\r\n")
+    await server.drain()
+
+
+async def _chunk_size(client: _Line) -> int:
+    try:
+        return read_chunk(await client.until(b"\r\n"))
+    except asyncio.LimitOverrunError:
+        raise Denied(400, "malformed chunk") from None
+
+
+async def _both(one: Awaitable[None], other: Awaitable[None]) -> None:
+    """Both directions; a fault in one ends the other."""
+    tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _answer(denied: Denied) -> bytes:
+    where = f"{denied.host}:{denied.port}: " if denied.host and denied.port else ""
+    body = f"orchestra: {where}{denied.reason}\n".encode("ascii", "backslashreplace")
+    head = f"HTTP/1.1 {denied.status} {_PHRASES[denied.status]}\r\nContent-Type: text/plain\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def _addresses(host: str) -> list[str]:
+    """Ask the system. The root dot keeps it from trying the name below the search domains of this machine."""
+    found = socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM)
+    return [str(where[0]) for *_, where in found]
+
+
+def _is_elsewhere(address: str) -> bool:
+    """Public, and not an address of this machine: only those can be bound."""
+    if not is_public(address):
+        return False
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return True
+    return False
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

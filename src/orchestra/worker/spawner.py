@@ -1,0 +1,496 @@
+"""The spawner: a small process beside orchestra that starts all commands, watches them and leaves none behind.
+
+Started once as `python -I -S spawner.py FD FOLDER` with an empty environment; one per orchestra process, for many
+commands at once. It is a program, not a module of orchestra: it imports nothing of it, holds no secret and reads no
+output. Why a process: starting a command from it costs the same however large orchestra is; it has one thread, so a
+parent-death signal means what it says (sandbox.md §3, trap 4); and it keeps time when orchestra is busy.
+
+Rules
+1. FD is a SEQPACKET socket; a message is a marshalled tuple `(word, number, …)`, with descriptors. It is told
+   start, listen, go, term, kill; it says held, listener, end. End-of-file, or SIGTERM, ends everything: every command
+   is killed, FOLDER is removed, it exits.
+2. A command exists, contained and blocked, before it is said to be held; it runs only after `go`. That its starter dies
+   does not release it: the descriptor it waits on is its own other end too.
+3. It inherits 0, 1, 2 and nothing else. They are pipes; this process keeps no copy of them.
+4. `end` is said when no process of the command exists. Tier strict: its pid namespace is gone, or, if it leaves no
+   layer that must be unmounted first, holds only bwrap's own pid 1. Else: its keeper, a subreaper that this process
+   forks for it, has killed everything below itself.
+5. Limits: time from `go`, TERM to all of it, the grace, KILL; usage every 100 ms (usage.py), KILL. They hold here.
+6. Only bwrap's own word `exit-code` is the command's (trap 5): whatever else ends bwrap is a failure to set it up.
+"""
+
+from __future__ import annotations
+
+# Not `signal` and `socket`: they import enum and re, and the start takes 25 ms instead of 15 (a bare Python: 10).
+import _signal as signal  # type: ignore[import-not-found]  # built in, but typeshed has no stub
+import _socket as socket
+import ctypes
+import errno
+import marshal
+import os
+import resource
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PR_SET_CHILD_SUBREAPER = 36
+_RESERVED = 16  # descriptors below are free for what a command gets: no dup2 can hit a source
+ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # as wrap.py names them to bwrap
+_TICK_S = 0.1
+_GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
+_DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT]  # Python or we changed them
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _beside(name: str) -> Any:
+    """A program part that lies beside this file; not imported, so that no folder of ours is on the path."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+    module = type(sys)(name)
+    with open(path, "rb") as file:
+        exec(compile(file.read(), path, "exec"), module.__dict__)
+    return module
+
+
+usage, keeper = _beside("usage"), _beside("keeper")
+
+
+class Child:
+    """One command, from its request to its end."""
+
+    def __init__(self, number: int, request: dict[str, Any]) -> None:
+        self.number = number
+        self.request = request
+        self.outer = 0  # bwrap, or the keeper
+        self.inner = 0  # what is known outside: pid 1 of the namespace, or the keeper
+        self.inner_fd = -1
+        self.status = -1  # read end: what bwrap or the keeper says
+        self.release = -1  # write end: one byte lets it run
+        self.order = -1  # write end: closed, the keeper ends everything
+        self.said = b""
+        self.gone = False  # the outer process was reaped
+        self.over = False  # `end` was said
+        self.meter: Any = None
+        self.started = 0.0
+        self.deadline = 0.0  # then TERM, or KILL if it was told already
+        self.told = False
+        self.next_look = 0.0
+        self.end: dict[str, Any] = {"timed_out": False, "limit": None, "killed": False, "ran": False}
+
+
+class Spawner:
+    """The loop, and all commands that exist."""
+
+    def __init__(self, control: int, folder: bytes) -> None:
+        self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, control)
+        self._control.setblocking(False)
+        self._folder = folder
+        self._children: dict[int, Child] = {}
+        self._helpers: set[int] = set()  # those that make listeners
+        self._poll = select.poll()
+        self._unsent: list[bytes] = []
+        self._readers: dict[int, Child] = {}  # status pipes and pidfds
+        self._woken, wake = os.pipe()
+        for fd in (self._woken, wake):
+            os.set_blocking(fd, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._poll.register(self._woken, select.POLLIN)
+        self._poll.register(control, select.POLLIN)
+
+    def serve(self) -> None:
+        """Until orchestra hangs up."""
+        while True:
+            for fd, event in self._poll.poll(self._patience()):
+                if fd == self._woken:
+                    os.read(fd, 4096)
+                    self._reap()
+                elif fd == self._control.fileno():
+                    if event & select.POLLOUT:
+                        self._flush()
+                    if event & ~select.POLLOUT and not self._hear():
+                        return
+                elif fd in self._readers:
+                    self._notice(fd, self._readers[fd])
+            self._keep_limits()
+
+    def close(self) -> None:
+        """Kill every command until there is no child left; leave nothing."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        deadline = time.monotonic() + _GIVE_UP_S
+        for child in self._children.values():
+            self._kill(child)
+        while time.monotonic() < deadline:
+            try:
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
+                for orphan in self._orphans():
+                    _signal(orphan, signal.SIGKILL)
+            except ChildProcessError:
+                break
+            time.sleep(0.001)
+        keeper.remove(self._folder)
+
+    def _hear(self) -> bool:
+        try:
+            size = socket.CMSG_SPACE(4 * 8)
+            data, parts, _, _ = self._control.recvmsg(1 << 16, size, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        fds = [int.from_bytes(part[i : i + 4], sys.byteorder) for _, _, part in parts for i in range(0, len(part), 4)]
+        word, number, *rest = marshal.loads(data)
+        if word == "start":
+            self._begin(number, fds)
+            return True
+        child = self._children.get(number)
+        if child is None:
+            return True  # it ended while this was on its way
+        match word:
+            case "listen":
+                self._listen(child, *rest)
+            case "go":
+                self._go(child)
+            case "term":
+                self._terminate(child)
+            case "kill":
+                self._kill(child)
+        return True
+
+    def _say(self, *message: Any) -> None:
+        self._unsent.append(marshal.dumps(message))
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._unsent:
+                self._control.send(self._unsent[0])
+                del self._unsent[0]
+        except BlockingIOError:
+            pass  # orchestra is slow; it must not slow us
+        except OSError:
+            self._unsent.clear()  # it is gone; the next read says so too
+        events = select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
+        self._poll.modify(self._control.fileno(), events)
+
+    def _begin(self, number: int, fds: list[int]) -> None:
+        body = fds.pop(0)
+        data = os.pread(body, os.fstat(body).st_size, 0)
+        os.close(body)
+        child = Child(number, marshal.loads(data))
+        self._children[number] = child
+        child.status, status = os.pipe()
+        waits, child.release = os.pipe()
+        block = os.open(f"/proc/self/fd/{waits}", os.O_RDWR | os.O_CLOEXEC)  # rule 2
+        os.close(waits)
+        os.set_blocking(child.status, False)
+        try:
+            if child.request["tier"] == "strict":
+                child.outer = self._start_bwrap(child, fds, status, block)
+            else:
+                child.outer = self._fork_keeper(child, fds, status, block)
+        except OSError as error:
+            child.end["errno"] = error.errno or errno.EIO
+        finally:
+            for fd in (*fds, status, block):
+                os.close(fd)
+        if child.outer:
+            self._watch(child.status, child)
+        else:
+            self._finish(child)
+
+    def _start_bwrap(self, child: Child, fds: list[int], status: int, block: int) -> int:
+        stdin, stdout, stderr, arguments, seccomp = fds
+        request = child.request
+        given = {0: stdin, 1: stdout, 2: stderr, ARGS: arguments, SECCOMP: seccomp, STATUS: status, BLOCK: block}
+        argv = [b"bwrap", b"--args", b"%d" % ARGS, b"--", *request["argv"]]
+        if request["uid"] is None:
+            actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in given.items()]
+            return os.posix_spawn(
+                request["program"], argv, {}, file_actions=actions, setsigdef=_DEFAULTS, setsigmask=[], setsid=True
+            )
+        if (pid := os.fork()) == 0:  # posix_spawn cannot become somebody else
+            try:
+                os.setsid()
+                # Not NPROC: outside of the sandbox it would count all processes of that user.
+                keeper.limit([pair for pair in request["rlimits"] if pair[0] != resource.RLIMIT_NPROC])
+                keeper.become(request["uid"], request["gid"])
+                keeper.give(given)
+                os.execve(request["program"], argv, {})
+            except OSError as error:
+                os.write(2, b"bwrap: cannot be started as another user: %s\n" % os.strerror(error.errno or 0).encode())
+            os._exit(127)
+        return pid
+
+    def _fork_keeper(self, child: Child, fds: list[int], status: int, block: int) -> int:
+        ordered, child.order = os.pipe()
+        # Opened by us, who are not confined, and only if it is wanted.
+        confine = _beside("confine") if child.request["tier"] == "landlock" else None
+        if (pid := os.fork()) == 0:
+            try:
+                signal.set_wakeup_fd(-1)
+                names = dict(zip(("stdin", "stdout", "stderr"), fds, strict=True))
+                names |= {"status": status, "block": block, "order": ordered}
+                keeper.close_all_but({0, 1, 2, *names.values()})
+                keeper.keep(child.request, names, confine, usage.tree)
+            finally:
+                os._exit(0)
+        os.close(ordered)
+        return pid
+
+    def _held(self, child: Child, pid: int) -> None:
+        child.inner = pid
+        started = usage.start_time(pid)
+        if child.request["tier"] == "strict":
+            try:
+                child.inner_fd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                return  # it ended at once: bwrap says why
+            self._watch(child.inner_fd, child)
+            try:
+                self._limit(child)
+            except ProcessLookupError:
+                return
+            except OSError as error:
+                child.end["refused"] = error.errno
+                self._kill(child)
+                return
+        self._say("held", child.number, pid, started)
+
+    def _limit(self, child: Child) -> None:
+        for what, limit in child.request["rlimits"]:
+            try:
+                resource.prlimit(child.inner, what, (limit, limit))
+            except PermissionError:
+                # Another user's process, and our root lacks CAP_SYS_RESOURCE: it limited itself (`_start_bwrap`), but
+                # for the number of processes, which only the watchdog holds then.
+                if child.request["uid"] is None:
+                    raise
+
+    def _listen(self, child: Child, port: int) -> None:
+        """A listener inside its network namespace: made by a process that joins it, accepted on by orchestra."""
+        pid = os.fork()
+        if pid:
+            self._helpers.add(pid)
+            return
+        message: tuple[Any, ...] = ("listener", child.number, 0)
+        passed: list[tuple[int, int, bytes]] = []
+        try:
+            listener = keeper.listener(child.inner, port)
+            passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener.fileno().to_bytes(4, sys.byteorder))]
+        except OSError as error:
+            message = ("listener", child.number, error.errno or errno.EIO)
+        try:
+            room = select.poll()  # the socket stays non-blocking: the flag is our parent's too
+            room.register(self._control.fileno(), select.POLLOUT)
+            room.poll()
+            self._control.sendmsg([marshal.dumps(message)], passed)
+        finally:
+            os._exit(0)
+
+    def _go(self, child: Child) -> None:
+        request = child.request
+        child.started = time.monotonic()
+        child.deadline = child.started + request["timeout"]
+        child.next_look = child.started + _TICK_S
+        try:
+            child.meter = usage.Meter(child.inner, request["upper"], request["writes"], request["limits"])
+        except OSError as error:
+            child.end["errno"] = error.errno  # a folder that it was to write to is gone
+            self._kill(child)
+            return
+        try:
+            os.write(child.release, b"g")
+        except BrokenPipeError:
+            pass  # it could not be set up: bwrap says why
+
+    def _terminate(self, child: Child) -> None:
+        """TERM to all of it, and the grace begins; before it ran, or told once more: KILL."""
+        if not child.started or child.told:
+            self._kill(child)
+            return
+        child.told = True
+        child.deadline = time.monotonic() + child.request["grace"]
+        for pid in usage.tree(child.inner, child.request["limits"]["processes"]):
+            _signal(pid, signal.SIGTERM)
+
+    def _kill(self, child: Child) -> None:
+        if child.gone:
+            return
+        child.end["killed"] = True
+        child.deadline = 0.0
+        if child.order >= 0:
+            os.close(child.order)
+            child.order = -1
+            return
+        _signal(child.outer, signal.SIGKILL)  # first, so that it has no say about how the command ended
+        if child.inner_fd >= 0:
+            keeper.hurry(child.inner)
+            _signal_fd(child.inner_fd, signal.SIGKILL)  # pid 1: the kernel kills the whole namespace
+
+    def _keep_limits(self) -> None:
+        now = time.monotonic()
+        for child in list(self._children.values()):
+            if not child.started or child.gone or child.over:
+                continue
+            if child.deadline and now >= child.deadline:
+                child.end["timed_out"] |= not child.told
+                self._terminate(child)
+            if now >= child.next_look and not child.end["killed"]:
+                exceeded = child.meter.exceeded()
+                if exceeded:
+                    child.end["limit"] = exceeded
+                    self._kill(child)
+                child.next_look = time.monotonic() + _TICK_S
+
+    def _patience(self) -> int | None:
+        times = [
+            at
+            for child in self._children.values()
+            if child.started and not child.gone and not child.over
+            for at in (child.deadline, 0.0 if child.end["killed"] else child.next_look)
+            if at
+        ]
+        return max(0, int((min(times) - time.monotonic()) * 1000) + 1) if times else None
+
+    def _notice(self, fd: int, child: Child) -> None:
+        if fd == child.inner_fd:
+            self._unwatch(fd)
+            child.inner_fd = -1
+            self._finish(child)
+            return
+        data = b""
+        try:
+            data = os.read(fd, 4096)
+        except BlockingIOError:
+            return
+        if not data:
+            self._unwatch(fd)
+            child.status = -1
+            self._finish(child)
+            return
+        *lines, child.said = (child.said + data).split(b"\n")
+        for line in lines:
+            for name in ("child-pid", "exit-code", "wait-status", "errno", "refused"):
+                _, found, rest = line.partition(b'"%s": ' % name.encode())
+                if not found:
+                    continue
+                value = int(rest.split(b"}")[0].split(b",")[0])
+                if name == "child-pid":
+                    self._held(child, value)
+                else:
+                    child.end[name] = value
+                    if name == "exit-code" and not child.request["upper"] and not usage.tree(child.inner):
+                        child.end["empty"] = True  # whoever it started is below pid 1, or was; nobody is
+                        self._end(child)
+                    if child.inner_fd >= 0:
+                        _signal_fd(child.inner_fd, signal.SIGKILL)  # it ended, and what it left behind ends with it
+
+    def _reap(self) -> None:
+        outers = {child.outer: child for child in self._children.values()}
+        try:
+            while (dead := os.waitpid(-1, os.WNOHANG))[0]:
+                self._helpers.discard(dead[0])
+                child = outers.get(dead[0])
+                if child:
+                    child.gone = True
+                    child.end["outer"] = dead[1]
+                    if child.inner_fd >= 0:
+                        _signal_fd(child.inner_fd, signal.SIGKILL)
+        except ChildProcessError:
+            pass  # none is left
+        for child in list(self._children.values()):
+            self._finish(child)
+
+    def _orphans(self) -> list[int]:
+        """Children nobody knows: they came to us because their keeper died."""
+        known = {pid for child in self._children.values() for pid in (child.outer, child.inner)} | self._helpers
+        me = os.getpid()
+        try:
+            with open(f"/proc/{me}/task/{me}/children", "rb") as file:
+                return [pid for pid in map(int, file.read().split()) if pid not in known]
+        except OSError:
+            return []
+
+    def _finish(self, child: Child) -> None:
+        """Forget it, if nothing of it is left (rule 4) and its last word was heard."""
+        if child.outer and (not child.gone or child.inner_fd >= 0 or child.status >= 0):
+            return
+        orphans = self._orphans() if child.end.get("outer") else []
+        if orphans:  # its keeper was killed, or bwrap before it said whom it had started
+            for orphan in orphans:
+                _signal(orphan, signal.SIGKILL)
+            return  # to come back when they are reaped
+        if child.inner != child.outer:
+            _bury(child.inner)  # it came to us if bwrap went before it
+        for fd in (child.status, child.release, child.order):
+            if fd >= 0:
+                os.close(fd)
+        del self._children[child.number]
+        self._end(child)
+
+    def _end(self, child: Child) -> None:
+        """Say `end`, once."""
+        if child.over:
+            return
+        child.over = True
+        if child.started:
+            child.end["seconds"] = time.monotonic() - child.started
+        self._say("end", child.number, child.end)
+
+    def _watch(self, fd: int, child: Child) -> None:
+        self._readers[fd] = child
+        self._poll.register(fd, select.POLLIN)
+
+    def _unwatch(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        del self._readers[fd]
+        os.close(fd)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # it ended meanwhile, or is another user's now
+
+
+def _bury(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass  # its own parent did
+
+
+def _signal_fd(fd: int, number: int) -> None:
+    try:
+        signal.pidfd_send_signal(fd, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def main(control: int, folder: bytes) -> None:
+    """Serve until hung up on or told to go."""
+    while (spare := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) < _RESERVED:
+        pass
+    own = os.dup(control)
+    os.close(spare)
+    os.dup2(0, control, inheritable=False)  # its number stays taken
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    spawner = Spawner(own, folder)
+    try:
+        spawner.serve()
+    finally:
+        spawner.close()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), os.fsencode(sys.argv[2]))
+    os._exit(0)  # nothing to finalise: 2 ms

@@ -1,0 +1,239 @@
+"""Usage: what the processes below one process use, looked up in /proc and in the folders they write to.
+
+Part of the spawner, not of orchestra: loaded by path into its bare interpreter, imports nothing of orchestra.
+
+Rules
+1. Only kernel figures count. Nothing a command can write, rename or link to decides where we look: of its own tree only
+   mount points directly below its root are asked, which it cannot move.
+2. Memory: what is resident, each shared page once, plus what its tmpfs folders and unnamed memory files hold. The exact
+   figure costs more and is asked for only if the rough one, which counts shared pages often, is over the limit.
+3. Disk: its layer and its tmpfs folders, plus files that have no name any more but are still open.
+4. What hides from being counted counts as too much: paths longer than the kernel takes at once, folders made
+   unreadable if the disk as a whole lost that much.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+TYPE_CHECKING = False  # `typing` and `collections.abc` cost a bare interpreter more than its start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TMPFS = ("", "/tmp", "/dev/shm")  # the root's is where a layer that is thrown away lies
+_MANY = 4096  # processes that one look goes through
+_SLICE_S = 0.02  # how long one look may walk through folders: the spawner has other commands to watch
+
+
+class Meter:
+    """Looks at one command again and again."""
+
+    def __init__(self, root: int, upper: bytes | None, writes: list[bytes], limits: dict[str, int]) -> None:
+        self._root = root
+        self._limits = limits
+        self._upper = upper
+        self._layer = _Scan([upper], limits) if upper else None
+        self._written = _Scan(writes, limits) if writes else None
+        self._before: tuple[int, int] | None = None  # what was in `writes` when we first looked
+        self._devices = {os.stat(path).st_dev for path in writes}
+
+    def exceeded(self) -> str | None:
+        """The name of the limit that is broken, if one is."""
+        limits = self._limits
+        below = tree(self._root, limits["processes"])
+        # As the kernel's own limit counts, which root is free of.
+        if len(below) > limits["processes"] or sum(map(_threads, below)) > limits["processes"]:
+            return "processes"
+        held, files, tmpfs = _tmpfs(self._root)
+        memory, disk = _nameless(below, lambda device: device not in tmpfs if self._upper else device in self._devices)
+        disk += held
+        if self._layer:
+            self._layer.step()
+            if self._layer.hidden:
+                return self._layer.hidden
+            disk, files = disk + self._layer.size, files + self._layer.files
+        if self._written:
+            done = self._written.step()
+            if self._before is None:
+                self._before = (self._written.size, self._written.files) if done else None
+            else:
+                disk, files = disk + self._written.size - self._before[0], files + self._written.files - self._before[1]
+        if files > limits["files"]:
+            return "files"
+        if disk > limits["disk"]:
+            return "disk"
+        memory += held
+        if memory + sum(map(_resident, below)) > limits["memory"] < memory + sum(map(_share, below)):
+            return "memory"
+        return None
+
+
+class _Scan:
+    """Counts what lies in folders, a slice of time at every step; the figures are those of the last whole round, or of
+    the present one where they are already higher."""
+
+    def __init__(self, folders: list[bytes], limits: dict[str, int]) -> None:
+        self._folders = folders
+        self._limits = limits
+        self._free = _free(folders[0])
+        self._round: Iterator[int] | None = None
+        self._partial = [0, 0]
+        self._closed = False
+        self.size = self.files = 0
+        self.hidden: str | None = None
+
+    def step(self) -> bool:
+        """Go on counting; whether the round was finished."""
+        end = time.monotonic() + _SLICE_S
+        if self._round is None:
+            self._round, self._partial, self._closed = self._entries(), [0, 0], False
+        for size in self._round:
+            self._partial[0] += size
+            self._partial[1] += 1
+            if time.monotonic() > end:
+                self.size, self.files = max(self.size, self._partial[0]), max(self.files, self._partial[1])
+                return False
+        self._round = None
+        self.size, self.files = self._partial
+        if self._closed and self.hidden is None:
+            size, files = (before - now for before, now in zip(self._free, _free(self._folders[0]), strict=True))
+            self.hidden = "disk" if size > self._limits["disk"] else "files" if files > self._limits["files"] else None
+        return True
+
+    def _entries(self) -> Iterator[int]:
+        waiting = list(self._folders)
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        yield _blocks(entry)
+            except OSError as error:
+                if error.errno == errno.ENAMETOOLONG:
+                    self.hidden = "files"  # rule 4
+                self._closed |= error.errno == errno.EACCES
+
+
+def tree(root: int, most: int = _MANY) -> list[int]:
+    """The processes below one, without itself: all, or some more than `most` of them.
+
+    Bounded, because a fork bomb grows faster than anyone can walk along it, and who tries never comes back to kill it.
+    """
+    found: list[int] = []
+    waiting = [root]
+    while waiting and len(found) <= most:
+        pid = waiting.pop()
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                    below = [int(number) for number in file.read().split()]
+                found += below
+                waiting += below
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def start_time(pid: int) -> str:
+    """When it started, in the kernel's ticks since boot; empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name in parentheses may hold anything, also ")": the last one ends it.
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def _free(path: bytes) -> tuple[int, int]:
+    found = os.statvfs(path)
+    return found.f_bfree * found.f_frsize, found.f_ffree
+
+
+def _blocks(entry: os.DirEntry[bytes]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return 0  # gone meanwhile
+
+
+def _tmpfs(root: int) -> tuple[int, int, set[int]]:
+    """Bytes and files in the command's own tmpfs folders, and which devices those are.
+
+    None while it still stands in our root, or shares it.
+    """
+    size = files = 0
+    seen: set[int] = set()
+    try:
+        ours, theirs = os.stat("/"), os.stat(f"/proc/{root}/root")
+        if (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino):
+            return 0, 0, seen
+        for folder in _TMPFS:
+            path = f"/proc/{root}/root{folder}"
+            device = os.stat(path).st_dev
+            if device not in seen:
+                seen.add(device)
+                found = os.statvfs(path)
+                size += (found.f_blocks - found.f_bfree) * found.f_frsize
+                files += found.f_files - found.f_ffree
+    except OSError:
+        pass  # it ended, or is not set up yet
+    return size, files, seen
+
+
+def _nameless(pids: list[int], counts: Callable[[int], bool]) -> tuple[int, int]:
+    """Bytes of memory files, bytes of deleted files that are open and lie on a device that counts."""
+    memory = disk = 0
+    seen = set()
+    for pid in pids:
+        try:
+            numbers = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue
+        for number in numbers:
+            path = f"/proc/{pid}/fd/{number}"
+            try:
+                name = os.readlink(path)
+                if not name.endswith(" (deleted)"):
+                    continue
+                found = os.stat(path)
+            except OSError:
+                continue
+            if (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                if name.startswith(("/memfd:", "/dev/zero", "/SYSV")):
+                    memory += found.st_blocks * 512
+                elif counts(found.st_dev):
+                    disk += found.st_blocks * 512
+    return memory, disk
+
+
+def _threads(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2
+    except OSError:
+        return 0
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _share(pid: int) -> int:
+    """Its own pages and its share of those it has in common with others; files mapped from disk are not memory."""
+    size = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
+                    size += int(line.split()[1]) * 1024
+    except OSError:
+        return _resident(pid)
+    return size

@@ -1,0 +1,360 @@
+"""The board: what every task is now, folded from events (S2-15 … S2-42, S2-120 … S2-131). Pure.
+
+Rules
+1. Three levels are tasks: the run itself (L1), its planning (L2), and each task of the plan (L3).
+2. A state changes only as `states.TASK` allows.
+3. Every change gives the task's record and the log entry that tells it: one line of tasks.jsonl.
+4. A task that may write is done when its changes are applied, not when its command ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.records import Event
+from orchestra.core.work import InputFile
+from orchestra.workflows.dag.plan import task_uuid
+from orchestra.workflows.dag.shapes import (
+    Assignment,
+    Constraints,
+    Inputs,
+    Job,
+    LogLevel,
+    Plan,
+    PlannedTask,
+    PlanRequest,
+    Task,
+    TaskArtifact,
+    TaskLog,
+    TaskMetrics,
+    TaskResult,
+    TaskState,
+    Timestamps,
+    plan_request,
+)
+from orchestra.workflows.dag.states import move
+
+Level = Literal[1, 2, 3]
+
+
+class Line(Task, frozen=True, kw_only=True, gc=False):
+    """One line of tasks.jsonl: a task as it is now, and what just happened to it (decisions §5/S2 "Log line")."""
+
+    trace_id: str
+    component: Literal["L1", "L2", "L3"]
+    timestamp: str
+    severity: LogLevel
+    message: str
+    payload: dict[str, Any]
+
+
+class Message(Struct, frozen=True, gc=False):
+    """One line of messages.jsonl: what one level told another."""
+
+    timestamp: str
+    sender: str = msgspec.field(name="from")
+    receiver: str = msgspec.field(name="to")
+    message: PlanRequest | Plan | Assignment | TaskResult
+
+
+class Entry(Struct, eq=False, gc=False):
+    """A task on the board. The board's to change, nobody else's."""
+
+    planned: PlannedTask
+    inputs: Inputs  # as every line repeats them
+    level: Level
+    parent: str | None
+    created: str
+    state: TaskState = "planned"
+    started: str | None = None
+    completed: str | None = None
+    retries: int = 0
+    attempts: int = 0
+    logs: tuple[TaskLog, ...] = ()
+    artifacts: dict[str, TaskArtifact] = {}
+    duration_ms: int = 0
+    exit_code: int | None = None
+    tokens: int | None = None
+    output: str = ""
+    policy: str = ""
+    waits_for_gate: bool = False
+
+    @property
+    def label(self) -> str:
+        return self.planned.label
+
+    @property
+    def metrics(self) -> TaskMetrics:
+        return TaskMetrics(self.duration_ms, self.exit_code, self.tokens)
+
+
+class Board:
+    """All tasks of a run, what each level told another, and the lines since they were last taken."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.plans: list[Plan] = []
+        self.job: Job | None = None
+        self.summary = ""
+        self.lines: list[Line] = []
+        self.messages: list[Message] = []
+        self.run_id = ""
+        self._run: Entry | None = None
+        self._planning: Entry | None = None
+
+    @property
+    def tasks(self) -> list[Entry]:
+        """The plan's tasks, in its order."""
+        return list(self.entries.values())
+
+    @property
+    def everyone(self) -> list[Entry]:
+        """All three levels."""
+        return [entry for entry in (self._run, self._planning) if entry is not None] + self.tasks
+
+    def add(self, event: Event) -> None:
+        """Take one more event."""
+        payload = event.payload
+        match event.type:
+            case "RUN_CREATED":
+                self._begin(event)
+            case "PHASE_STARTED" if event.phase == "execute":
+                self._started(event)
+            case "PHASE_COMPLETED" | "PHASE_FAILED" if event.phase == "execute":
+                self._ran(event)
+            case "PHASE_COMPLETED" if payload.get("effect") == "AdoptPlan":
+                self._adopt(event)
+            case "PHASE_COMPLETED" | "PHASE_FAILED" if payload.get("effect") == "ModelCall":
+                self._called(event)
+            case "PATCH_APPLIED" | "PATCH_APPLY_FAILED" | "APPROVAL_REJECTED":
+                self._through_the_gate(event)
+            case "RUN_COMPLETED" | "RUN_FAILED" | "RUN_CANCELED":
+                self._end(event)
+
+    # -- the run and its planning -------------------------------------------------------------------------------------
+
+    def _begin(self, event: Event) -> None:
+        job = self.job = msgspec.convert(event.payload["params"], Job)
+        self.run_id = event.runId
+        self._run = self._own(event, 1, "run", job.intent, None)
+        self._change(self._run, "running", event.ts, "the run begins")
+        self._planning = self._own(event, 2, "coordinate", "plan the tasks and their order", self._run.planned.task_id)
+        self._change(self._planning, "running", event.ts, "planning begins")
+        self.messages.append(Message(event.ts, "L1", "L2", plan_request(job)))
+
+    def _own(self, event: Event, level: Level, label: str, intent: str, parent: str | None) -> Entry:
+        assert self.job is not None
+        limits = Constraints(max_duration_sec=self.job.policy.max_total_sec, max_retries=self.job.retries)
+        planned = PlannedTask(task_uuid(event.runId, label), label, intent, (), (), Inputs(), limits)
+        return Entry(planned, planned.inputs, level, parent, event.ts, started=event.ts)
+
+    def _called(self, event: Event) -> None:
+        """A model call counts for the level that made it."""
+        outcome = event.payload.get("outcome") or {}
+        who = self._planning if event.phase == "plan" else self._run
+        usage = outcome.get("usage") or {}
+        tokens = usage.get("totalTokens") or sum(usage.get(name) or 0 for name in ("inputTokens", "outputTokens"))
+        if who is not None and tokens:
+            who.tokens = (who.tokens or 0) + tokens
+        if event.type == "PHASE_FAILED" and who is not None:
+            error = event.payload.get("error") or {}
+            self._tell(who, event.ts, "warn", f"model call failed: {error.get('message', '')}", {"error": error})
+        elif event.phase == "evaluate":
+            self.summary = str(outcome.get("text", ""))
+
+    def _adopt(self, event: Event) -> None:
+        assert self._planning is not None
+        plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
+        if self.plans and not event.payload["outcome"].get("added"):
+            self.entries.clear()  # a person rejected the plan before: none of its tasks ever began
+            self.plans.clear()
+        self.plans.append(plan)
+        self.messages.append(Message(event.ts, "L2", "L1", plan))
+        for warning in plan.warnings:
+            self._tell(self._planning, event.ts, "warn", warning)
+        self._tell(self._planning, event.ts, "info", f"plan {plan.plan_id} with {len(plan.tasks)} tasks")
+        for planned in plan.tasks:
+            above = self._planning.planned.task_id
+            entry = self.entries[planned.label] = Entry(planned, _shown(planned.inputs), 3, above, event.ts)
+            self._tell(entry, event.ts, "info", "planned")
+        for planned in plan.tasks:
+            if planned.depends_on:  # S2-126
+                count = len(planned.depends_on)
+                waits = f"waits for {count} tasks" if count > 1 else "waits for 1 task"
+                self._change(self.entries[planned.label], "blocked", event.ts, waits)
+
+    def _end(self, event: Event) -> None:
+        good = event.type == "RUN_COMPLETED"
+        why = str((event.payload.get("error") or {}).get("message", "")) or event.type.lower().replace("_", " ")
+        self.stop(event.ts, why)
+        for entry in (self._planning, self._run):
+            if entry is not None and entry.state == "running":
+                fine = good or (entry is self._planning and bool(self.plans))
+                entry.completed = event.ts
+                self._change(entry, "done" if fine else "failed", event.ts, why, "info" if fine else "error")
+
+    def stop(self, ts: str, why: str) -> None:
+        """The run ends: what was still running did not get done (S2-128)."""
+        for entry in self.tasks:
+            if entry.state == "running":
+                self._finish(entry, "failed", ts, f"stopped: {why}")
+
+    # -- the plan's tasks ---------------------------------------------------------------------------------------------
+
+    def _of(self, event: Event) -> Entry | None:
+        return self.entries.get(str(event.payload.get("key", "")).split("/", 1)[0])
+
+    def _started(self, event: Event) -> None:
+        entry = self._of(event)
+        if entry is None:
+            return
+        entry.attempts = int(event.payload.get("attempt", 1))
+        entry.policy = str(event.payload.get("policy", ""))
+        facts: dict[str, Any] = {n: event.payload[n] for n in ("argv", "process", "tier") if n in event.payload}
+        if entry.state == "running":
+            self._tell(entry, event.ts, "info", f"attempt {entry.attempts} begins", facts)
+            return
+        entry.started = event.ts
+        task = entry.planned
+        self.messages.append(Message(event.ts, "L2", "L3", assignment(task)))
+        self._change(entry, "running", event.ts, f"{' '.join(task.tools)} begins", payload=facts)
+
+    def _ran(self, event: Event) -> None:
+        entry = self._of(event)
+        if entry is None:
+            return
+        outcome = event.payload.get("outcome") or {}
+        entry.duration_ms += int(outcome.get("durationMs", 0))
+        entry.exit_code = outcome.get("exitCode")
+        entry.output = str(outcome.get("output", ""))
+        for ref in outcome.get("artifacts", ()):
+            entry.artifacts[ref["path"]] = TaskArtifact(ref["path"], ref["bytes"], ref["sha256"])
+        for denied in outcome.get("denials", ()):
+            self._tell(entry, event.ts, "warn", f"NETWORK_ACCESS_DENIED {denied['what']}: {denied['why']}")
+        for untaken in outcome.get("untaken", ()):
+            self._tell(entry, event.ts, "warn", f"not taken over: {untaken['what']}: {untaken['why']}")
+        error = event.payload.get("error")
+        if error is None and outcome.get("changes"):
+            entry.waits_for_gate = True  # rule 4
+            self._tell(entry, event.ts, "info", "its changes go to the gate")
+        elif error is None:
+            prefix = "[DRY-RUN] " if self.job and self.job.dry else ""
+            self._finish(entry, "done", event.ts, f"{prefix}done")
+        elif "retryAt" in event.payload:  # S2-131
+            entry.retries += 1
+            message = f"attempt {entry.attempts} failed: {error['message']}"
+            self._tell(entry, event.ts, "warn", message, {"code": error["code"], "retryAt": event.payload["retryAt"]})
+        else:
+            self._finish(entry, "failed", event.ts, str(error["message"]), {"code": error["code"]})
+
+    def _through_the_gate(self, event: Event) -> None:
+        entry = self._of(event)
+        if entry is None or not entry.waits_for_gate:
+            return
+        entry.waits_for_gate = False
+        outcome = event.payload.get("outcome") or {}
+        if event.type == "PATCH_APPLIED":
+            files = ", ".join(file["path"] for file in outcome.get("after", ()))
+            self._finish(entry, "done", event.ts, f"its changes are applied: {files}")
+        else:
+            why = outcome.get("reason") or (outcome.get("refusal") or {}).get("message", "")
+            self._finish(entry, "failed", event.ts, f"its changes were not applied: {why}")
+
+    def _finish(
+        self,
+        entry: Entry,
+        state: Literal["done", "failed"],
+        ts: str,
+        message: str,
+        payload: dict[str, Any] | None = None,
+    ) -> None:
+        entry.completed = ts
+        self._change(entry, state, ts, message, "info" if state == "done" else "error", payload)
+        result = TaskResult(entry.planned.task_id, state, entry.logs, tuple(entry.artifacts.values()), entry.metrics)
+        self.messages.append(Message(ts, "L3", "L2", result))
+
+    # -- lines --------------------------------------------------------------------------------------------------------
+
+    def _change(
+        self,
+        entry: Entry,
+        state: TaskState,
+        ts: str,
+        message: str,
+        level: LogLevel = "info",
+        payload: dict[str, Any] | None = None,
+    ) -> None:
+        entry.state = move(entry.label, entry.state, state)
+        self._tell(entry, ts, level, message, payload)
+
+    def _tell(
+        self, entry: Entry, ts: str, level: LogLevel, message: str, payload: dict[str, Any] | None = None
+    ) -> None:
+        payload = payload or {}
+        entry.logs = (*entry.logs, TaskLog(ts, level, message, payload))
+        self.lines.append(
+            Line(
+                *_fields(entry),
+                trace_id=self.run_id,
+                component=_COMPONENTS[entry.level],
+                timestamp=ts,
+                severity=level,
+                message=message,
+                payload=payload,
+            )
+        )
+
+    def take(self) -> list[Line]:
+        """The lines since the last time."""
+        taken, self.lines = self.lines, []
+        return taken
+
+
+_COMPONENTS: dict[Level, Literal["L1", "L2", "L3"]] = {1: "L1", 2: "L2", 3: "L3"}
+
+
+def record(entry: Entry) -> Task:
+    """S2's record of a task."""
+    return Task(*_fields(entry))
+
+
+def _fields(entry: Entry) -> tuple[Any, ...]:
+    """The fields of `Task`, in its order."""
+    planned = entry.planned
+    return (
+        planned.task_id,
+        entry.parent,
+        entry.level,
+        planned.intent,
+        entry.inputs,
+        planned.tools,
+        planned.constraints,
+        entry.state,
+        Timestamps(entry.created, entry.started, entry.completed),
+        planned.label,
+        planned.depends_on if entry.state == "planned" else (),
+        entry.retries,
+        entry.logs,
+        tuple(entry.artifacts.values()),
+        entry.metrics,
+        entry.policy,
+    )
+
+
+_SHOWN_CHARS = 2_000
+
+
+def _shown(inputs: Inputs) -> Inputs:
+    """Inputs as every line repeats them: big files are in plan.json, once."""
+    if sum(len(file.content) for file in inputs.files) <= _SHOWN_CHARS:
+        return inputs
+    files = tuple(InputFile(file.path, f"({len(file.content)} characters: see plan.json)") for file in inputs.files)
+    return Inputs(inputs.args, inputs.env, files)
+
+
+def assignment(task: PlannedTask) -> Assignment:
+    """The L2 → L3 message of a task."""
+    return Assignment(task.task_id, task.tools, task.inputs, task.constraints)

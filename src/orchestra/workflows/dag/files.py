@@ -1,0 +1,127 @@
+"""The files of a task graph: plan.json, and what follows from its events: tasks.jsonl, messages.jsonl (S2-85, S2-132).
+
+The latter are projections: appended as events come, those of one turn of the event loop at once, and rebuilt whole when
+a kill left them behind or somebody removed them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.context import Step
+from orchestra.core.disk import PRIVATE, Disk
+from orchestra.core.errors import DurabilityError
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from orchestra.core.work import Adopted, AdoptPlan
+from orchestra.workflows.dag.board import Board, Line
+
+Threshold = Literal["debug", "info", "warn", "error"]
+_WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
+_encode = msgspec.json.Encoder().encode
+
+
+class TaskFiles:
+    """Both files of one run. tasks.jsonl grows with every event; messages.jsonl is written when the run is left."""
+
+    def __init__(self, folder: RunFolder, disk: Disk, level: Threshold = "info") -> None:
+        """`level` is telemetry.level: quieter lines are left out, but never how a task ended."""
+        self._disk = disk
+        self._least = _WEIGHT[level]
+        self._board = Board()
+        self._tasks = folder.path / "tasks.jsonl"
+        self._messages = folder.path / "messages.jsonl"
+        self._fd = -1
+        self._unwritten: list[bytes] = []
+        self._failure: Exception | None = None  # of a write in the loop's own time: raised to whoever comes next
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Bring both files up to the journal."""
+        self._board = Board()
+        for event in events:
+            self._board.add(event)
+        lines = self._shown()
+        data = _read(self._tasks)
+        if lines and not (data.count(b"\n") == len(lines) and data.endswith(_ndjson(lines[-1:]))):
+            self._disk.publish(self._tasks, _ndjson(lines), durable=False)
+        self._publish_messages()
+
+    def write(self, event: Event) -> None:
+        """Add what this event changed."""
+        if self._failure is not None:
+            raise self._failure
+        self._board.add(event)
+        lines = self._shown()
+        if not lines:
+            return
+        self._unwritten.append(_ndjson(lines))
+        try:
+            if len(self._unwritten) == 1:
+                asyncio.get_running_loop().call_soon(self._flush)
+        except RuntimeError:  # there is no loop yet: the run is only being created
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            self._publish_messages()
+        if self._failure is not None:
+            raise self._failure
+
+    def _publish_messages(self) -> None:
+        if self._board.job is None or self._board.job.planOnly:
+            return
+        data = _ndjson(self._board.messages)
+        if _read(self._messages) != data:
+            self._disk.publish(self._messages, data, durable=False)
+
+    def _flush(self) -> None:
+        data, self._unwritten = b"".join(self._unwritten), []
+        if not data or self._failure is not None:
+            return
+        try:
+            if self._fd < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self._fd = os.open(self._tasks, flags, PRIVATE)
+            self._disk.append(self._fd, data)
+        except (DurabilityError, OSError) as failure:  # the loop would only log it
+            self._failure = failure
+
+    def _shown(self) -> list[Line]:
+        lines = self._board.take()
+        if self._board.job is not None and self._board.job.planOnly:
+            return []  # nothing is executed: plan.json is all there is (decisions §5/S2)
+        return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
+
+
+async def adopt(effect: AdoptPlan, step: Step) -> Adopted:
+    """Handler of `AdoptPlan`: the plan as a file of its own, whole before the event that names it (D-04)."""
+    ledger = step.ledger
+    plan: Any = effect.plan
+    if ledger.redactor.suspects(_encode(plan)):
+        plan = ledger.redactor.record(plan)
+    data = msgspec.json.format(_encode(plan)) + b"\n"
+    path = ledger.folder.artifact(f"plan/{step.key}.json")
+    ledger.disk.publish(path, data, durable=True)
+    ledger.disk.publish(ledger.folder.path / "plan.json", data, durable=False)  # the newest, where people look
+    return Adopted(plan=plan, file=ledger.folder.reference(path, data), added=effect.added)
+
+
+def _ndjson(records: Iterable[Struct]) -> bytes:
+    return b"".join(_encode(record) + b"\n" for record in records)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,308 @@
+"""What happens in a task graph (S2): linear code over a durable context. It touches nothing: it performs effects.
+
+plan ─ adopt ─ agree ─▶ tasks, each the moment its last dependency is done ─▶ (replan once) ─▶ summary ─▶ end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.context import Context, Retry, Verdict
+from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
+from orchestra.core.model import Constraints as CallConstraints
+from orchestra.core.records import ArtifactRef, ErrorInfo
+from orchestra.core.work import (
+    TOTAL_TIME,
+    Adopted,
+    AdoptPlan,
+    Approval,
+    Approve,
+    AutoApprove,
+    ModelCall,
+    Note,
+    RunCommand,
+)
+from orchestra.policy import decide
+from orchestra.workflows.dag.plan import make_plan, read_plan
+from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, planner_prompt, summarizer_prompt
+from orchestra.workflows.gate import Ticket, pass_gate
+
+PLAN_REPAIRS = 3  # re-prompts for a plan that cannot be used (decisions §5/S2)
+PLAN_REJECTIONS = 3  # new plans after a person's "no"
+
+
+AGAIN = "again~"  # sets a second plan's tasks apart; no planner's label can hold it
+SHOWN_TASKS = 200  # of them, in a prompt
+SHOWN_CHARS = 400  # of one task's output, in a prompt
+
+
+class Done(Struct, frozen=True):
+    """How a task ended."""
+
+    state: Literal["done", "failed", "not run"]
+    message: str = ""
+    output: str = ""
+    artifacts: tuple[ArtifactRef, ...] = ()
+    expired: bool = False  # the run's own time was over
+    refused: bool = False  # by the policy
+
+
+Ended = dict[str, Done]  # by label, in the plan's order
+
+
+async def dag(ctx: Context, job: Job) -> Verdict:
+    """Plan, run and sum up."""
+    plan = await agree(ctx, job)
+    if plan is None:
+        return Verdict(status="canceled", result={"reason": "the plan was rejected"})
+    if job.planOnly:
+        return Verdict(status="completed", result={"planned": len(plan.tasks)})
+    ended = await run_tasks(ctx, job, plan)
+    first = ended
+    if job.replan and any(done.state == "failed" for done in ended.values()) and not is_expired(ended):
+        second = await agree(ctx, job, after=describe(plan, ended))
+        if second is not None:
+            ended = await run_tasks(ctx, job, second)
+            plan = make_plan(plan.plan_id, (*plan.tasks, *second.tasks))
+    await sum_up(ctx, job, plan, {**first, **ended})
+    return verdict(ended)
+
+
+# -- the plan ---------------------------------------------------------------------------------------------------------
+
+
+async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
+    """A plan that may be carried out: made, written down, and granted by a person or by the policy.
+
+    `after` is what came of an earlier plan, whose failed remainder this one is for (S2-10).
+    """
+    notes = (Note("what came of your first plan; plan again what failed or was not run", after),) if after else ()
+    name = "replan" if after else "plan"
+    for turn in range(1, 2 + PLAN_REJECTIONS):
+        here = ctx.at("plan", turn)
+        made = await have_plan(here, job, notes, name)
+        adopted = await here.perform("adopt", AdoptPlan(msgspec.to_builtins(made), added=bool(after)))
+        plan = msgspec.convert(adopted.plan, Plan)  # as written down, that is redacted: what a replay will see
+        if job.planOnly:
+            return plan
+        approval = await approve_plan(here, job, plan, adopted, f"{name}-{turn}")
+        if approval.granted:
+            return plan
+        if (job.plan and not after) or approval.end:
+            break
+        notes = (*notes, Note("a person rejected your plan", approval.reason or "no reason given"))
+    return None
+
+
+async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) -> Plan:
+    """The person's own plan, or the planner's; one that cannot be used goes back with the reasons (S2-61)."""
+    scope = AGAIN if name == "replan" else ""
+
+    def read(text: str) -> Plan:
+        # A fork keeps the ids its history names, so they follow from where that began (C-03).
+        return read_plan(text, ctx.origin, job.policy, scope=scope, asker=job.asker)
+
+    if job.plan and not scope:
+        try:
+            return read(job.plan)
+        except ContractError as broken:
+            raise unusable(broken.reason, str(broken)) from broken
+    repairs = PLAN_REPAIRS
+    while True:
+        call = ModelCall(
+            role="planner",
+            agent="planner",
+            prompt=planner_prompt(job),
+            notes=notes,
+            constraints=CallConstraints(timeoutMs=job.timeoutMs, patchFirst=False),
+            artifact=f"{name}/iter-{len(notes) + 1:04d}",
+            hints=(job.intent,),
+        )
+        try:
+            return await ctx.perform(name, call, accept=lambda reply: read(reply.text), retry=_retry(job, job.retries))
+        except StepFailed as failed:
+            if failed.code != ContractError.code:
+                raise end_of_run(failed) from failed
+            if not repairs:
+                raise unusable(failed.reason, str(failed)) from failed
+            repairs -= 1
+            notes = (*notes, Note("your last plan could not be used", str(failed)))
+
+
+async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, name: str) -> Approval:
+    """A person sees the plan first where the policy, a rule or what its tasks may do asks for it."""
+    reasons = plan_reasons(job, plan)
+    if not reasons:
+        policy = job.approval if job.asker == "model" else "a person's own command"
+        return await ctx.perform("approve", AutoApprove(adopted.file.sha256, policy))
+    request = Approve(
+        approvalId=f"approval-{name}",
+        digest=adopted.file.sha256,  # of every command, input and limit in it (D-11)
+        policy=job.approval,
+        reasons=reasons,
+        summary=f"{len(plan.tasks)} tasks: {job.intent}",
+        patch=adopted.file,
+        files=(),
+        subject="plan",
+    )
+    return await ctx.perform("approve", request)
+
+
+def plan_reasons(job: Job, plan: Plan) -> tuple[str, ...]:
+    """Why a person must see this plan first. A rule that says "ask" is kept whatever the approval policy says."""
+    if job.dry or job.asker == "person":
+        return ()
+    asked = tuple(
+        f"task {task.label}: {ruling.reason} ({ruling.where})"
+        for task in (plan.tasks if job.policy.rules else ())  # only a rule asks
+        if (ruling := decide(command(task), job.policy, asker="model")).decision == "ask"
+    )
+    if job.approval == "never":
+        return asked
+    writes = [task.label for task in plan.tasks if task.constraints.sandbox.fs == "rw"]
+    reaches = [task.label for task in plan.tasks if task.constraints.sandbox.net == "allow"]
+    risks = (
+        *((f"may change the workspace: {_some(writes)}",) if writes else ()),
+        *((f"may reach the network: {_some(reaches)}",) if reaches else ()),
+    )
+    always = ("policy: every plan is approved by a person",) if job.approval == "always" else ()
+    return (*always, *asked, *risks)
+
+
+def unusable(reason: str, message: str) -> Exception:
+    """The end of a run whose plan cannot be carried out: refused by the policy (exit 5), or no plan at all."""
+    return PolicyError(message) if reason == "policy" else ContractError(reason, message)
+
+
+# -- the tasks --------------------------------------------------------------------------------------------------------
+
+
+async def run_tasks(ctx: Context, job: Job, plan: Plan) -> Ended:
+    """Every task the moment its last dependency is done; what comes after a failed one is not run (G2-1)."""
+    labels = {task.task_id: task.label for task in plan.tasks}
+    after = {task.label: tuple(labels[one] for one in task.depends_on) for task in plan.tasks}
+    over: list[bool] = []  # the run's time is: nothing new begins
+
+    def branch(task: PlannedTask) -> Callable[[Context], Awaitable[Done]]:
+        async def run(here: Context) -> Done:
+            if over:
+                return Done("not run", "the run's time was over")
+            done = await run_task(here, job, task, after[task.label])
+            if done.expired:
+                over.append(True)
+            return done
+
+        return run
+
+    branches = {task.label: branch(task) for task in plan.tasks}
+    here = ctx.at("execute", 1)
+    ended = await here.graph(branches, after, limit=job.maxWorkers, go_on=lambda done: done.state == "done")
+    return {label: ended.get(label, Done("not run", "a task it depends on did not succeed")) for label in branches}
+
+
+async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, ...]) -> Done:
+    """One task: its command, tried again as its constraints allow, and its changes through the gate."""
+    limits = task.constraints
+    wanted = RunCommand(
+        argv=command(task),
+        timeoutMs=round(limits.max_duration_sec * 1000),
+        artifact=task.label,
+        task=task.label,
+        taskId=task.task_id,
+        env=tuple(sorted(task.inputs.env.items())),
+        files=task.inputs.files,
+        fs=limits.sandbox.fs,
+        net=limits.sandbox.net == "allow",
+        after=after,
+        mustPass=True,
+        dry=job.dry,
+        typed=job.asker == "person",
+    )
+    try:
+        outcome = await ctx.perform("run", wanted, retry=_retry(job, limits.max_retries))
+    except StepFailed as failed:
+        return Done("failed", str(failed), expired=failed.code == TOTAL_TIME, refused=failed.code == PolicyError.code)
+    if outcome.changes is None:
+        return Done("done", output=outcome.output, artifacts=outcome.artifacts)
+    ticket = Ticket(f"{task.label}/changes.patch", f"approval-task-{task.label}", job.approval, task.intent)
+    passage = await pass_gate(ctx, outcome.changes, ticket)
+    if passage.done is not None and passage.done.refusal is None:
+        return Done("done", output=outcome.output, artifacts=outcome.artifacts)
+    refusal = passage.done.refusal if passage.done else None
+    why = refusal.message if refusal else f"rejected: {passage.approval.reason if passage.approval else ''}"
+    return Done("failed", f"its changes were not applied: {why}", artifacts=outcome.artifacts)
+
+
+def command(task: PlannedTask) -> tuple[str, ...]:
+    """`tools: ["echo"]` with `args: ["Hello"]` is `echo Hello` (S2-112)."""
+    return (*task.tools[:1], *task.inputs.args)
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+async def sum_up(ctx: Context, job: Job, plan: Plan, ended: Ended) -> None:
+    """The summarizer's words for the report. Its failure is no failure of the run: the report is complete without."""
+    if not job.summarizer or job.dry:
+        return
+    artifacts = "".join(
+        f"- {ref.path} ({ref.bytes} bytes)\n" for done in list(ended.values())[:SHOWN_TASKS] for ref in done.artifacts
+    )
+    call = ModelCall(
+        role="planner",
+        agent="summarizer",
+        prompt=summarizer_prompt(job, describe(plan, ended), artifacts or "none\n"),
+        notes=(),
+        constraints=CallConstraints(timeoutMs=job.timeoutMs, patchFirst=False),
+        artifact="summary/iter-0001",
+        files=False,
+    )
+    try:
+        await ctx.at("evaluate", 1).perform("summary", call, retry=_retry(job, job.retries))
+    except StepFailed:
+        pass  # recorded; report.md says that there is no summary, and why
+
+
+def describe(plan: Plan, ended: Ended) -> str:
+    """What every task was for and what came of it, bounded, for a model."""
+    lines: list[str] = []
+    for task in plan.tasks[:SHOWN_TASKS]:
+        done = ended.get(task.label, Done("not run"))
+        said = (done.message or done.output).strip()
+        lines.append(f"- {task.label} [{done.state}] {task.intent} (`{' '.join(command(task))[:200]}`)")
+        if said:
+            lines.append(f"  {said[-SHOWN_CHARS:]}")
+    if len(plan.tasks) > SHOWN_TASKS:
+        lines.append(f"- and {len(plan.tasks) - SHOWN_TASKS} more")
+    return "\n".join(lines) + "\n"
+
+
+def verdict(ended: Ended) -> Verdict:
+    """Completed if every task is done; the report says what is not, and why."""
+    counts = {state: sum(done.state == state for done in ended.values()) for state in ("done", "failed", "not run")}
+    if counts["done"] == len(ended):
+        return Verdict(status="completed", result=counts)
+    if is_expired(ended):
+        error = ErrorInfo(TOTAL_TIME, "the run's total time limit was reached (policies.max_total_duration_sec)")
+    else:
+        failed = [label for label, done in ended.items() if done.state == "failed"]
+        error = ErrorInfo("TASKS_FAILED", f"{len(failed)} of {len(ended)} tasks failed: {_some(failed)}")
+    refused = any(done.refused for done in ended.values())
+    return Verdict(status="failed", result=counts, error=error, exit_code=PolicyError.exit_code if refused else 1)
+
+
+def is_expired(ended: Ended) -> bool:
+    """Whether the run's total time limit ended it (S2-50)."""
+    return any(done.expired for done in ended.values())
+
+
+def _retry(job: Job, times: int) -> Retry:
+    return Retry(times=times, base_sec=job.backoffSec)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

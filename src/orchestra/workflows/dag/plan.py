@@ -1,0 +1,329 @@
+"""A planner's reply -> a plan, or precisely why it is none (S2-57 … S2-61, S2-95 … S2-106). Pure.
+
+Rules
+1. Strict JSON, found wherever it stands: the whole reply, a fenced block, the first array, the first object
+   (decisions §5/S2). A plan is used whole or not at all (S2-61).
+2. Every task is checked before any runs: its form, its tool and command (S2-59, S2-52), its inputs, its dependencies;
+   the graph has no cycle (S2-105).
+3. A task's constraints only ever tighten the policy (S2-113). What is cut is a warning, kept with the plan.
+4. What is wrong is said in words a planner can act on: they go back into the next prompt.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import uuid
+from collections import deque
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.errors import ContractError
+from orchestra.core.inputs import check_inputs
+from orchestra.core.records import utf8
+from orchestra.core.redact import MASK
+from orchestra.core.work import InputFile
+from orchestra.policy import Asker, Policy, decide, for_task
+from orchestra.policy import Constraints as Wishes
+from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode
+
+MOST_TASKS = 100_000
+_TRIES = 50  # brackets in prose before the plan
+_FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
+_LABEL = re.compile(r"\w[\w-]{0,63}")
+_REASONS = 10  # of what is wrong, in one message
+_SHOWN_RING = 20  # of the tasks of a cycle
+
+
+class _WantedSandbox(Struct, frozen=True):
+    fs: Literal["read-only", "rw"] | None = None
+    net: Literal["allow", "deny"] | None = None
+
+
+class _WantedConstraints(Struct, frozen=True):
+    max_duration_sec: float | None = None
+    max_retries: int | None = None
+    concurrency: int | None = None
+    sandbox: _WantedSandbox = _WantedSandbox()
+
+
+class _WantedFile(Struct, frozen=True):
+    path: str
+    content: str
+
+
+class _WantedInputs(Struct, frozen=True):
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    files: tuple[_WantedFile, ...] = ()
+
+
+class _Wanted(Struct, frozen=True):
+    """A task as a planner writes it. Keys we do not know are no harm; wrong types are."""
+
+    task_id: str
+    intent: str
+    tools: tuple[str, ...]
+    label: str = ""  # only a plan.json has it: this task was taken over before
+    depends_on: tuple[str, ...] | None = None
+    parent_id: str | None = None
+    inputs: _WantedInputs = _WantedInputs()
+    constraints: _WantedConstraints = _WantedConstraints()
+
+
+def read_plan(text: str, run_id: str, policy: Policy, *, scope: str = "", asker: Asker = "model") -> Plan:
+    """The plan, or ContractError. `scope` sets the ids of a second plan apart from the first one's."""
+    problems: list[str] = []
+    warnings: list[str] = []
+    wanted = _tasks(_document(text))
+    if asker == "model":  # a person's `echo echo` is meant as it is typed
+        wanted = tuple(_without_repetition(task, warnings) for task in wanted)
+    labels = _labels(wanted, problems)
+    problems += [problem for task in wanted for problem in _malformed(task)]
+    denied = [problem for task in wanted for problem in _denied(task, policy, asker)]
+    ids = {name: task_uuid(run_id, scope + label) for name, label in labels.items()}
+    after = {task.task_id: _dependencies(task, ids, problems) for task in wanted}
+    if not problems:
+        problems += _cycle(after)
+    if problems or denied:
+        shown = "\n".join(f"- {line}" for line in [*denied, *problems][:_REASONS])
+        more = len(denied) + len(problems) - _REASONS
+        rest = f"\n- and {more} more" if more > 0 else ""
+        raise ContractError("policy" if denied else "plan", f"the plan cannot be used:\n{shown}{rest}")
+    tasks = tuple(
+        PlannedTask(
+            task_id=ids[task.task_id],
+            label=scope + labels[task.task_id],
+            intent=utf8(task.intent).decode().strip(),
+            tools=task.tools,
+            depends_on=tuple(ids[name] for name in after[task.task_id]),
+            inputs=Inputs(task.inputs.args, task.inputs.env, _files(task)),
+            constraints=_constraints(task, policy, warnings),
+        )
+        for task in wanted
+    )
+    return make_plan(task_uuid(run_id, f"{scope}plan"), tasks, tuple(warnings))
+
+
+def task_uuid(run_id: str, label: str) -> str:
+    """UUIDv5 of a label within its run: the same on every replay (C-03)."""
+    return str(uuid.uuid5(_namespace(run_id), label))
+
+
+@lru_cache(maxsize=1)
+def _namespace(run_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, run_id)
+
+
+def make_plan(plan_id: str, tasks: tuple[PlannedTask, ...], warnings: tuple[str, ...] = ()) -> Plan:
+    """A plan with the graph its tasks make (S2-103, S2-104)."""
+    edges = tuple((earlier, task.task_id) for task in tasks for earlier in task.depends_on)
+    return Plan(plan_id, tasks, Dag(tuple(task.task_id for task in tasks), edges), warnings)
+
+
+# -- finding the JSON -------------------------------------------------------------------------------------------------
+
+
+def _document(text: str) -> Any:
+    other: list[Any] | None = None  # a list in the prose; taken if there is nothing better, to say what is wrong
+    for candidate in _candidates(text.removeprefix("\ufeff").strip()):
+        if isinstance(candidate, dict) and "tasks" in candidate:
+            return candidate
+        if isinstance(candidate, list) and any(isinstance(entry, dict) for entry in candidate):
+            return candidate
+        other = candidate if other is None and isinstance(candidate, list) else other
+    if other is not None:
+        return other
+    raise ContractError(
+        "no_json", "the reply holds no JSON array of tasks; answer with the array alone, no explanation"
+    )
+
+
+def _candidates(text: str) -> Iterator[Any]:
+    """What may be the plan, the likeliest first (rule 1)."""
+    fences = list(_FENCE.finditer(text))
+    blocks = (text[one.end() : other.start()] for one, other in itertools.pairwise(fences))
+    for part in (text, *blocks):
+        try:
+            yield msgspec.json.decode(part)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    decoder = json.JSONDecoder()
+    for bracket in "[{":
+        at = -1
+        for _ in range(_TRIES):
+            at = text.find(bracket, at + 1)
+            if at < 0:
+                break
+            try:
+                yield decoder.raw_decode(text, at)[0]
+            except (ValueError, RecursionError):
+                continue
+
+
+def _tasks(document: Any) -> tuple[_Wanted, ...]:
+    entries = document["tasks"] if isinstance(document, dict) else document
+    if not isinstance(entries, list) or not entries:
+        raise ContractError("plan", "the plan has no task; it needs at least one")
+    if len(entries) > MOST_TASKS:
+        raise ContractError("plan", f"the plan has {len(entries)} tasks; at most {MOST_TASKS} are run")
+    tasks: list[_Wanted] = []
+    problems: list[str] = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            tasks.append(msgspec.convert(_forgiven(entry), _Wanted))
+        except msgspec.ValidationError as error:
+            problems.append(f"- task {number}: {error}")
+    if problems:
+        raise ContractError("plan", "the plan cannot be used:\n" + "\n".join(problems[:_REASONS]))
+    return tuple(tasks)
+
+
+def _forgiven(entry: Any) -> Any:
+    """What planners write for the same thing: one tool as a string, `null` for "none"."""
+    if not isinstance(entry, dict):
+        return entry
+    entry = {key: value for key, value in entry.items() if value is not None or key == "task_id"}
+    if isinstance(entry.get("tools"), str):
+        entry["tools"] = [entry["tools"]]
+    return entry
+
+
+# -- checking ---------------------------------------------------------------------------------------------------------
+
+
+def _labels(tasks: tuple[_Wanted, ...], problems: list[str]) -> dict[str, str]:
+    """A name fit for folders and keys for every task id; duplicates are a problem (S2-58). A plan.json has them."""
+    labels: dict[str, str] = {}
+    taken: set[str] = set()
+    for number, task in enumerate(tasks, start=1):
+        name = task.label or task.task_id
+        if not task.task_id.strip():
+            problems.append(f"task {number}: task_id is empty")
+        elif task.task_id in labels:
+            problems.append(f"task_id {task.task_id!r} is used twice; each task needs its own")
+        else:
+            label = name if _LABEL.fullmatch(name) else f"task-{number:03d}"
+            if label.casefold() in taken:
+                label = next(x for n in itertools.count(number) if (x := f"{label[:50]}-{n}").casefold() not in taken)
+            taken.add(label.casefold())
+            labels[task.task_id] = label
+    return labels
+
+
+def _malformed(task: _Wanted) -> Iterator[str]:
+    if not task.intent.strip():
+        yield f"task {task.task_id!r}: intent is empty"
+    if len(task.tools) != 1:
+        yield f"task {task.task_id!r}: one tool per task, not {len(task.tools)}; split it into several tasks"  # G2-2
+    texts = (*task.inputs.args, *task.inputs.env.values(), *(file.content for file in task.inputs.files))
+    if any(MASK in text for text in texts):  # what would run is not what was written
+        yield f"task {task.task_id!r}: its inputs hold a secret, which is masked; name a variable instead (sandbox.env)"
+
+
+def _denied(task: _Wanted, policy: Policy, asker: Asker) -> Iterator[str]:
+    """What no plan may hold: another tool, a forbidden command, inputs that reach out (S2-59, rule 2)."""
+    where = f"task {task.task_id!r}"
+    for tool in task.tools:
+        ruling = decide((tool, *task.inputs.args), policy, asker=asker)
+        if ruling.decision == "forbid":
+            yield f"{where}: {ruling.reason}"
+    files = [(file.path, file.content) for file in task.inputs.files]
+    for violation in check_inputs(task.inputs.args, task.inputs.env, files):
+        yield f"{where}: {violation.where}: {violation.reason}"
+
+
+def _dependencies(task: _Wanted, ids: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
+    """`depends_on` if it is there; else a parent_id is the only dependency (G2-3)."""
+    named = task.depends_on if task.depends_on is not None else (task.parent_id,) if task.parent_id else ()
+    known = tuple(dict.fromkeys(name for name in named if name in ids))
+    problems += [
+        f"task {task.task_id!r} depends on {name!r}, which is not in the plan" for name in named if name not in ids
+    ]
+    return known
+
+
+def _cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The tasks of a cycle, named in order (S2-105); nothing if there is none."""
+    order = sorted_out(after)
+    left = {name: [d for d in earlier if d not in order] for name, earlier in after.items() if name not in order}
+    if not left:
+        return []
+    seen: dict[str, int] = {}
+    name = next(iter(left))
+    while name not in seen:
+        seen[name] = len(seen)
+        name = left[name][0]
+    ring = [*list(seen)[seen[name] :], name][::-1]
+    if len(ring) > _SHOWN_RING:
+        ring[_SHOWN_RING - 1 : -1] = ["…"]
+    return [f"the tasks depend on each other in a circle: {' → '.join(ring)}"]
+
+
+def sorted_out(after: Mapping[str, tuple[str, ...]]) -> dict[str, None]:
+    """The names, each after all it depends on (S2-08); those in a cycle, or behind one, are missing."""
+    missing = {name: len(earlier) for name, earlier in after.items()}
+    followers: dict[str, list[str]] = {name: [] for name in after}
+    for name, earlier in after.items():
+        for one in earlier:
+            followers[one].append(name)
+    ready = deque(name for name, count in missing.items() if not count)
+    order: dict[str, None] = {}
+    while ready:
+        name = ready.popleft()
+        order[name] = None
+        for follower in followers[name]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                ready.append(follower)
+    return order
+
+
+# -- taking over ------------------------------------------------------------------------------------------------------
+
+
+def _without_repetition(task: _Wanted, warnings: list[str]) -> _Wanted:
+    """A planner's `echo` with the args `echo Hello` is `echo Hello` (G2-2). What was taken over once is as it is."""
+    args = task.inputs.args
+    if task.label or not args or args[0] not in task.tools[:1]:
+        return task
+    warnings.append(f"task {task.task_id!r}: its args repeat the tool's name; dropped")
+    return msgspec.structs.replace(task, inputs=msgspec.structs.replace(task.inputs, args=args[1:]))
+
+
+def _files(task: _Wanted) -> tuple[InputFile, ...]:
+    return tuple(InputFile(file.path, file.content) for file in task.inputs.files)
+
+
+def _constraints(task: _Wanted, policy: Policy, warnings: list[str]) -> Constraints:
+    wanted, box = task.constraints, task.constraints.sandbox
+    given = for_task(
+        policy,
+        Wishes(
+            max_duration_sec=wanted.max_duration_sec,
+            max_retries=wanted.max_retries,
+            concurrency=wanted.concurrency,
+            fs=box.fs,
+            net=box.net,
+        ),
+    )
+    where = f"task {task.task_id!r}"
+    if (wanted.max_duration_sec or 0) > given.max_task_sec:
+        warnings.append(f"{where}: max_duration_sec is cut to the policy's {given.max_task_sec:g}")  # S2-113
+    if (wanted.max_retries or 0) > given.max_retries:
+        warnings.append(f"{where}: max_retries is cut to the policy's {given.max_retries}")
+    if box.fs == "rw" and given.fs != "rw":
+        warnings.append(f"{where}: what it writes is thrown away (policies.default_fs_mode is read-only)")
+    if box.net == "allow" and given.net != "allow":  # G2-11
+        warnings.append(f"{where}: it gets no network (policies.allow_network and security.net.allow_domains)")
+    return Constraints(
+        max_duration_sec=given.max_task_sec,
+        max_retries=given.max_retries,
+        concurrency=max(1, wanted.concurrency or 1),
+        sandbox=SandboxMode(given.fs, "allow" if box.net == "allow" and given.net == "allow" else "deny"),
+    )

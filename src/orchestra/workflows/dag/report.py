@@ -1,0 +1,192 @@
+"""A task graph's events -> report.md and metrics.json (S2-06, S2-133; decisions §5/S2).
+
+Built from events alone: complete without a model, and the summarizer's words are one section of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from orchestra.core.context import Verdict
+from orchestra.core.ledger import Ledger
+from orchestra.core.records import Event, now, utf8
+from orchestra.core.text import clean
+from orchestra.workflows.dag.board import Board, Entry, record
+
+OUTPUT_LINES = 20  # of a failed task's output
+GRAPH_TASKS = 150  # Mermaid draws no more than that readably
+_CLASSES = {"done": "done", "failed": "failed", "running": "running", "planned": "notrun", "blocked": "notrun"}
+
+
+def write_report(ledger: Ledger, verdict: Verdict) -> None:
+    """report.md and metrics.json, before the run becomes final (C-26)."""
+    why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
+    ended, events = now(), ledger.events
+    board = board_of(events)
+    board.stop(ended, why or verdict.status)  # the run is about to end, so no task is running
+    text = render(board, events, status=verdict.status, message=why, ended=ended)
+    ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
+    figures = msgspec.json.format(msgspec.json.encode(_metrics(board, _seconds(events[0].ts, ended)))) + b"\n"
+    ledger.disk.publish(ledger.folder.path / "metrics.json", figures, durable=False)
+
+
+def board_of(events: list[Event]) -> Board:
+    """The tasks as these events leave them."""
+    board = Board()
+    for event in events:
+        board.add(event)
+    return board
+
+
+def render(board: Board, events: list[Event], *, status: str, message: str, ended: str) -> str:
+    """The report as Markdown."""
+    created = events[0]
+    states = [entry.state for entry in board.tasks]
+    lines = [
+        f"# {_cell(str(created.payload.get('goal', created.runId)))}",
+        "",
+        f"- run: `{created.runId}` (dag)",
+        f"- status: **{status}**" + (f" — {_cell(message)}" if message else ""),
+        f"- started {created.ts}, completed {ended}, duration {_seconds(created.ts, ended):.1f} s",
+        "",
+        "## Task Summary",
+        "",
+        "| input | planned | succeeded | failed | not run | retried |",
+        "|---|---|---|---|---|---|",
+        f"| {_cell(str(created.payload.get('goal', '')))} | {len(states)} | {states.count('done')} "
+        f"| {states.count('failed')} | {states.count('planned') + states.count('blocked')} "
+        f"| {sum(entry.retries > 0 for entry in board.tasks)} |",
+        "",
+        *_summary(board, events),
+        "## Task Details",
+        "",
+        "| ID | Description | Tools | State | Attempts | Duration | Exit |",
+        "|---|---|---|---|---|---|---|",
+        *(_row(entry) for entry in board.tasks),
+        "",
+        *_graph(board),
+        *_failures(board),
+        *_artifacts(board.tasks),
+        *_metrics_lines(board, _seconds(created.ts, ended)),
+        "## Logs",
+        "",
+        "- `events.ndjson`, `tasks.jsonl`, `messages.jsonl`, `logs/`",
+        *(f"- {entry.label}: {_cell(entry.logs[-1].message)}" for entry in board.tasks if entry.state == "failed"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _metrics(board: Board, seconds: float) -> dict[str, Any]:
+    ran = [entry for entry in board.tasks if entry.started]
+    return {
+        "total_duration_ms": round(seconds * 1000),
+        "tasks_total": len(board.tasks),
+        "tasks_succeeded": sum(entry.state == "done" for entry in board.tasks),
+        "tasks_failed": sum(entry.state == "failed" for entry in board.tasks),
+        "tasks_not_run": len(board.tasks) - len(ran),
+        "tasks_retried": sum(entry.retries > 0 for entry in board.tasks),
+        "avg_task_duration_ms": round(sum(entry.duration_ms for entry in ran) / len(ran)) if ran else 0,
+        "total_tokens_used": sum(entry.tokens or 0 for entry in board.everyone),
+        "artifacts_total_bytes": sum(a.size_bytes for entry in board.tasks for a in entry.artifacts.values()),
+        "tasks": [_task_metrics(entry) for entry in board.tasks],
+    }
+
+
+def _task_metrics(entry: Entry) -> dict[str, Any]:
+    task = record(entry)
+    return {
+        "task_id": task.task_id,
+        "label": task.label,
+        "state": task.state,
+        "retries": task.retries,
+        "duration_ms": task.metrics.duration_ms,
+        "exit_code": task.metrics.exit_code,
+        "artifacts_bytes": sum(artifact.size_bytes for artifact in task.artifacts),
+    }
+
+
+def _summary(board: Board, events: list[Event]) -> list[str]:
+    if board.summary:
+        return ["## Summary", "", clean(board.summary).strip(), ""]
+    failed = [e for e in events if e.type == "PHASE_FAILED" and e.phase == "evaluate"]
+    why = f"none: {failed[-1].payload['error']['message']}" if failed else "none: no summarizer was asked"
+    return ["## Summary", "", _cell(why), ""]
+
+
+def _row(entry: Entry) -> str:
+    took = f"{entry.duration_ms / 1000:.1f} s" if entry.started else ""
+    code = "" if entry.exit_code is None else str(entry.exit_code)
+    task = entry.planned
+    cells = (task.label, task.intent, " ".join(task.tools), _state(entry), str(entry.attempts or ""), took, code)
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _state(entry: Entry) -> str:
+    return "not run" if entry.state in ("planned", "blocked") else entry.state  # G2-1
+
+
+def _graph(board: Board) -> list[str]:
+    """The DAG with its states, as GitHub and others draw it (Mermaid)."""
+    tasks = board.tasks[:GRAPH_TASKS]
+    names = {entry.planned.task_id: f"t{number}" for number, entry in enumerate(tasks, start=1)}
+    lines = ["## Graph", "", "```mermaid", "graph TD"]
+    for entry in tasks:
+        name, shown = names[entry.planned.task_id], f"{_mermaid(entry.label)}<br/>{_state(entry)}"
+        lines.append(f'  {name}["{shown}"]:::{_CLASSES[entry.state]}')
+    lines += [
+        f"  {names[earlier]} --> {names[entry.planned.task_id]}"
+        for entry in tasks
+        for earlier in entry.planned.depends_on
+        if earlier in names
+    ]
+    lines += [
+        "  classDef done fill:#d4edda,stroke:#28a745",
+        "  classDef failed fill:#f8d7da,stroke:#dc3545",
+        "  classDef running fill:#fff3cd,stroke:#ffc107",
+        "  classDef notrun fill:#e2e3e5,stroke:#6c757d",
+        "```",
+        "",
+    ]
+    if len(board.tasks) > len(tasks):
+        lines += [f"The first {len(tasks)} of {len(board.tasks)} tasks; `plan.json` has them all.", ""]
+    return lines
+
+
+def _failures(board: Board) -> list[str]:
+    failed = [entry for entry in board.tasks if entry.state == "failed"]
+    lines = ["## Failures", ""] if failed else []
+    for entry in failed:
+        lines += [f"### {entry.label}", "", _cell(entry.logs[-1].message), ""]
+        if entry.output.strip():
+            shown = clean(entry.output).splitlines()[-OUTPUT_LINES:]
+            lines += ["", *(f"    {line}" for line in shown), ""]  # indented: no fence that the output could close
+    return lines
+
+
+def _artifacts(entries: Iterable[Entry]) -> list[str]:
+    made = [artifact for entry in entries for artifact in entry.artifacts.values()]
+    rows = [f"| `{_cell(artifact.path)}` | {artifact.size_bytes} | `{artifact.checksum}` |" for artifact in made]
+    return ["## Artifacts", "", *(("| path | bytes | checksum |", "|---|---|---|", *rows) if rows else ("none",)), ""]
+
+
+def _metrics_lines(board: Board, seconds: float) -> list[str]:
+    figures = _metrics(board, seconds)
+    return ["## Metrics", "", *(f"- {name}: {value}" for name, value in figures.items() if name != "tasks"), ""]
+
+
+def _cell(text: str) -> str:
+    """Text inside a Markdown table or list: one line, no markup of its own."""
+    line = clean(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return line if len(line) <= 300 else line[:299] + "…"
+
+
+def _mermaid(text: str) -> str:
+    return clean(text).replace('"', "'").replace("<", "‹").replace("[", "(").replace("]", ")")
+
+
+def _seconds(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()

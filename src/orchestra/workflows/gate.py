@@ -1,0 +1,70 @@
+"""The gate, as flows pass through it: propose, approve, apply. One way for a model's patch and for a command's changes.
+
+Linear code over a durable context, like every flow; what happens at the gate is in gatekeeper.py.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from orchestra.core.context import Context
+from orchestra.core.work import (
+    Applied,
+    ApplyPatch,
+    Approval,
+    Approve,
+    AutoApprove,
+    PatchProposal,
+    ProposePatch,
+    RefusePatch,
+    Reply,
+)
+from orchestra.policy import ApprovalPolicy, reasons_to_ask
+
+
+class Passage(Struct, frozen=True):
+    """What came of it: exactly one of applied (`done.refusal` says why not) and rejected."""
+
+    proposal: PatchProposal
+    approval: Approval | None = None
+    done: Applied | None = None
+
+
+class Ticket(Struct, frozen=True):
+    """How a change presents itself: where its readable patch is kept, and how the approval is called."""
+
+    artifact: str
+    approval_id: str
+    policy: ApprovalPolicy
+    summary: str
+
+
+async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
+    """Bring a change to the files, or learn why not. Every grant is recorded, also the policy's own (S1-75)."""
+    proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact))
+    if proposal.refusal is not None:
+        refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
+        return Passage(proposal, done=refused)
+    approval = await _approve(ctx, proposal, ticket)
+    if not approval.granted:
+        return Passage(proposal, approval)
+    files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
+    done = await ctx.perform("apply", ApplyPatch(reply, proposal.digest, files))
+    return Passage(proposal, approval, done)
+
+
+async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:
+    """A person's grant, or the policy's."""
+    reasons = reasons_to_ask(ticket.policy, proposal.risks)
+    if not reasons:
+        return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.policy))
+    request = Approve(
+        approvalId=ticket.approval_id,
+        digest=proposal.digest,
+        policy=ticket.policy,
+        reasons=reasons,
+        summary=ticket.summary,
+        patch=proposal.patch,
+        files=proposal.files,
+    )
+    return await ctx.perform("approve", request)

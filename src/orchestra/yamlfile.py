@@ -1,0 +1,220 @@
+"""A YAML file as a record, with the line of every key: all of its mistakes at once, each where it stands.
+
+Rules
+1. A mistake is named with file, line, key path and, for an unknown key, the nearest known one (G2-9).
+2. After a mistake the rest of the file is still read: the wrong part is taken out, and the record tried again.
+3. A key that stands twice is a mistake: the parser would silently take the second.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.errors import UsageError
+
+Record = TypeVar("Record", bound=Struct)
+MOST = 50  # mistakes that are named; who has more has another file
+
+_WHERE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
+_UNKNOWN = re.compile(r"unknown field `(.+?)`")
+_MISSING = re.compile(r"missing required field `(.+?)`")
+
+
+class Origins:
+    """Where each key of a file stands. Without a file everything is built in."""
+
+    def __init__(self, path: Path | None = None, tree: Any = None, shifts: dict[str, list[int]] | None = None) -> None:
+        self.path = path
+        self._tree = tree
+        self._shifts = shifts or {}
+
+    def places(self, *keys: str | int) -> list[str]:
+        """A key path of the record as the file has it."""
+        return _places([str(key) for key in keys], self._shifts)
+
+    def line(self, *keys: str | int) -> int:
+        """The line of a key path, as far as the file has it."""
+        return _line(self._tree, self.places(*keys))
+
+    def where(self, *keys: str | int) -> str:
+        """`file:line` of a key; "built in" if the file does not have it."""
+        if self.path is None or not _has(self._tree, self.places(*keys)):
+            return "built in"
+        return f"{self.path.name}:{self.line(*keys)}"
+
+
+class Mistake(NamedTuple):
+    """What is wrong in a line of a file."""
+
+    line: int
+    text: str
+
+
+def read_yaml(path: Path, kind: type[Record]) -> tuple[Record, Origins, list[Mistake]]:
+    """The record in a file, where its keys stand, and its mistakes; with mistakes, the record is what is left of it."""
+    import yaml  # a project without a file does not pay for the parser
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        data: Any = yaml.safe_load(text)
+        tree = yaml.compose(text)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
+        raise UsageError(f"{path} is not valid YAML: {error}") from error
+    if data is None:
+        return kind(), Origins(path, tree), []
+    shifts: dict[str, list[int]] = {}  # list -> the places of its elements in the file, once one was taken out
+    record, mistakes = _convert(data, tree, kind, shifts)
+    return record, Origins(path, tree, shifts), _twice(tree) + mistakes
+
+
+def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[int]]) -> tuple[Record, list[Mistake]]:
+    mistakes: list[Mistake] = []
+    taken: set[tuple[str, ...]] = set()
+    while True:
+        try:
+            return msgspec.convert(data, kind), mistakes
+        except msgspec.ValidationError as error:
+            keys, message, missing = _explain(str(error), kind)
+            places = tuple(_places(keys, shifts))
+            if (*places, missing) not in taken:  # or it is missing because it was wrong
+                name = ".".join(places) or "the file"
+                mistakes.append(Mistake(_line(tree, places), message.replace("{key}", name)))
+            taken.add(places)
+            if len(mistakes) >= MOST or not _take_out(data, keys, shifts):
+                return kind(), mistakes
+
+
+def _explain(error: str, kind: type[Struct]) -> tuple[list[str], str, str]:
+    """The key path in msgspec's message, the message with {key} for it and with its cure; the key that is missing."""
+    where = _WHERE.search(error)
+    keys = [key for key in re.split(r"[.\[\]]+", where.group(1).replace("[...]", ".*")) if key] if where else []
+    what = error[: where.start()] if where else error
+    if unknown := _UNKNOWN.search(error):
+        known = _fields(_type_at(kind, keys))
+        near = difflib.get_close_matches(unknown.group(1), known, n=1, cutoff=0.5)
+        hint = f"did you mean `{near[0]}`?" if near else f"known keys here: {', '.join(known)}"
+        return [*keys, unknown.group(1)], f"unknown key `{{key}}`; {hint}", ""
+    if missing := _MISSING.search(error):
+        return keys, f"`{{key}}`: `{missing.group(1)}` is missing", missing.group(1)
+    allowed = _type_at(kind, keys)
+    values = get_args(allowed) if get_origin(allowed) is Literal else ()
+    names = [value if re.match(r"[a-z]", value) else f'"{value}"' for value in map(str, values)]
+    choice = f"; it can be {', '.join(names)}" if names else ""
+    return keys, f"`{{key}}`: {what[:1].lower()}{what[1:]}{choice}", ""
+
+
+def _type_at(kind: Any, keys: list[str]) -> Any:
+    """The type a key path leads to, or None."""
+    for key in keys:
+        while get_origin(kind) is not None and type(None) in get_args(kind):
+            kind = next(part for part in get_args(kind) if part is not type(None))
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            kind = get_type_hints(kind).get(key)
+        elif key.isdigit() or key == "*":
+            kind = get_args(kind)[-1 if key == "*" else 0] if get_args(kind) else None
+        else:
+            return None
+    return kind
+
+
+def _fields(kind: Any) -> list[str]:
+    return list(kind.__struct_fields__) if isinstance(kind, type) and issubclass(kind, Struct) else []
+
+
+def _places(keys: list[str], shifts: dict[str, list[int]]) -> list[str]:
+    """A key path as the file has it: indexes as they were before elements were taken out."""
+    found: list[str] = []
+    for depth, key in enumerate(keys):
+        moved = shifts.get(".".join(keys[:depth]))
+        found.append(str(moved[int(key)]) if moved and key.isdigit() else key)
+    return found
+
+
+def _take_out(data: Any, keys: list[str], shifts: dict[str, list[int]]) -> bool:
+    """Take the part at a key path out of the data (rule 2); False if nothing could be."""
+    above, at = data, 0
+    while at < len(keys) - 1 and (inner := _inner(above, keys[at])) is not None and keys[at + 1] != "*":
+        above, at = inner, at + 1
+    if isinstance(above, dict) and at < len(keys):
+        name = next((name for name in above if str(name) == keys[at]), None)
+        if name is not None:
+            del above[name]
+            return True
+    if isinstance(above, list) and at < len(keys) and keys[at].isdigit() and int(keys[at]) < len(above):
+        del shifts.setdefault(".".join(keys[:at]), list(range(len(above))))[int(keys[at])]
+        del above[int(keys[at])]
+        return True
+    return False
+
+
+def _inner(data: Any, key: str) -> Any:
+    if isinstance(data, dict):
+        return next((value for name, value in data.items() if str(name) == key), None)
+    return data[int(key)] if isinstance(data, list) and key.isdigit() and int(key) < len(data) else None
+
+
+def _twice(tree: Any) -> list[Mistake]:
+    """Keys that stand twice (rule 3)."""
+    found: list[Mistake] = []
+    queue, met = [tree], {id(tree)}
+    while queue:
+        node = queue.pop()
+        pairs = [part for part in node.value if isinstance(part, tuple)] if isinstance(node.value, list) else []
+        lines: dict[str, int] = {}
+        for key, _ in pairs:
+            if isinstance(key.value, str) and key.value in lines:
+                first = lines[key.value]
+                text = f"`{key.value}` stands twice (first in line {first})"
+                found.append(Mistake(key.start_mark.line + 1, text))
+            elif isinstance(key.value, str):
+                lines[key.value] = key.start_mark.line + 1
+        inner = [value for _, value in pairs] if pairs else node.value if isinstance(node.value, list) else []
+        for value in inner:
+            if id(value) not in met:  # an alias leads to the same node again
+                met.add(id(value))
+                queue.append(value)
+    return found
+
+
+def _next(node: Any, key: str) -> tuple[int, Any] | None:
+    """The line and the node of a key below a node."""
+    values = getattr(node, "value", None)
+    if not isinstance(values, list):
+        return None
+    pairs = [pair for pair in values if isinstance(pair, tuple)]
+    if not pairs:
+        element = values[int(key)] if key.isdigit() and int(key) < len(values) else None
+        return (element.start_mark.line + 1, element) if element is not None else None
+    match = next((pair for pair in pairs if pair[0].value == key), None)
+    return (match[0].start_mark.line + 1, match[1]) if match else None
+
+
+def _line(node: Any, keys: Sequence[str]) -> int:
+    """The line of a key path in the YAML tree, as far as it can be followed."""
+    line = int(node.start_mark.line) + 1 if node is not None else 1
+    for key in keys:
+        found = _next(node, key)
+        if found is None:
+            break
+        line, node = found
+    return line
+
+
+def _has(node: Any, keys: list[str]) -> bool:
+    for key in keys:
+        found = _next(node, key)
+        if found is None:
+            return False
+        node = found[1]
+    return True

@@ -1,0 +1,121 @@
+"""What the kill tests share: the forking server with a project for each case, where to kill, what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.support.project import until
+
+Operations = list[list[str]]  # kind and file name, in order
+JOURNAL = "events.ndjson"
+
+
+class Zygote:
+    """The forking server, and one folder for each case: `work` is the project; beside it what the project has outside.
+
+    `furnish` fills a new project.
+    """
+
+    def __init__(self, base: Path, flow: str, script: Path, furnish: Callable[[Path], object]) -> None:
+        self.base = base
+        self.script = script
+        self._flow = flow
+        self._furnish = furnish
+        # Of every process of a case this is in the command line, or it is a process of a sandbox below one that has it.
+        # In memory, because each life fills a folder there (/etc for its sandboxes), and there are a thousand.
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.tmp = Path(tempfile.mkdtemp(prefix="orchestra-kill-", dir=memory))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kill.zygote"],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def case(self, name: str) -> Path:
+        """A new folder for a case, with its project in it."""
+        work = self.base / name / "work"
+        work.mkdir(parents=True)
+        self._furnish(work)
+        return work
+
+    def drive(self, work: Path, **order: Any) -> tuple[int, str]:
+        """One new process: its exit code (negative: its signal) and what it said."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        places = {"project": str(work), "script": str(self.script), "cache": f"{work.parent}/cache"}
+        line = json.dumps({"flow": self._flow, "tmp": str(self.tmp), **places, **order})
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        return answer["status"], answer["said"]
+
+    def clear(self, work: Path) -> None:
+        """The case is over and as it should be."""
+        shutil.rmtree(work.parent)
+
+    def left(self, work: Path) -> list[str]:
+        """What a finished case has left on the machine; spawners of killed processes are given time to end."""
+        until(lambda: not _spawners(self.tmp))
+        return [str(path) for path in (*self.tmp.iterdir(), *work.parent.glob("cache/orchestra/*/"))]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        shutil.rmtree(self.tmp)
+
+
+def _spawners(tmp: Path) -> list[str]:
+    """Processes beside orchestra that start commands and end with the last of them, by their argument."""
+    return [line for line in command_lines() if f"\0{tmp}/" in line]
+
+
+def command_lines() -> Iterator[str]:
+    """Of every process there is, in sandboxes too; words end with NUL."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            yield Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+
+
+def cases(operations: Operations, shard: int, shards: int) -> Iterator[tuple[int, str]]:
+    """Where and how to kill.
+
+    What a kill finds after an operation is what it finds before the next: so before each, torn where a file grows in
+    place, and for the journal also after. A sync changes nothing that a kill could show, so only the journal's count,
+    after which commands are let go.
+    """
+    append = ["append", JOURNAL]
+    first = operations.index(append)  # before it there is no run yet: starting again makes another one
+    found = [(first + 1, "after")]
+    for number in range(first + 2, len(operations) + 1):
+        kind, name = operations[number - 1]
+        if operations[number - 2] != append and (kind != "sync" or name == JOURNAL):
+            found.append((number, "before"))
+        if kind == "append" and not name.endswith(".tmp"):
+            found.append((number, "torn"))
+        if name == JOURNAL:
+            found.append((number, "after"))
+    yield from found[shard::shards]
+
+
+def difference(found: Any, wanted: Any) -> str:
+    """What differs between two endings, in few words."""
+    if isinstance(found, dict):
+        return "; ".join(
+            f"{k}: {found.get(k)!r:.300} instead of {wanted.get(k)!r:.300}"
+            for k in {*found, *wanted}
+            if found.get(k) != wanted.get(k)
+        )
+    return f"{sorted(set(found) ^ set(wanted))}"

@@ -1,0 +1,76 @@
+"""A child run is bound by its parent's policy too: narrower down the chain, never wider (issue 3, "Child policy")."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from orchestra.app import App
+from orchestra.core.context import Context, Verdict
+from orchestra.core.engine import Workflow
+from orchestra.core.journal import read_events
+from orchestra.core.run import RunFolder
+from orchestra.policy import Layer, Policy
+from tests.support.core import OPEN_TABLE
+from tests.support.graph import job, task
+
+
+class Order(Struct):
+    """What the parent hands to its child."""
+
+    job: dict[str, Any]
+
+
+async def parent(ctx: Context, order: Order) -> Verdict:
+    child = await ctx.call("work", "dag", order.job)
+    return Verdict(status=child.status, result={"child": child.childRunId}, exit_code=0)
+
+
+def run(project: Path, handed: Policy, own: Policy, *plan: dict[str, Any]) -> RunFolder:
+    """Drive a parent that hands `handed` down to a child with a policy of its own; the child's folder."""
+    project.mkdir()
+    app = App(project)
+    app.workflows["parent"] = Workflow("parent", project / "runs", OPEN_TABLE, Order, parent)
+    params = msgspec.to_builtins(Order(msgspec.to_builtins(job(list(plan), policy=own, approval="never"))))
+    root = app.engine.start("parent", "p", params, {"goal": "p", "policy": msgspec.to_builtins(handed)})
+    asyncio.run(app.drive(root))
+    [child] = [folder for folder in app.folders() if folder.id != root.id]
+    return child
+
+
+WIDE = Policy(layers=(Layer(whitelist=("echo", "ls")),), reads=("/",), max_task_sec=100)
+
+
+@pytest.mark.parametrize(("whitelist", "state"), [(("echo", "ls"), "RUN_COMPLETED"), (("ls",), "RUN_FAILED")])
+def test_a_child_cannot_use_a_tool_its_parent_may_not(tmp_path: Path, whitelist: tuple[str, ...], state: str) -> None:
+    handed = msgspec.structs.replace(WIDE, layers=(Layer(whitelist=whitelist),))
+    child = run(tmp_path / "p", handed, WIDE, task("a", tool="echo", inputs={"args": ["hi"]}))
+    last = read_events(child.events)[-1]
+    assert last.type == state
+    assert last.payload["exitCode"] == (0 if state == "RUN_COMPLETED" else 5)
+
+
+def test_every_task_names_the_policy_it_ran_under(tmp_path: Path) -> None:
+    names = []
+    for folder, most in (("p", 100.0), ("q", 50.0)):
+        handed = msgspec.structs.replace(WIDE, max_task_sec=most)
+        child = run(tmp_path / folder, handed, WIDE, task("a", tool="echo"))
+        starts = [event for event in read_events(child.events) if "process" in event.payload]
+        names.append(starts[0].payload["policy"])
+    assert names[0] != names[1] and all(name.startswith("sha256:") for name in names)
+
+
+def test_a_child_cannot_write_or_run_longer_than_its_parent_may(tmp_path: Path) -> None:
+    own = msgspec.structs.replace(WIDE, fs="rw", layers=(Layer(whitelist=("python",)),))
+    handed = msgspec.structs.replace(own, fs="read-only", max_task_sec=0.5)
+    code = "import pathlib, time; pathlib.Path('new').write_text('x'); time.sleep(30)"
+    wanted = task("a", tool="python", inputs={"args": ["-c", code]}, constraints={"max_retries": 0})
+    child = run(tmp_path / "p", handed, own, wanted)
+    [failed] = [event for event in read_events(child.events) if event.type == "PHASE_FAILED"]
+    assert failed.payload["error"]["code"] == "TIMEOUT" and "changes" not in failed.payload["outcome"]
+    assert not (tmp_path / "p" / "new").exists()
