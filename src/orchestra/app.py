@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import get_args
 
 import msgspec
-from msgspec import Struct
 
 from orchestra.archive import Archive, RunSummary
 from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
@@ -43,14 +42,14 @@ from orchestra.core.work import (
 )
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
+from orchestra.models import Choice, Directory, Models
 from orchestra.policy import Policy, decide, narrow
-from orchestra.providers.calling import Caller, Price, Remembers, Route, Serves
+from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
-from orchestra.providers.replay import ReplayProvider
-from orchestra.providers.scripted import ScriptedProvider, load_script
 from orchestra.report import render, write_report
 from orchestra.runner import Runner, Workshop, end_left_over
 from orchestra.scratch import Scratch, scratch_root
+from orchestra.talking import Talking
 from orchestra.telling import Face, Silent, Told
 from orchestra.timekeeper import InTime, Timekeeper
 from orchestra.toolbox import NoTool, Toolbox
@@ -71,19 +70,6 @@ from orchestra.workspace import gather
 ROLES: tuple[Role, ...] = get_args(Role)
 AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
-KNOWN_LATER = ("claude_code", "openai_compat", "anthropic", "local")
-
-
-class Models(Struct, frozen=True, omit_defaults=True):
-    """Which provider answers: by agent name, then by role, then the default (D-13). Frozen in RUN_CREATED."""
-
-    default: str = ""
-    roles: dict[str, str] = {}
-    model: str = ""
-    maxBudgetUsd: float | None = None
-
-    def spec(self, agent: str, role: str) -> str:
-        return self.roles.get(agent) or self.roles.get(role) or self.default
 
 
 class App(Archive):
@@ -111,9 +97,12 @@ class App(Archive):
         self._environ = environ
         chaos = environ.get("ORCHESTRA_CHAOS")
         self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
-        self._watchful = Redactor.from_environment(environ)
+        self.directory = Directory(
+            self.config, self.base, environ, find=self.find, converse=lambda: Talking(self.workshop, self)
+        )
+        self._watchful = Redactor.from_environment(environ, self.directory.secrets)
         self.redactor = self._watchful if self.config.security.redact_secrets else Redactor.blind()
-        self._providers: dict[tuple[str, str], Provider] = {}
+        self._providers: dict[tuple[str, str, str], Provider] = {}
         self.workflows = {
             "loop": Workflow("loop", self.project / ".runs" / "workflows", LOOP_TABLE, Job, loop),  # S1-100
             "dag": Workflow("dag", self.runs, DAG_TABLE, DagJob, dag, self._task_files),  # D-06
@@ -131,9 +120,8 @@ class App(Archive):
 
     def start_loop(self, job: Job, models: Models) -> RunFolder:
         """Start a patch loop in this project."""
-        models = self._settled(models)
-        evaluator = models.spec("evaluator", "evaluator")
-        provider = self._provider(evaluator)
+        models = self.directory.settled(models)
+        provider = self._provider(models, "evaluator")
         if isinstance(provider, Serves) and not provider.serves("evaluator", "evaluate"):
             job = msgspec.structs.replace(job, evaluator=False)  # a script without a judge configures none
         if not job.checks and not job.evaluator:
@@ -141,7 +129,7 @@ class App(Archive):
                 'nothing can decide whether the goal is reached: give --check "CMD", or configure an evaluator'
             )
         for role in ROLES:  # what is wrong with a provider is said before a run exists
-            capabilities = self._provider(models.spec(role, role)).capabilities
+            capabilities = self._provider(models, role).capabilities
             if role in ("developer", "fixer") and not capabilities.supportsPatchFirst:  # S1-31
                 raise UsageError(
                     f"provider {capabilities.name} cannot write patches; choose another: --role {role}=PROVIDER"
@@ -166,15 +154,14 @@ class App(Archive):
 
     def start_dag(self, job: DagJob, models: Models) -> RunFolder:
         """Start a task graph in this project."""
-        models = self._settled(models)
+        models = self.directory.settled(models)
         if job.plan:
             self._refuse_bad_plan(job)
             self._refuse_secrets(job.plan)
         else:
-            self._provider(models.spec("planner", "planner"))  # what is wrong with it is said before a run exists
+            self._provider(models, "planner")  # what is wrong with it is said before a run exists
         self._refuse_unknown_roles(models)
-        spec = models.spec("summarizer", "planner")
-        if not spec or not self._can_say(spec, "summarizer"):
+        if not models.spec("summarizer", "planner") or not self._can_summarize(models):
             job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
         facts = {
             "goal": job.intent,
@@ -186,9 +173,9 @@ class App(Archive):
         frozen = {"config.yaml": utf8(self.redactor.text(to_yaml(self.config)))}
         return self.engine.start("dag", job.intent, msgspec.to_builtins(job), facts, frozen)
 
-    def _can_say(self, spec: str, agent: str) -> bool:
-        provider = self._provider(spec)
-        return not isinstance(provider, Serves) or provider.serves("planner", "evaluate", agent)
+    def _can_summarize(self, models: Models) -> bool:
+        provider = self._provider(models, "planner", "summarizer")
+        return not isinstance(provider, Serves) or provider.serves("planner", "evaluate", "summarizer")
 
     def _refuse_bad_plan(self, job: DagJob) -> None:
         """A person's own plan is looked at before a run exists."""
@@ -196,19 +183,6 @@ class App(Archive):
             read_plan(job.plan, "", job.policy, asker=job.asker)
         except ContractError as wrong:
             raise (PolicyError if wrong.reason == "policy" else UsageError)(str(wrong)) from wrong
-
-    def _settled(self, models: Models) -> Models:
-        """Specs that mean the same from anywhere and tomorrow: configured names, run ids, absolute paths."""
-
-        def lasting(spec: str) -> str:
-            spec = self.config.providers.get(spec, spec)
-            name, _, argument = spec.partition(":")
-            if name == "scripted" and argument:
-                return f"scripted:{self.base / argument}"
-            return f"replay:{self.find(argument).id}" if name == "replay" and argument else spec
-
-        roles = {name: lasting(spec) for name, spec in models.roles.items()}
-        return msgspec.structs.replace(models, default=lasting(models.default), roles=roles)
 
     async def close(self) -> None:
         """Nothing runs any more; end the process that starts commands."""
@@ -247,18 +221,12 @@ class App(Archive):
 
     def _handlers(self, ledger: Ledger, created: Event) -> Handlers:
         recorded = msgspec.convert(created.payload.get("models", {}), Models)
-        models = self._settled(self._override) if self._override else recorded
+        models = self.directory.settled(self._override) if self._override else recorded
         root = self.root_of(ledger.folder)
 
         def route(call: ModelCall) -> Route:
-            spec = models.spec(call.agent, call.role)
-            price = self.config.budget.prices.get(models.model)
-            return Route(
-                provider=self._provider(spec, root),
-                name=spec,
-                model=models.model,
-                price=Price(price.input, price.output) if price else Price(),
-            )
+            choice = self.directory.choose(models.spec(call.agent, call.role), models.model)
+            return self.directory.route(choice, self._provider_of(choice, root))
 
         gate = Gatekeeper(self.project, self._watchful)
         policy = self._policy_of(created)
@@ -267,9 +235,10 @@ class App(Archive):
         caller = Caller(
             ledger,
             route,
-            gather=lambda hints: gather(self.project, hints),
+            gather=functools.partial(gather, self.project),
             on_stream=self.face.token,
             budget_usd=models.maxBudgetUsd,
+            debug=self._environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
         )
         return {
             ModelCall: InTime(caller, keeper),
@@ -336,33 +305,21 @@ class App(Archive):
         except SandboxError:
             pass  # there is no place for scratch folders here, so there is none
 
-    def _provider(self, spec: str, root: RunFolder | None = None) -> Provider:
-        """The provider a spec names; one per run tree, because a script's used replies are the tree's."""
-        key = (spec, root.id if root else "")
+    def _provider(self, models: Models, role: str, agent: str = "") -> Provider:
+        """Who answers in a role, before there is a run."""
+        return self._provider_of(self.directory.choose(models.spec(agent or role, role), models.model))
+
+    def _provider_of(self, choice: Choice, root: RunFolder | None = None) -> Provider:
+        """The provider of a choice; one per run tree, because a script's used replies are the tree's."""
+        key = (choice.spec, choice.model, root.id if root else "")
         if key not in self._providers:
-            provider = self._make_provider(spec)
+            provider = self.directory.make(choice)
             if isinstance(provider, Remembers) and root:
                 for call in self._calls_of(root):
-                    if call.provider in (spec, UNKNOWN):  # another script's replies are not this one's
+                    if call.provider in (choice.spec, UNKNOWN):  # another script's replies are not this one's
                         provider.remember(call)
             self._providers[key] = provider
         return self._providers[key]
-
-    def _make_provider(self, spec: str) -> Provider:
-        name, _, argument = spec.partition(":")
-        match name:
-            case "scripted" if argument:
-                return ScriptedProvider(load_script(self.base / argument), name=argument)
-            case "replay" if argument:
-                return ReplayProvider(self.find(argument))
-            case "":
-                raise UsageError(f"no model provider is configured. {_WAYS}")
-            case _ if name in KNOWN_LATER:
-                raise UsageError(f"provider {name!r} is not in this release yet. {_WAYS}")
-            case "scripted" | "replay":
-                raise UsageError(f"provider {name!r} needs an argument. {_WAYS}")
-            case _:
-                raise UsageError(f"unknown provider {name!r}. {_WAYS}")
 
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
@@ -460,23 +417,9 @@ def _choice(requests: Mapping[str, Event]) -> str:
     return clean("".join(lines))
 
 
-_WAYS = (
-    "In this release: --provider scripted:FILE (replies from a file), --provider replay:RUN (a recorded run), "
-    "or `make demo` to see one work"
-)
-
-
 def who() -> str:
     """The person at this terminal, as events name them."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
         return f"uid {os.getuid()}"
-
-
-def routing(config: Config, *, provider: str, roles: Mapping[str, str], model: str, budget: float | None) -> Models:
-    """Flags over configuration: which model answers for whom."""
-    default = provider or config.providers.get("default", "")
-    return Models(
-        default=default, roles={**config.roles, **roles}, model=model, maxBudgetUsd=budget or config.budget.max_usd
-    )

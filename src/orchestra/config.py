@@ -16,7 +16,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -34,6 +34,7 @@ FILE_NAME = "orchestra.config.yaml"
 Count = Annotated[int, Meta(ge=0, le=1000)]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Patience = Annotated[float, Meta(gt=0, le=86_400)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Mebibytes = Annotated[int, Meta(ge=1, le=1 << 24)]
 Words = str | tuple[str, ...]
@@ -112,6 +113,31 @@ class ModelPrice(_Section, frozen=True):
 
     input: Dollars = 0.0
     output: Dollars = 0.0
+    cache_read: Dollars | None = None  # the input's, if not given
+    cache_write: Dollars | None = None
+
+
+Kind = Literal["claude_code", "openai_compat", "anthropic", "local", "scripted", "replay"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class ProviderSection(_Section, frozen=True):
+    """A model's server or program, by a name of yours."""
+
+    kind: Kind | None = None  # what its name says, if that is a kind
+    model: str = ""
+    base_url: str = ""
+    key_env: str = ""  # the variable that holds the key
+    file: str = ""  # scripted: the replies; local: a GGUF file
+    program: str = ""  # claude_code: the CLI's name or path
+    context_tokens: Positive | None = None
+    max_output_tokens: Positive | None = None
+    connect_sec: Patience = 10
+    first_byte_sec: Patience = 120
+    idle_sec: Patience = 60
+    constrain: bool = False  # openai_compat: the server takes `response_format` with a JSON Schema
+    think_bypass: bool = False  # openai_compat: begin every reply with an empty think block
+    extra: dict[str, Any] = field(default_factory=dict)  # openai_compat: merged into every request
 
 
 class LoopSection(_Section, frozen=True):
@@ -174,7 +200,7 @@ class Config(_Section, frozen=True):
     paths: Paths = Paths()
     security: Security = Security()
     telemetry: Telemetry = Telemetry()
-    providers: dict[str, str] = field(default_factory=dict)  # name -> PROVIDER[:ARG]; `default` is used for all roles
+    providers: dict[str, str | ProviderSection] = field(default_factory=dict)  # `default` is used for all roles
     roles: dict[str, str] = field(default_factory=dict)  # role or agent -> PROVIDER[:ARG], or a name from `providers`
     loop: LoopSection = LoopSection()
     dag: DagSection = DagSection()
@@ -237,6 +263,9 @@ def _judged(config: Config, place: Place) -> Iterator[Judgement]:
         if wrong := wrong_tool_name(name) or wrong_target(target, place):
             yield ("tools", name), wrong
     yield from _each(config.sandbox.env, forbidden_variable, "sandbox", "env")
+    for name, entry in config.providers.items():
+        if isinstance(entry, ProviderSection) and (wrong := _wrong_provider(name, entry)):
+            yield ("providers", name), wrong
     for index, rule in enumerate(config.rules):
         if wrong := _wrong_rule(rule):
             yield ("rules", index), wrong
@@ -272,6 +301,20 @@ def _placeholders(paths: Paths, place: Place) -> Iterator[Judgement]:
                 ("paths", name),
                 f"{text!r}: name a place in this folder or where runs are kept, e.g. ./runs/{RUN_ID}/…",
             )
+
+
+def _wrong_provider(name: str, entry: ProviderSection) -> str:
+    if ":" in name:
+        return "a name cannot hold a colon: what follows one is a model"
+    if entry.kind is None and name not in KINDS:
+        return f"`kind` is missing; it is one of {', '.join(KINDS)}"
+    return _wrong_variable(entry.key_env) if entry.key_env else ""
+
+
+def _wrong_variable(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return ""
+    return "`key_env` is the name of an environment variable, never the key itself"
 
 
 def _wrong_rule(rule: RuleSection) -> str:

@@ -92,7 +92,11 @@ class Workshop:
         self._proofs: dict[Tier, Proof] = {}
         self._proving = asyncio.Lock()
         self._runs = runs
-        self._run_as = run_as
+        self.run_as = run_as
+
+    def environment(self, tool: Tool) -> dict[str, str]:
+        """What every command has, and the way to this tool (rule 3)."""
+        return {**_ENVIRONMENT, **self.env, "PATH": ":".join((*tool.folders, _SYSTEM_PATH))}
 
     async def must_hold(self, tier: Tier, scratch: Scratch, *, redactor: Redactor, disk: Disk) -> None:
         """Rule 1: go on only if this tier was seen to hold on this machine, as it is now."""
@@ -110,7 +114,7 @@ class Workshop:
     async def prove(self, tier: Tier, *, redactor: Redactor, disk: Disk, near: Path | None = None) -> Proof:
         """Try to break out of it, and remember that it held for as long as the machine stays the same."""
         near = near or self.scratch
-        proof = await prove(self.launcher, tier, redactor=redactor, disk=disk, run_as=self._run_as, near=near)
+        proof = await prove(self.launcher, tier, redactor=redactor, disk=disk, run_as=self.run_as, near=near)
         if proof.held:
             disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
         return proof
@@ -123,7 +127,7 @@ class Workshop:
         return kept.proof if kept.fingerprint == fingerprint() else None
 
     def _memory(self, tier: Tier) -> Path:
-        return self.scratch / f"proof-{tier}-{'self' if self._run_as is None else self._run_as}.json"
+        return self.scratch / f"proof-{tier}-{'self' if self.run_as is None else self.run_as}.json"
 
     def resolve(self, effect: RunCommand, policy: Policy) -> Tool | _Ready:
         """The tool, or why it cannot run."""
@@ -158,7 +162,7 @@ class Workshop:
                 disk_bytes=bounds.disk_mb * MIB,
                 tmp_bytes=bounds.tmp_mb * MIB,
             ),
-            run_as=self._run_as,
+            run_as=self.run_as,
         )
 
 
@@ -280,8 +284,7 @@ class Runner:
         return _Ready(held=held, folder=folder, since_ns=time.time_ns(), layers=below, writes=writes)
 
     def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox) -> Command:
-        path = ":".join((*tool.folders, _SYSTEM_PATH))
-        env = {**_ENVIRONMENT, **self._shop.env, "PATH": path, **dict(effect.env)}
+        env = {**self._shop.environment(tool), **dict(effect.env)}
         if effect.task:
             env[OUT] = str(self._artifacts(effect))
         if sandbox.domains:

@@ -74,9 +74,9 @@ class InTime:
         self._handler = handler
         self._keeper = keeper
 
-    def guard(self, effect: Effect[Any]) -> None:
+    async def guard(self, effect: Effect[Any], key: str, *, redo: bool) -> None:
         if isinstance(self._handler, Guarded):
-            self._handler.guard(effect)
+            await self._handler.guard(effect, key, redo=redo)
 
     async def __call__(self, effect: Effect[Any], step: Step) -> Any:
         left = self._keeper.left

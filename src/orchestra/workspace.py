@@ -19,7 +19,6 @@ import pathspec
 
 from orchestra.core.model import ContextArtifact
 
-TOTAL_BYTES = 200_000
 FILE_BYTES = 40_000
 FILES = 100
 LISTED = 2_000
@@ -32,15 +31,16 @@ _SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
 _SECRET_NAMES = (".env", "id_rsa", "id_ed25519", ".netrc", ".npmrc", ".pypirc")
 
 
-def gather(root: Path, hints: Iterable[str], *, total: int = TOTAL_BYTES) -> tuple[ContextArtifact, ...]:
-    """The listing of the workspace and the contents of its most relevant files, as context artifacts."""
+def gather(root: Path, hints: Iterable[str], total: int) -> tuple[ContextArtifact, ...]:
+    """The listing of the workspace and the contents of its most relevant files, `total` bytes at most."""
     files = list(_walk(root))
+    tree = _listing(sorted(path for path, _ in files), total // 4)
     mentions = "\n".join(hints)
     named = {path for path, _ in files if path in mentions or path.rsplit("/", 1)[-1] in mentions}
     near = {path.rpartition("/")[0] for path in named}
     files.sort(key=lambda file: (file[0] not in named, file[0].rpartition("/")[0] not in near, file[1], file[0]))
     chosen: list[ContextArtifact] = []
-    left = total
+    left = total - len(tree.encode())
     for path, size in files:
         if len(chosen) == FILES or size > min(left, FILE_BYTES) or path.rsplit("/", 1)[-1].startswith(_SECRET_NAMES):
             continue
@@ -49,10 +49,19 @@ def gather(root: Path, hints: Iterable[str], *, total: int = TOTAL_BYTES) -> tup
             chosen.append(ContextArtifact(name=path, path=path, content=text))
             left -= size
     chosen.sort(key=lambda artifact: artifact.path)
-    listing = sorted(path for path, _ in files)
-    rest = f"… and {len(listing) - LISTED} more\n" if len(listing) > LISTED else ""
-    tree = "".join(f"{path}\n" for path in listing[:LISTED]) + rest
     return (ContextArtifact(name="files of the workspace", path=".", content=tree), *chosen)
+
+
+def _listing(paths: list[str], most: int) -> str:
+    """As many names as there is room for."""
+    lines: list[str] = []
+    for path in paths[:LISTED]:
+        most -= len(path.encode()) + 1
+        if most < 0:
+            break
+        lines.append(f"{path}\n")
+    rest = f"… and {len(paths) - len(lines)} more\n" if len(lines) < len(paths) else ""
+    return "".join(lines) + rest
 
 
 _Rules = tuple[tuple[str, pathspec.GitIgnoreSpec], ...]  # folder, its .gitignore

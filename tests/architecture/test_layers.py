@@ -38,9 +38,12 @@ LAYERS: dict[str, set[str]] = {
     "timekeeper": {"core"},
     "scratch": {"core", "policy", "worker", "workspace"},
     "runner": {"core", "patch", "policy", "worker", "workspace", "scratch", "timekeeper", "toolbox"},
+    "models": {"core", "config", "providers"},
+    "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "runner"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
-    | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner"},
-    "cli": {"core", "policy", "config", "toolbox", "archive", "app", "report", "verify", "schemas", "workflows"},
+    | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "models", "talking"},
+    "cli": {"core", "policy", "config", "toolbox", "archive", "app", "report", "verify", "schemas", "workflows"}
+    | {"models"},
     "__main__": {"cli"},
     "__init__": set(),
 }

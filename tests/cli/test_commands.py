@@ -77,7 +77,8 @@ def test_runs_show_logs_diff_audit_report(finished: Project) -> None:
     assert "+    return a * b" in diff and "+    return a + b" in diff
     assert "\x1b[" not in shown + diff + runs  # no colours in a pipe
     audit = finished.run("audit", "last").stdout
-    assert [line.split()[0] for line in audit.splitlines()] == ["key", "plan.1", "execute.1", "fix.1", "total"]
+    first = [line.split()[0] for line in audit.splitlines()]
+    assert first == ["key", "plan.1", "execute.1", "fix.1", "planner", "developer", "fixer", "total"]
     assert audit.count("once") == 3
     assert finished.run("report", "last").stdout.startswith("# add()를 고쳐라\n")
 
@@ -88,7 +89,12 @@ def test_the_same_as_json(finished: Project) -> None:
     [shown] = records(finished.run("show", "last", "--json").stdout)
     assert shown["lastEventId"] == finished.events()[-1].id
     calls = records(finished.run("audit", "last", "--json").stdout)
-    assert [c["paid"] for c in calls[:-1]] == ["once"] * 3
+    assert [c["paid"] for c in calls if c["type"] == "call"] == ["once"] * 3
+    assert [(c["role"], c["calls"]) for c in calls if c["type"] == "role"] == [
+        ("planner", 1),
+        ("developer", 1),
+        ("fixer", 1),
+    ]
     assert calls[-1]["type"] == "total" and calls[-1]["calls"] == 3
     assert len(records(finished.run("logs", "last", "--json").stdout)) == len(finished.events())
 
@@ -261,7 +267,7 @@ def test_a_reply_on_its_way_when_killed_is_shown_as_possibly_paid_twice(tmp_path
     assert project.run("resume", "last", "--no-input").returncode == 3
     audit = project.run("audit", "last").stdout
     assert "possibly twice" in audit.splitlines()[1]
-    assert "1 call(s) may have been paid twice" in audit
+    assert "1 call may have been paid twice" in audit
     assert "once" in audit.splitlines()[2]
 
 
@@ -355,10 +361,15 @@ def test_a_script_from_the_configuration_is_found_beside_it(tmp_path: Path) -> N
         (["lop", "x"], "Did you mean 'loop'?"),
         (["loop"], "Missing argument 'GOAL'"),
         (["loop", "  ", "--check", "true"], "the goal is empty"),
-        (["loop", "g", "--check", "true"], "no model provider is configured"),
-        (["loop", "g", "--check", "true", "--provider", "claude_code"], "not in this release yet"),
-        (["loop", "g", "--check", "true", "--provider", "gpt"], "unknown provider 'gpt'"),
-        (["loop", "g", "--check", "true", "--provider", "scripted"], "needs an argument"),
+        (["loop", "g", "--check", "true"], "no model is configured; three ways to a model"),
+        (["loop", "g", "--check", "true", "--provider", "claude_code"], "claude"),
+        (["loop", "g", "--check", "true", "--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
+        (["loop", "g", "--check", "true", "--provider", "openai_compat"], "set OPENAI_API_KEY"),
+        (["loop", "g", "--check", "true", "--provider", "local:nope.gguf"], "there is no model file"),
+        (["loop", "g", "--check", "true", "--provider", "gpt"], "there is no provider 'gpt'"),
+        (["loop", "g", "--check", "true", "--provider", "antropic"], "did you mean 'anthropic'?"),
+        (["loop", "g", "--check", "true", "--provider", "scripted"], "needs a file"),
+        (["loop", "g", "--check", "true", "--provider", "replay"], "needs a run"),
         (["loop", "g", "--check", "true", "--provider", "scripted:nope.yaml"], "cannot read the script"),
         (["loop", "g", "--check", "true", "--provider", "replay:nope"], "no run 'nope'"),
         (["loop", "g", "--check", "no-such-program", "--provider", "S"], "is not an executable"),

@@ -21,12 +21,13 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from orchestra.app import App, Models
+from orchestra.app import App
 from orchestra.cli.dag import shown_config
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Workflow
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
+from orchestra.models import Models
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.loop.shapes import Job
 from tests.support.core import OPEN_TABLE, CountingDisk

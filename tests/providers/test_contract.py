@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pytest
@@ -25,6 +25,8 @@ from orchestra.core.model import (
 )
 from orchestra.providers.replay import ReplayProvider
 from orchestra.providers.scripted import ScriptedProvider, load_script
+from tests.support.models import Line, needs_claude
+from tests.support.modelserver import ModelServer, Say
 from tests.support.project import PLAN, Project, patch, role
 
 REQUEST = ProviderRequest(
@@ -34,28 +36,44 @@ REQUEST = ProviderRequest(
     role="planner",
     prompt=Prompt(system="계획을 세워라", user="# Goal\n\nadd"),
     contextArtifacts=(ContextArtifact("calc.py", "calc.py", "def add(a, b): ..."),),
-    constraints=Constraints(timeoutMs=1000, patchFirst=False),
+    constraints=Constraints(timeoutMs=20_000, patchFirst=False),
 )
 
 
-def scripted(folder: Path) -> Provider:
+def scripted(folder: Path, url: str) -> Provider:
     path = folder / "replies.yaml"
     path.write_text(yaml.safe_dump({"replies": [{"text": "하나\n둘", "chunk": 2, "repeat": True}]}, allow_unicode=True))
     return ScriptedProvider(load_script(path), name="replies.yaml")
 
 
-def replay(folder: Path) -> Provider:
+def replay(folder: Path, url: str) -> Provider:
     project = Project(folder / "recorded", role("planner", PLAN), role("developer", patch("a - b", "a + b")))
     assert project.loop("--approval", "never").returncode == 0
     return ReplayProvider(project.folder)
 
 
-ADAPTERS: dict[str, Callable[[Path], Provider]] = {"scripted": scripted, "replay": replay}
+def live(kind: str) -> Make:
+    return lambda folder, url: Line(folder, kind, url)
 
 
-@pytest.fixture(params=ADAPTERS)
-def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Provider:
-    return ADAPTERS[request.param](tmp_path)
+class Make(Protocol):
+    def __call__(self, folder: Path, url: str, /) -> Provider: ...
+
+
+ADAPTERS: dict[str, Make] = {
+    "scripted": scripted,
+    "replay": replay,
+    "openai_compat": live("openai_compat"),
+    "anthropic": live("anthropic"),
+    "local": live("local"),
+    "claude_code": live("claude_code"),
+}
+
+
+@pytest.fixture(params=[n if n != "claude_code" else pytest.param(n, marks=needs_claude) for n in ADAPTERS])
+def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
+    with ModelServer(default=Say("하나\n둘", pieces=3)) as server:
+        yield ADAPTERS[request.param](tmp_path, server.url)
 
 
 def complete(provider: Provider, request: ProviderRequest = REQUEST) -> tuple[ProviderResponse, str]:
@@ -128,7 +146,7 @@ def test_writers_are_asked_patch_first_or_not_at_all(who: str) -> None:
 @pytest.mark.spec("S1-18", "S1-19")
 def test_optional_constraints_are_absent_not_null() -> None:
     record = msgspec.to_builtins(REQUEST)["constraints"]
-    assert record == {"timeoutMs": 1000, "patchFirst": False}
+    assert record == {"timeoutMs": 20_000, "patchFirst": False}
     full = Constraints(timeoutMs=1, patchFirst=True, maxOutputTokens=5, temperature=0.2)
     assert msgspec.to_builtins(full) == {"timeoutMs": 1, "patchFirst": True, "maxOutputTokens": 5, "temperature": 0.2}
 

@@ -11,8 +11,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestra.app import App, Models
+from orchestra.app import App
 from orchestra.core.records import FINAL
+from orchestra.models import Models
 from orchestra.verify import verify
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE

@@ -115,13 +115,16 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
     )
     if not app.config.security.redact_secrets:
         yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
-    default = app.config.providers.get("default", "")
     yield from _sandbox(app)
-    yield (
-        True if default else None,
-        f"model provider: {default or 'none configured'}",
-        "this release has scripted:FILE and replay:RUN (--provider, or providers.default in the configuration)",
-    )
+    offers = app.directory.offers()
+    for offer in offers:
+        if offer.default:
+            what = f"models: {offer.name} answers" + (f" with {offer.model}" if offer.model else "")
+            yield offer.ready, what, app.redactor.text(offer.state)
+        elif offer.name in app.config.providers:
+            yield True if offer.ready else None, f"models: {offer.name}", app.redactor.text(offer.state)
+    if not any(offer.default for offer in offers):
+        yield None, "models: nobody answers yet", app.directory.ways
 
 
 def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from orchestra.app import App, routing
+from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.session import Session
 from orchestra.core.errors import UsageError
@@ -65,8 +65,8 @@ def dag(
     """
     session = Session(project, as_json=as_json, no_input=no_input)
     app = session.app
-    models = routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd)
-    options.warn_of_unknown_price(models.maxBudgetUsd, model, app.config)
+    models = app.directory.routing(provider=provider, roles=roles, model=model, budget=max_budget_usd)
+    options.warn_of_unknown_prices(models, app.directory)
     job = Job(
         intent=_intent(intent),
         policy=_policy(app, retries, concurrency),

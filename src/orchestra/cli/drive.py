@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from orchestra.app import App, Models
+from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.face import JsonFace
 from orchestra.cli.session import Session
@@ -18,6 +18,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
+from orchestra.models import Models
 
 
 def _no_drive(function: Callable[..., int]) -> Callable[..., int]:

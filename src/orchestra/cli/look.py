@@ -14,10 +14,10 @@ from orchestra.app import App
 from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
+from orchestra.cli.audit import prompt_lines
 from orchestra.cli.graph import plan_lines
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.cli.wide import table
-from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.inbox import waiting as unanswered
 from orchestra.core.journal import follow_events, read_events
@@ -86,11 +86,16 @@ def inbox(as_json: bool, project: Path) -> int:
 
 @click.command()
 @options.run_argument
+@click.option("--prompt", "key", metavar="KEY", help="The exact prompt of this model call (audit lists the keys).")
 @_json_option
 @options.project
-def show(run: str, as_json: bool, project: Path) -> int:
+def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     """What RUN is, what it did and what it waits for."""
     app = App(project)
+    if key is not None:
+        for line in prompt_lines(app.find(run), key):
+            click.echo(line)
+        return 0
     summary = app.summary(app.find(run))
     state = summary.fold.state
     if as_json:
@@ -199,51 +204,6 @@ def diff(run: str, project: Path) -> int:
 
 @click.command()
 @options.run_argument
-@_json_option
-@options.project
-def audit(run: str, as_json: bool, project: Path) -> int:
-    """Every model call of RUN: key, role, tokens, cost, paid once or possibly twice, and the total."""
-    folder = App(project).find(run)
-    calls = past_calls(read_events(folder.events))
-    total = _total(calls)
-    if as_json:
-        for call in calls:
-            print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
-        print_json({"type": "total", **total})
-        return 0
-    rows = [
-        (
-            call.key,
-            call.role,
-            f"{call.provider.partition(':')[0]} {call.model}".strip() or "-",
-            str(_tokens(call.usage.inputTokens)),
-            str(_tokens(call.usage.outputTokens)),
-            f"{call.costUsd:.4f}",
-            _paid(call),
-        )
-        for call in calls
-    ]
-    last = (
-        "total",
-        f"{total['calls']} calls",
-        "",
-        str(total["inputTokens"]),
-        str(total["outputTokens"]),
-        f"{total['costUsd']:.4f}",
-        "",
-    )
-    for line in table(("key", "role", "provider", "in", "out", "USD", "paid"), [*rows, last]):
-        click.echo(line)
-    if total["possiblyTwice"]:
-        click.echo(
-            f"{total['possiblyTwice']} call(s) may have been paid twice: orchestra was killed while the reply was "
-            f"on its way, and asked again."
-        )
-    return 0
-
-
-@click.command()
-@options.run_argument
 @options.project
 def report(run: str, project: Path) -> int:
     """RUN's report as Markdown; of an unfinished run, as far as it got."""
@@ -254,28 +214,6 @@ def report(run: str, project: Path) -> int:
     else:
         click.echo(app.report(summary), nl=False)
     return 0
-
-
-def _paid(call: PastCall) -> str:
-    if call.status == "open":
-        return "not known yet"
-    if call.twice:
-        return "possibly twice"
-    return "once" if call.error is None else f"failed ({call.error.code})"
-
-
-def _total(calls: list[PastCall]) -> dict[str, Any]:
-    return {
-        "calls": len(calls),
-        "inputTokens": sum(_tokens(c.usage.inputTokens) for c in calls),
-        "outputTokens": sum(_tokens(c.usage.outputTokens) for c in calls),
-        "costUsd": sum(c.costUsd for c in calls),
-        "possiblyTwice": sum(c.twice for c in calls),
-    }
-
-
-def _tokens(value: int | UnsetType) -> int:
-    return 0 if isinstance(value, UnsetType) else value
 
 
 def _goal(summary: RunSummary) -> str:

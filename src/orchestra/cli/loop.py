@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from orchestra.app import routing
 from orchestra.cli import options
 from orchestra.cli.session import Session
 from orchestra.core.errors import UsageError
@@ -66,8 +65,8 @@ def loop(
     """
     session = Session(project, as_json=as_json, no_input=no_input)
     app = session.app
-    models = routing(app.config, provider=provider, roles=roles, model=model, budget=max_budget_usd)
-    options.warn_of_unknown_price(models.maxBudgetUsd, model, app.config)
+    models = app.directory.routing(provider=provider, roles=roles, model=model, budget=max_budget_usd)
+    options.warn_of_unknown_prices(models, app.directory)
     defaults = app.config.loop
     job = Job(
         goal=_goal(goal),

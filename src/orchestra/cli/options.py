@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from orchestra.config import Config
 from orchestra.core.records import utf8
+from orchestra.models import Directory, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,7 +66,8 @@ def models(function: F) -> F:
         envvar="ORCHESTRA_PROVIDER",
         metavar="NAME[:ARG]",
         callback=lambda ctx, parameter, value: from_here(value),
-        help="Who answers: scripted:FILE, replay:RUN.",
+        help="Who answers: claude_code, openai_compat, anthropic, local (each [:MODEL]), scripted:FILE, replay:RUN, or "
+        "a name from `providers`.",
     )(function)
 
 
@@ -78,7 +79,7 @@ def run_argument(function: F) -> F:
 def from_here(spec: str) -> str:
     """A provider spec given on the command line: its file is named from where the person stands."""
     name, _, argument = spec.partition(":")
-    return f"scripted:{os.path.abspath(argument)}" if name == "scripted" and argument else spec
+    return f"{name}:{os.path.abspath(argument)}" if name in ("scripted", "local") and argument else spec
 
 
 def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
@@ -91,12 +92,13 @@ def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     return roles
 
 
-def warn_of_unknown_price(budget: float | None, model: str, config: Config) -> None:
+def warn_of_unknown_prices(models: Models, directory: Directory) -> None:
     """A budget without a price holds nothing: say so before money is spent."""
-    if budget is not None and model not in config.budget.prices:
-        click.echo(
-            f"orchestra: no price is known for model {model!r}: the budget cannot hold (add budget.prices)", err=True
-        )
+    for spec in dict.fromkeys(filter(None, (models.default, *models.roles.values()))):
+        choice = directory.choose(spec, models.model)
+        if models.maxBudgetUsd is not None and directory.price(choice) is None:
+            what = f"no price is known for model {choice.model!r}"
+            click.echo(f"orchestra: {what}: the budget cannot hold (add budget.prices)", err=True)
 
 
 def clean(text: str) -> str:

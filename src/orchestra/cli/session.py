@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestra.app import App, Models
+from orchestra.app import App
 from orchestra.cli.face import JsonFace, LineFace, TerminalFace
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.run import RunFolder
+from orchestra.models import Models
 
 
 class Session:

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from orchestra.app import Models
 from orchestra.cli import options
 from orchestra.cli.dag import shown_config
 from orchestra.cli.session import Session
 from orchestra.cli.text import safe
 from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
+from orchestra.models import Models
 from orchestra.policy import FsMode
 from orchestra.workflows.dag.shapes import Job
 

@@ -30,6 +30,8 @@ class PastCall(Struct, frozen=True, kw_only=True):
     finishReason: FinishReason = "stop"
     request: str = ""
     source: str = ""
+    contextTokens: int = 0
+    artifact: str = ""  # the stem of its files
 
 
 def past_calls(events: list[Event]) -> list[PastCall]:
@@ -54,6 +56,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         phase=str(intent.phase),
         status="open" if event.type == "PHASE_STARTED" else "failed" if "error" in event.payload else "ok",
         twice=bool(event.payload.get("redone")),
+        artifact=intent.payload.get("artifact", ""),
     )
     error = event.payload.get("error", {})
     if error.get("reason") == "provider":
@@ -71,5 +74,6 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         raw=reply.raw,
         finishReason=reply.finishReason,
         request=reply.request,
+        contextTokens=reply.contextTokens,
         source="" if isinstance(reply.source, UnsetType) else reply.source,
     )

@@ -84,7 +84,9 @@ class Handler(Protocol):
 class Guarded(Protocol):
     """A handler that may refuse before the intent is written, so that nothing looks begun that was not."""
 
-    def guard(self, effect: Any, /) -> None: ...
+    async def guard(self, effect: Any, key: str, /, *, redo: bool) -> None:
+        """Raise to refuse. `redo`: an earlier process began this step and may have left its result."""
+        ...
 
 
 @runtime_checkable
@@ -190,7 +192,7 @@ class Context:
             if self._only and type(effect) not in self._only:
                 raise Suspended(f"{key}: the run is being ended")
             if type(effect) in self._guards:
-                self._guards[type(effect)](effect)
+                await self._guards[type(effect)](effect, key, redo=begun is not None)
             if type(effect) in self._preparers:
                 intent = await self._prepare(key, effect, attempt, recorded.intent)
             else:

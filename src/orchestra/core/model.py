@@ -7,7 +7,7 @@ raises nothing for a failed call; it fills `error` (S1-39). Everything around th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -33,16 +33,19 @@ class ContextArtifact(Struct, frozen=True):
 
 
 class Constraints(Struct, frozen=True, omit_defaults=True):
-    """S1-17 … S1-20."""
+    """S1-17 … S1-20, and two wishes of ours that a provider grants if it can."""
 
     timeoutMs: int
     patchFirst: bool
     maxOutputTokens: int | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
+    schema: dict[str, Any] | UnsetType = UNSET  # JSON Schema the reply is to validate against: constrains the decoding
+    thinkBypass: bool | UnsetType = UNSET  # begin the reply with an empty think block (S5-47, S5-54)
 
 
 class ProviderRequest(Struct, frozen=True, omit_defaults=True):
-    """S1-09 … S1-21. `agent` is our one addition: the native name that scripts and routes may match (D-13)."""
+    """S1-09 … S1-21, and two additions: `agent`, the native name that scripts and routes may match (D-13), and
+    `callId`, the same whenever this very call is made again, for providers that recognise a repeated one."""
 
     runId: str
     iteration: int
@@ -52,6 +55,7 @@ class ProviderRequest(Struct, frozen=True, omit_defaults=True):
     contextArtifacts: tuple[ContextArtifact, ...]
     constraints: Constraints
     agent: str | UnsetType = UNSET
+    callId: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if self.role in ("developer", "fixer") and not self.constraints.patchFirst:  # S1-21
@@ -59,19 +63,23 @@ class ProviderRequest(Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """S1-24."""
+    """S1-24. `inputTokens` are all that went in; the cached ones are some of them, and priced otherwise."""
 
     inputTokens: int | UnsetType = UNSET
     outputTokens: int | UnsetType = UNSET
     totalTokens: int | UnsetType = UNSET
+    cacheReadTokens: int | UnsetType = UNSET
+    cacheWriteTokens: int | UnsetType = UNSET
+    estimated: bool = False  # by us: the provider did not say
 
 
-class ProviderFailure(Struct, frozen=True):
+class ProviderFailure(Struct, frozen=True, omit_defaults=True):
     """S1-27, S1-28."""
 
     code: ProviderErrorCode
     message: str
     retriable: bool
+    retryAfterSec: float = 0.0  # ours: how long the other side asked us to wait
 
 
 class ProviderResponse(Struct, frozen=True, omit_defaults=True):
@@ -83,6 +91,8 @@ class ProviderResponse(Struct, frozen=True, omit_defaults=True):
     usage: Usage | UnsetType = UNSET
     error: ProviderFailure | UnsetType = UNSET
     source: str | UnsetType = UNSET  # ours: which entry of a script or recording this was, so that it is used once
+    model: str | UnsetType = UNSET  # ours: who really answered
+    costUsd: float | UnsetType = UNSET  # ours: what the provider itself says it cost
 
 
 class ProviderCapabilities(Struct, frozen=True, omit_defaults=True):

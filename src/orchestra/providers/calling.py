@@ -3,10 +3,11 @@
 Rules
 1. Raw first (D-05): see rawfiles.py. After a crash, a whole raw file without its outcome event is taken as the reply
    and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly paid twice".
-2. Time limit, usage, cost and budget are here, for all providers. Retries are the context's (they are
-   steps with names).
+2. Time limit, usage, cost and budget (budget.py) are here, for all providers. Retries are the context's (they are
+   steps with names). Usage that a provider does not tell is estimated, and marked so.
 3. What goes into a prompt is redacted (C-12).
-4. A provider that misbehaves (a finish reason of failure without its error) is held to the contract here (S1-38,
+4. No more context goes in than the model can read.
+5. A provider that misbehaves (a finish reason of failure without its error) is held to the contract here (S1-38,
    S1-39).
 """
 
@@ -16,25 +17,33 @@ import asyncio
 import hashlib
 import re
 import time
+import uuid
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import msgspec
-from msgspec import Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Step
-from orchestra.core.errors import BudgetReached, StepFailed
+from orchestra.core.errors import StepFailed
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import ContextArtifact, Provider, ProviderFailure, ProviderRequest, ProviderResponse, Usage
 from orchestra.core.records import ArtifactRef, Phase, Role, utf8
 from orchestra.core.run import digest
 from orchestra.core.work import ModelCall, ModelReply
+from orchestra.providers.budget import Budget
+from orchestra.providers.prices import Price
+from orchestra.providers.prompting import estimated_tokens, user_text
 from orchestra.providers.rawfiles import CallFiles, Sidecar
+from orchestra.providers.requestlog import log_request
 
-Gather = Callable[[tuple[str, ...]], tuple[ContextArtifact, ...]]
+Gather = Callable[[tuple[str, ...], int], tuple[ContextArtifact, ...]]  # hints, bytes at most
 OnStream = Callable[[str, str], None]  # step key, text
 GRACE_SECONDS = 1.0
+CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can read as much
+_SPARE_TOKENS = 512  # for what a chat format adds
+_CALLS = uuid.UUID("6f0d0f0e-4c1b-5e0b-9d5e-0c7f1d9d6a11")  # of call ids
 _ATTEMPT = re.compile(r"(\.attempt-\d+)?\.raw\.txt$")
 
 
@@ -52,17 +61,11 @@ class Serves(Protocol):
     def serves(self, role: Role, phase: Phase, agent: str = "") -> bool: ...
 
 
-class Price(Struct, frozen=True):
-    """US dollars per million tokens."""
+@runtime_checkable
+class Recalls(Protocol):
+    """A provider that stands in for others, and must be shown what they were shown."""
 
-    input: float = 0.0
-    output: float = 0.0
-
-    def of(self, usage: Usage | UnsetType) -> float:
-        """What these tokens cost; 0 where unknown (G4-10)."""
-        if isinstance(usage, UnsetType):
-            return 0.0
-        return ((usage.inputTokens or 0) * self.input + (usage.outputTokens or 0) * self.output) / 1_000_000
+    def context_of(self, role: Role, agent: str) -> int: ...
 
 
 class Route(Struct, frozen=True):
@@ -72,6 +75,8 @@ class Route(Struct, frozen=True):
     name: str
     model: str = ""
     price: Price = Price()
+    max_output: int = 0  # tokens; what a call is held to if there is a budget
+    estimates: bool = False  # what it does not say about its usage is estimated
 
 
 class Caller:
@@ -85,35 +90,43 @@ class Caller:
         gather: Gather,
         on_stream: OnStream,
         budget_usd: float | None,
+        debug: bool = False,
     ) -> None:
         self._ledger = ledger
         self._attempts: dict[str, list[ArtifactRef]] = {}  # artifact -> the raw files of its recorded attempts
-        for call in past_calls(ledger.events):
+        calls = past_calls(ledger.events)
+        self._budget = Budget(budget_usd, spent=sum(call.costUsd for call in calls), run_id=ledger.folder.id)
+        self._gathered: dict[str, tuple[ContextArtifact, ...]] = {}  # step key -> what `guard` has read for it
+        self._debug = debug
+        for call in calls:
             if call.raw is not None:
                 artifact = _ATTEMPT.sub("", call.raw.path).removeprefix("artifacts/")
                 self._attempts.setdefault(artifact, []).append(call.raw)
         self._route = route
         self._gather = gather
         self._on_stream = on_stream
-        self._budget_usd = budget_usd
 
-    def guard(self, effect: ModelCall) -> None:
-        """Refuse the next call, before it looks begun: no such provider, or the budget is spent."""
-        self._route(effect)
-        if self._budget_usd is None:
+    async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
+        """Refuse the next call, before it looks begun: no such provider, or it could pass the budget."""
+        route = self._route(effect)
+        if self._budget.cap is None or (redo and self._files(effect).whole(key)):
             return
-        spent = sum(call.costUsd for call in past_calls(self._ledger.events))
-        if spent >= self._budget_usd:
-            run = self._ledger.folder.id
-            raise BudgetReached(
-                f"run {run}: ${spent:.4f} of ${self._budget_usd:.4f} spent. "
-                f"To go on: orchestra resume {run} --max-budget-usd {2 * max(spent, self._budget_usd):g}"
-            )
+        shown = self._gathered[key] = await self._context(effect, route)
+        texts = (effect.prompt.system, effect.prompt.user, *(n.content for n in effect.notes))
+        tokens = sum(estimated_tokens(text) for text in (*texts, *(a.content for a in shown))) + _SPARE_TOKENS
+        await self._budget.set_aside(key, route.price.at_most(tokens, self._max_output(effect, route)))
+
+    def _files(self, effect: ModelCall) -> CallFiles:
+        attempts = self._attempts.setdefault(effect.artifact, [])
+        return CallFiles(effect.artifact, effect.document, self._ledger, earlier=attempts)
+
+    def _max_output(self, effect: ModelCall, route: Route) -> int:
+        return effect.constraints.maxOutputTokens or route.max_output
 
     async def __call__(self, effect: ModelCall, step: Step) -> ModelReply:
         """Have the reply: from disk if an earlier process got it whole, else from the provider."""
         attempts = self._attempts.setdefault(effect.artifact, [])
-        files = CallFiles(effect.artifact, effect.document, step.ledger, earlier=attempts)
+        files = self._files(effect)
         found = files.whole(step.key) if step.redo else None
         recovered = found is not None
         text, sidecar = found or await self._call(effect, step, files)
@@ -144,25 +157,49 @@ class Caller:
 
     async def _call(self, effect: ModelCall, step: Step, files: CallFiles) -> tuple[str, Sidecar]:
         route = self._route(effect)
-        request = await self._request(effect, step)
-        response = await self._ask(route.provider, request, files, step)
+        cost = 0.0
+        try:
+            request = await self._request(effect, step, route)
+            if self._debug:
+                log_request(step.ledger, step.key, request, provider=route.provider, name=route.name, model=route.model)
+            response = _counted(await self._ask(route.provider, request, files, step), request, route)
+            cost = route.price.of(response.usage) if isinstance(response.costUsd, UnsetType) else response.costUsd
+        finally:
+            self._budget.settle(step.key, cost)
         text = utf8(response.rawText).decode()
         sidecar = Sidecar(
             key=step.key,
             response=response,
             provider=route.name,
-            model=route.model,
+            model=route.model if isinstance(response.model, UnsetType) else response.model,
             request=request_digest(request),
             files=tuple(a.path for a in request.contextArtifacts if a.path not in ("", ".")),
-            costUsd=route.price.of(response.usage),
+            costUsd=cost,
+            contextTokens=_context_tokens(effect, route),
         )
         files.complete(text, sidecar)
         return text, sidecar
 
-    async def _request(self, effect: ModelCall, step: Step) -> ProviderRequest:
-        mask = step.ledger.redactor.text
+    async def _context(self, effect: ModelCall, route: Route) -> tuple[ContextArtifact, ...]:
+        """The workspace's files, as many as the model can read (rule 4)."""
+        if not effect.files:
+            return ()
+        most = CONTEXT_BYTES
+        if limit := _context_tokens(effect, route):
+            texts = (effect.prompt.system, effect.prompt.user, *(note.content for note in effect.notes))
+            rest = limit - min(self._max_output(effect, route) or limit // 4, limit // 2) - _SPARE_TOKENS
+            most = max(0, min(most, 3 * (rest - sum(map(estimated_tokens, texts)))))  # as `estimated_tokens` counts
         # In a thread: a big workspace takes a while to read, and other branches need not wait for it.
-        found = await asyncio.to_thread(self._gather, effect.hints) if effect.files else ()
+        return await asyncio.to_thread(self._gather, effect.hints, most)
+
+    async def _request(self, effect: ModelCall, step: Step, route: Route) -> ProviderRequest:
+        mask = step.ledger.redactor.text
+        found = self._gathered.pop(step.key, None)
+        if found is None:
+            found = await self._context(effect, route)
+        constraints = effect.constraints
+        if self._budget.cap is not None and (most := self._max_output(effect, route)):
+            constraints = msgspec.structs.replace(constraints, maxOutputTokens=most)  # it was set aside for no more
         notes = (ContextArtifact(name=n.name, path="", content=n.content) for n in effect.notes)
         return ProviderRequest(
             runId=step.ledger.folder.id,
@@ -173,8 +210,9 @@ class Caller:
             contextArtifacts=tuple(
                 ContextArtifact(name=a.name, path=a.path, content=mask(a.content)) for a in (*found, *notes)
             ),
-            constraints=effect.constraints,
+            constraints=constraints,
             agent=effect.agent,
+            callId=str(uuid.uuid5(_CALLS, f"{step.ledger.folder.id} {step.key}")),
         )
 
     async def _ask(
@@ -198,7 +236,7 @@ class Caller:
 
 
 def _held_to_contract(response: ProviderResponse) -> ProviderResponse:
-    """A failure says why: one without its error gets one (rule 4)."""
+    """A failure says why: one without its error gets one (rule 5)."""
     if response.finishReason in ("stop", "length") or not isinstance(response.error, UnsetType):
         return response
     what = "timed out" if response.finishReason == "timeout" else "failed"
@@ -232,6 +270,7 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         request=sidecar.request,
         source=response.source,
         recovered=recovered,
+        contextTokens=sidecar.contextTokens,
     )
     if isinstance(response.error, UnsetType):
         return reply
@@ -241,11 +280,30 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         response.error.message,
         reason="provider",
         retriable=response.error.retriable,
+        retry_after=response.error.retryAfterSec,
         details={"outcome": msgspec.to_builtins(reply)},
     )
 
 
+def _context_tokens(effect: ModelCall, route: Route) -> int:
+    """How much the model that is asked can read; 0 if nobody knows."""
+    if isinstance(route.provider, Recalls):
+        return route.provider.context_of(effect.role, effect.agent)
+    limit = route.provider.capabilities.maxContextTokens
+    return 0 if isinstance(limit, UnsetType) else limit
+
+
+def _counted(response: ProviderResponse, request: ProviderRequest, route: Route) -> ProviderResponse:
+    """With its usage estimated where the provider does not tell it, and something was produced (rule 2)."""
+    if not route.estimates or not isinstance(response.usage, UnsetType) or not response.rawText:
+        return response
+    into = estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
+    out = estimated_tokens(response.rawText)
+    return msgspec.structs.replace(response, usage=Usage(into, out, into + out, estimated=True))
+
+
 def request_digest(request: ProviderRequest) -> str:
-    """The identity of a request, whichever run makes it."""
-    anonymous = msgspec.structs.replace(request, runId="")
+    """The identity of a request, whichever run makes it, under whichever budget."""
+    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET)
+    anonymous = msgspec.structs.replace(request, runId="", callId=UNSET, constraints=constraints)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(anonymous, order="deterministic")).hexdigest()

@@ -24,8 +24,10 @@ class ReplayProvider:
         self._source = source
         self._calls: dict[str, deque[PastCall]] = defaultdict(deque)
         self._roles: set[str] = set()
+        self._context: dict[tuple[str, str], int] = {}
         for call in past_calls(read_events(source.events)):
             self._roles.add(call.role)
+            self._context[call.role, call.agent] = call.contextTokens
             if call.status != "open":
                 self._calls[call.request].append(call)
 
@@ -41,6 +43,10 @@ class ReplayProvider:
     def serves(self, role: Role, phase: Phase, agent: str = "") -> bool:
         """Whether the recorded run asked anyone in this role."""
         return role in self._roles
+
+    def context_of(self, role: Role, agent: str) -> int:
+        """How much the recorded run's model could read: it is shown what that one was shown."""
+        return self._context.get((role, agent), 0)
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Give the recorded reply to the same request; BAD_REQUEST if the recorded run never made it."""

@@ -136,6 +136,23 @@ class Capture:
         return readable(data, self._redactor)
 
 
+class Tap:
+    """One stream of a program that somebody listens to: counted, passed on as it is, not kept."""
+
+    def __init__(self, on_bytes: Callable[[bytes], object]) -> None:
+        self._on_bytes = on_bytes
+        self._seen = 0
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes the program wrote."""
+        self._seen += len(data)
+        self._on_bytes(data)
+
+    def close(self) -> Captured:
+        """The stream is over."""
+        return Captured(bytes=self._seen)
+
+
 class NewestLine:
     """The last whole line any stream of a command has written, told through `ready` once there is one to tell."""
 

@@ -59,11 +59,11 @@ def abi() -> int:
     return max(0, version)
 
 
-def restrict(reads: list[bytes], writes: list[bytes], seccomp: bytes) -> None:
+def restrict(reads: list[bytes], writes: list[bytes], seccomp: bytes, online: bool = False) -> None:
     """From here on: reading and executing only below `reads` and `writes`, writing only below `writes`."""
     if abi() < ABI_NEEDED:
         raise OSError(errno.EOPNOTSUPP, f"Landlock {ABI_NEEDED} is needed, this kernel has {abi()}")
-    rules = _ruleset(reads, writes)
+    rules = _ruleset(reads, writes, 0 if online else _TCP)
     _drop_capabilities()
     _prctl("no_new_privs", _SET_NO_NEW_PRIVS, 1)
     _check("landlock", _libc.syscall(_RESTRICT_SELF, rules, 0))
@@ -73,8 +73,8 @@ def restrict(reads: list[bytes], writes: list[bytes], seccomp: bytes) -> None:
     _prctl("seccomp", _SET_SECCOMP, 2, ctypes.addressof(program))
 
 
-def _ruleset(reads: list[bytes], writes: list[bytes]) -> int:
-    attributes = struct.pack("=QQQ", _ALL, _TCP, _SCOPED)
+def _ruleset(reads: list[bytes], writes: list[bytes], network: int) -> int:
+    attributes = struct.pack("=QQQ", _ALL, network, _SCOPED)
     size = ctypes.c_size_t(len(attributes))
     rules = _check("landlock ruleset", _libc.syscall(_CREATE_RULESET, attributes, size, 0))
     for path in reads:

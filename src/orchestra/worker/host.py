@@ -38,6 +38,7 @@ _READ = (  # of the host's own /etc, in tier landlock
     *("ld.so.cache", "localtime", "nsswitch.conf", "passwd", "group", "hosts", "services", "protocols", "mime.types"),
     *("alternatives", "ssl/openssl.cnf", "ssl/certs", "pki", "crypto-policies", "os-release"),
 )
+_NAMES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")  # of the host's own, for who is online
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MASKED = ("fs", "acpi", "scsi", "driver", "dynamic_debug")  # may hold what root can write; bwrap does not cover them
 _BLANK = ("timer_list", "sched_debug", "latency_stats")  # of the host's processes
@@ -203,6 +204,7 @@ def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
         absent=frozenset(absent),
         mask=_masked() if uid == 0 else ("/proc/sys",),
         blanks=_blanked() if uid == 0 else (),
+        names=tuple((os.path.realpath(path), path) for path in _NAMES if os.path.isfile(path)),
     )
 
 
@@ -234,6 +236,8 @@ def confinement(sandbox: Sandbox, scratch: str) -> tuple[list[bytes], list[bytes
     """Tier landlock: what may be read, what may be written. A layer that would be kept is the workspace itself here."""
     reads = [*_platform()[0], *(f"/etc/{name}" for name in _READ), "/proc", *_DEVICES, *sandbox.reads]
     writes = [*_DEVICES[:1], scratch, *(source for source, _ in sandbox.writes)]
+    if sandbox.online:
+        reads += map(os.path.realpath, _NAMES)
     if sandbox.visible:
         (reads if sandbox.upper is None else writes).append(sandbox.workspace)
     return [os.fsencode(path) for path in reads], [os.fsencode(path) for path in writes]

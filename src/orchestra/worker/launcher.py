@@ -38,7 +38,7 @@ from orchestra.worker import host, outcome, seccomp
 from orchestra.worker.leftover import kill_left_over
 from orchestra.worker.link import Link
 from orchestra.worker.streams import OnLine, Streams
-from orchestra.worker.task import Command, CommandResult, Denial, Limits, Sandbox
+from orchestra.worker.task import Command, CommandResult, Denial, Limits, OnBytes, Sandbox
 from orchestra.worker.wrap import HOME, refusal, wrap
 
 PROXY_PORT = 3128  # on the command's own loopback, if it may reach domains
@@ -85,6 +85,22 @@ class Launcher:
         held = Held(command, sandbox, streams, self._link)
         await held.begin(lambda: streams.store(stdout, stderr, disk), proxy)
         return held
+
+    async def listen(
+        self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes, *, redactor: Redactor, disk: Disk
+    ) -> CommandResult:
+        """Run a program whose output is heard as it comes, byte by byte, and not kept; until enough was heard."""
+        if self._link is None or not self._link.alive:
+            self._link = Link()
+        streams = Streams(command, redactor=redactor, on_line=None)
+        held = Held(command, sandbox, streams, self._link)
+
+        def heard(data: bytes) -> None:
+            if on_bytes(data):
+                held.enough()
+
+        await held.begin(lambda: streams.tap(heard, stderr, disk), None)
+        return await held.run()
 
     async def launch(
         self,
@@ -176,6 +192,10 @@ class Held:
             self._streams.abandon()
             raise
         return result
+
+    def enough(self) -> None:
+        """What was wanted of it is here: end it."""
+        self._link.send("kill", self._number)
 
     async def drop(self) -> None:
         """End it unreleased; nothing of it is kept."""
@@ -293,7 +313,8 @@ class Held:
         if sandbox.tier == "landlock":
             self._scratch = tempfile.mkdtemp(dir=self._link.prepared.folder)
             os.chown(self._scratch, uid, gid)
-            body["confine"] = (*host.confinement(sandbox, self._scratch), seccomp.program(network=False))
+            code = seccomp.program(network=sandbox.online)
+            body["confine"] = (*host.confinement(sandbox, self._scratch), code, sandbox.online)
             body["env"] = {os.fsencode(n): os.fsencode(v) for n, v in self._scratched(command.env).items()}
         further = []
         if sandbox.tier == "strict":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
-from orchestra.worker.capture import Capture, NewestLine, Store, settle
+from orchestra.worker.capture import Capture, NewestLine, Store, Tap, settle
 from orchestra.worker.task import Artifact, Captured, Command
 
 _LINE_S = 0.1  # rule 3
@@ -39,7 +39,7 @@ class Streams:
         self._redactor = redactor
         self._pipes: list[int] = []
         self._stores: list[Store] = []
-        self._captures: list[Capture] = []
+        self._captures: list[Capture | Tap] = []
         self._unwritten = memoryview(command.stdin)
         self._stdin = -1
         self._changed: Callable[[], object] = lambda: None
@@ -70,6 +70,14 @@ class Streams:
             limit = self._command.excerpt_limit
             capture = Capture(store, self._redactor, excerpt_limit=limit, newest=self._newest)
             self._captures.append(capture)
+            self._loop.add_reader(pipe, self._read, pipe, capture)
+
+    def tap(self, on_bytes: Callable[[bytes], object], stderr: Path, disk: Disk) -> None:
+        """stdout to who listens, stderr to its file; from here on they are read."""
+        self._stores.append(Store(stderr, limit=self._command.capture_limit, disk=disk))
+        limit = self._command.excerpt_limit
+        self._captures += [Tap(on_bytes), Capture(self._stores[0], self._redactor, excerpt_limit=limit)]
+        for pipe, capture in zip(self._pipes, self._captures, strict=True):
             self._loop.add_reader(pipe, self._read, pipe, capture)
 
     def begin(self) -> None:
@@ -105,7 +113,7 @@ class Streams:
         for store in self._stores:
             store.abandon()
 
-    def _read(self, fd: int, capture: Capture) -> bool:
+    def _read(self, fd: int, capture: Capture | Tap) -> bool:
         """Take what is there; whether there may be more at once."""
         try:
             data = os.read(fd, _CHUNK)

@@ -10,12 +10,14 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 MIB = 1 << 20
 Tier = Literal["strict", "landlock", "none"]
+OnBytes = Callable[[bytes], bool]  # what a program printed, as it came; True: enough was heard, end it
 LimitName = Literal["time", "memory", "disk", "files", "processes"]
 
 
@@ -56,6 +58,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()  # more of the host, for reading (allow_read, prefixes of tools)
     writes: tuple[tuple[str, str], ...] = ()  # (folder on the host, where it appears): written to for real
     domains: tuple[str, ...] = ()  # who may be reached, through our proxy; empty: no network at all
+    online: bool = False  # the host's own network: for a provider that is a program, never for a tool (C-16)
     limits: Limits = Limits()
     run_as: int | None = None  # a uid, if orchestra runs as root
 

@@ -22,7 +22,7 @@ from orchestra.worker.task import Command, Sandbox
 ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # the descriptors bwrap is given (spawner.py)
 HOME = "/tmp/home"  # exists inside; the caller sets the variable
 _FIXED = (
-    *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"),
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"),
     *("--disable-userns", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox"),
     *("--seccomp", str(SECCOMP), "--json-status-fd", str(STATUS), "--block-fd", str(BLOCK)),
 )
@@ -42,6 +42,7 @@ class WrapFacts(msgspec.Struct, frozen=True, kw_only=True):
     absent: frozenset[str] = frozenset()  # and those that cannot be shown: not there, a link, a socket
     mask: tuple[str, ...] = ()  # below /proc: switches of the system, and more if it is root to the kernel (trap 2)
     blanks: tuple[str, ...] = ()  # below /proc: what only root may read, and a command is to find empty
+    names: tuple[tuple[str, str], ...] = ()  # (file, where in /etc) by which the host finds addresses
 
 
 def refusal(sandbox: Sandbox) -> str | None:
@@ -70,7 +71,7 @@ def wrap(command: Command, sandbox: Sandbox, facts: WrapFacts) -> list[bytes]:
             late += ["--remount-ro", path]
     for source, where in sandbox.writes:
         mounts[where] = ["--bind", source, where]
-    options = [*_FIXED]
+    options = [*_FIXED] if sandbox.online else [*_FIXED, "--unshare-net"]
     for path in sorted(mounts, key=lambda path: path.split("/")):
         options += mounts[path]
     options += ["--dir", HOME, *late, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", command.cwd]
@@ -89,6 +90,8 @@ def _system(sandbox: Sandbox, facts: WrapFacts) -> dict[str, list[str]]:
     mounts = {path: ["--ro-bind", path, path] for path in facts.platform}
     mounts |= {path: ["--symlink", target, path] for target, path in facts.links}
     mounts["/etc"] = ["--ro-bind", facts.etc, "/etc"]
+    for source, where in facts.names if sandbox.online else ():
+        mounts["/etc"] += ["--ro-bind", source, where]
     mounts["/proc"] = ["--proc", "/proc"]
     for path in facts.mask:
         mounts["/proc"] += ["--ro-bind", path, path]

@@ -1,0 +1,124 @@
+"""`orchestra audit`: the model calls of a run; and each one's prompt, for `orchestra show RUN --prompt KEY`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec import UnsetType
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.text import print_json, safe
+from orchestra.cli.wide import table
+from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.errors import UsageError
+from orchestra.core.journal import read_events
+from orchestra.core.model import ProviderRequest
+from orchestra.core.run import RunFolder
+from orchestra.models import token_counts
+
+_HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
+
+
+@click.command()
+@options.run_argument
+@click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else.")
+@options.project
+def audit(run: str, as_json: bool, project: Path) -> int:
+    """Every model call of RUN: key, role, tokens, cost, paid once or possibly twice; the totals by role and in all."""
+    folder = App(project).find(run)
+    calls = past_calls(read_events(folder.events))
+    roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
+    if as_json:
+        for call in calls:
+            print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
+        for role, theirs in roles.items():
+            print_json({"type": "role", "role": role, **_total(theirs)})
+        print_json({"type": "total", **_total(calls)})
+        return 0
+    rows = [_row(call.key, call.role, _provider(call), [call], _paid(call)) for call in calls]
+    if len(roles) > 1:
+        rows += [_row("", role, _calls(theirs), theirs) for role, theirs in roles.items()]
+    rows.append(_row("total", "", _calls(calls), calls))
+    for line in table(_HEADER, rows):
+        click.echo(line)
+    if any(call.usage.estimated for call in calls):
+        click.echo("~ estimated by orchestra: the provider did not say")
+    if twice := sum(call.twice for call in calls):
+        what = "1 call may have been paid" if twice == 1 else f"{twice} calls may have been paid"
+        click.echo(f"{what} twice: orchestra was killed while the reply was on its way, and asked again.")
+    return 0
+
+
+def prompt_lines(folder: RunFolder, key: str) -> Iterable[str]:
+    """The exact prompt of one call, and which artifacts went in at how many tokens."""
+    calls = {call.key: call for call in past_calls(read_events(folder.events))}
+    if key not in calls:
+        known = ", ".join(calls) or "none"
+        raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")
+    path = Path(f"{folder.artifact(calls[key].artifact)}.prompt.json")
+    try:
+        request = msgspec.json.decode(path.read_bytes(), type=ProviderRequest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"the prompt of {key} cannot be read from {path}: {error}") from error
+    call = calls[key]
+    yield f"{key}: {request.role} ({request.phase}, iteration {request.iteration}), {_provider(call)}"
+    parts = token_counts(request)
+    rows = [(name, str(tokens), str(size)) for name, tokens, size in parts]
+    rows.append(("total", str(sum(tokens for _, tokens, _ in parts)), str(sum(size for _, _, size in parts))))
+    yield from table(("what went in", "tokens (about)", "characters"), rows)
+    yield from ("", "# system", "", *safe(request.prompt.system).splitlines())
+    for artifact in request.contextArtifacts:
+        yield from ("", f"# {safe(artifact.name)}", "", *safe(artifact.content).splitlines())
+    yield from ("", "# user", "", *safe(request.prompt.user).splitlines())
+
+
+def _row(key: str, role: str, provider: str, calls: list[PastCall], paid: str = "") -> tuple[str, ...]:
+    total = _total(calls)
+    mark = "~" if any(call.usage.estimated for call in calls) else ""
+    return (
+        key,
+        role,
+        provider,
+        f"{mark}{total['inputTokens']}",
+        str(total["cacheReadTokens"] or "-"),
+        f"{mark}{total['outputTokens']}",
+        f"{total['costUsd']:.4f}",
+        paid,
+    )
+
+
+def _provider(call: PastCall) -> str:
+    return f"{call.provider.partition(':')[0]} {call.model}".strip() or "-"
+
+
+def _calls(calls: list[PastCall]) -> str:
+    return "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+
+
+def _paid(call: PastCall) -> str:
+    if call.status == "open":
+        return "not known yet"
+    if call.twice:
+        return "possibly twice"
+    return "once" if call.error is None else f"failed ({call.error.code})"
+
+
+def _total(calls: list[PastCall]) -> dict[str, Any]:
+    return {
+        "calls": len(calls),
+        "inputTokens": sum(_tokens(c.usage.inputTokens) for c in calls),
+        "cacheReadTokens": sum(_tokens(c.usage.cacheReadTokens) for c in calls),
+        "cacheWriteTokens": sum(_tokens(c.usage.cacheWriteTokens) for c in calls),
+        "outputTokens": sum(_tokens(c.usage.outputTokens) for c in calls),
+        "costUsd": sum(c.costUsd for c in calls),
+        "possiblyTwice": sum(c.twice for c in calls),
+    }
+
+
+def _tokens(value: int | UnsetType) -> int:
+    return 0 if isinstance(value, UnsetType) else value

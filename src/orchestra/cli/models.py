@@ -1,0 +1,130 @@
+"""`orchestra models`: who could answer, at what price; and one call to try."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+from msgspec import UNSET, UnsetType
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.text import print_json, safe
+from orchestra.cli.wide import table
+from orchestra.core.errors import ProviderError, UsageError
+from orchestra.core.model import Constraints, Prompt, ProviderRequest, ProviderResponse
+from orchestra.models import Offer
+
+_SYSTEM = "Answer the user, briefly."
+
+
+@click.group(invoke_without_command=True)
+@click.option("--reach", is_flag=True, help="Ask each server which models it has; no model is called.")
+@click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else.")
+@options.project
+@click.pass_context
+def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int:
+    """Who could answer: what is configured and what the environment offers, with context size and price.
+
+    Nothing is contacted unless you say --reach. `*` marks who answers if you say nothing.
+    """
+    if ctx.invoked_subcommand:
+        return 0
+    app = App(project)
+    offers = asyncio.run(_offers(app, reach=reach))
+    if as_json:
+        for offer in offers:
+            print_json(offer)
+        return 0
+    rows = [
+        (
+            f"{'*' if offer.default else ' '} {offer.name}",
+            offer.model or "-",
+            f"{offer.contextTokens // 1000}k" if offer.contextTokens else "-",
+            f"{offer.inputUsd:g} / {offer.outputUsd:g}" if offer.inputUsd is not None else "-",
+            "ready" if offer.ready else "not ready",
+        )
+        for offer in offers
+    ]
+    for line in table(("  provider", "model", "context", "USD per M in / out", "state"), rows):
+        click.echo(safe(line))
+    for offer in offers:
+        if offer.state != "ready":
+            click.echo(f"{offer.name}: {safe(app.redactor.text(offer.state))}")
+    if not any(offer.default for offer in offers):
+        click.echo(f"nobody answers yet; {app.directory.ways}", err=True)
+    return 0
+
+
+async def _offers(app: App, *, reach: bool) -> list[Offer]:
+    offers = app.directory.offers()
+    if not reach:
+        return offers
+    return list(await asyncio.gather(*map(app.directory.reached, offers)))
+
+
+@models.command(name="try")
+@click.argument("words", nargs=-1, required=True, metavar="[NAME] PROMPT")
+@click.option("--model", default="", envvar="ORCHESTRA_MODEL", metavar="NAME", help="Model name for the provider.")
+@click.option("--max-tokens", type=click.IntRange(1), help="How long the reply may be.")
+@click.option("--timeout", type=click.FloatRange(0.1, 86_400), default=120, show_default=True, help="Seconds.")
+@options.project
+def try_(words: tuple[str, ...], model: str, max_tokens: int | None, timeout: float, project: Path) -> int:
+    """Make one call and stream the reply; its figures go to stderr.
+
+    \b
+    orchestra models try "Say hello in Korean."
+    orchestra models try openai_compat:gpt-x "Say hello."
+    """
+    if len(words) > 2:
+        raise UsageError('give a provider and one prompt: orchestra models try local "Say hello."')
+    app = App(project)
+    spec = options.from_here(words[0]) if len(words) == 2 else ""
+    chosen = app.directory.routing(provider=spec, roles={}, model=model, budget=None)
+    choice = app.directory.choose(chosen.default, model)
+    provider = app.directory.make(choice)
+    request = ProviderRequest(
+        runId="",
+        iteration=1,
+        phase="plan",
+        role="planner",
+        prompt=Prompt(_SYSTEM, options.clean(words[-1])),
+        contextArtifacts=(),
+        constraints=Constraints(timeoutMs=int(timeout * 1000), patchFirst=False, maxOutputTokens=max_tokens or UNSET),
+    )
+
+    async def ask() -> ProviderResponse:
+        try:
+            return await provider.complete(request, _show)
+        finally:
+            await app.close()
+
+    response = asyncio.run(ask())
+    price = app.directory.price(choice)
+    _figures(response, price.of(response.usage) if price else None)
+    if not isinstance(response.error, UnsetType):
+        message = app.redactor.text(response.error.message)
+        raise ProviderError(response.error.code, message, retriable=response.error.retriable)
+    return 0
+
+
+def _show(text: str) -> None:
+    sys.stdout.write("".join(c if c in "\n\t" else safe(c) for c in text))
+    sys.stdout.flush()
+
+
+def _figures(response: ProviderResponse, cost: float | None) -> None:
+    if response.rawText and not response.rawText.endswith("\n"):
+        click.echo()
+    usage, seconds = response.usage, response.durationMs / 1000
+    parts = [f"{response.finishReason} after {seconds:.1f} s"]
+    if not isinstance(response.model, UnsetType):
+        parts.append(response.model)
+    if not isinstance(usage, UnsetType):
+        cached = f" ({usage.cacheReadTokens} cached)" if usage.cacheReadTokens else ""
+        parts.append(f"{usage.inputTokens or 0} tokens in{cached}, {usage.outputTokens or 0} out")
+    own = response.costUsd if not isinstance(response.costUsd, UnsetType) else cost
+    parts.append("cost unknown" if own is None else f"${own:.4f}")
+    click.echo(" · ".join(parts), err=True)

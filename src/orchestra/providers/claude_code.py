@@ -1,0 +1,286 @@
+"""The `claude` CLI as a pure text function: no tools, no files, no session left behind, the prompt by stdin (S2-53).
+
+    request ──▶ claude -p … (in a sandbox of its own) ──▶ its stream of Messages events ──▶ response
+
+Rules
+1. It sees an empty folder, a home made for this call, and the network; nothing of the project and nothing of the
+   person's home. A model that was talked into anything has nothing to do it with (C-13).
+2. One call is one paid request. The CLI's own retries and fall-backs are off. After an empty reply, or one cut at its
+   limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). Should it begin a second
+   one all the same, it is ended.
+3. Tokens and cost are what it reports. Judged by `is_error`, never by its exit code or `subtype`.
+4. A key comes from the environment and reaches it there. Without one it gets a copy of the person's login; if it
+   renews that, the renewed one is put back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.providers.failures import meaning
+from orchestra.providers.messages import Event, MessagesReader
+from orchestra.providers.patience import Limits, Patience
+from orchestra.providers.prompting import user_text
+
+LOGIN = ".claude/.credentials.json"
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_OTHER_LOGINS = (
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+)
+_SYSTEM = "system.md"  # in its home: the system prompt, which is too long and too private for an argument list
+_HANDED_ON = ("ANTHROPIC_", "CLAUDE_CODE_", "AWS_", "GOOGLE_", "CLOUD_ML_REGION")
+_NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+_SETTLED = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
+    "CLAUDE_CODE_DISABLE_THINKING": "1",
+    "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
+}
+_ARGUMENTS = (
+    *("-p", "--tools", "", "--max-turns", "1", "--no-session-persistence", "--strict-mcp-config"),
+    *("--output-format", "stream-json", "--verbose", "--include-partial-messages", "--max-budget-usd", "0.0000001"),
+)
+_BUDGET = "error_max_budget_usd"  # how it ends then, and that is no error (rule 2)
+_NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
+
+
+class Talk(Struct, frozen=True, kw_only=True):
+    """A program that is asked something on stdin and heard on stdout, in a home made for it."""
+
+    run: str  # for which run; may be empty
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: bytes
+    timeout_ms: int
+    on_bytes: Callable[[bytes], bool]
+    home: Mapping[str, bytes]  # files it finds there
+    back: tuple[str, ...] = ()  # those that are read again when it ended
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How it went."""
+
+    exit_code: int | None = None
+    problem: str = ""  # why it did not run
+    stderr: str = ""
+    home: Mapping[str, bytes] = {}  # the files of `back`
+
+
+Converse = Callable[[str, Talk], Awaitable[Ended]]  # the program's name, what to say
+
+
+class ClaudeCode:
+    """Answers from the claude CLI."""
+
+    def __init__(
+        self,
+        converse: Converse,
+        environ: Mapping[str, str],
+        *,
+        model: str,
+        program: str = "claude",
+        limits: Limits,
+        max_output_tokens: int = 0,
+        context_tokens: int | UnsetType = UNSET,
+        trace_header: str = "",
+    ) -> None:
+        self._converse = converse
+        self._environ = environ
+        self._model = model
+        self._program = program
+        self._limits = limits
+        self._max_tokens = max_output_tokens
+        self._context_tokens = context_tokens
+        self._trace_header = trace_header
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(
+            name="claude_code",
+            supportsPatchFirst=True,
+            supportsStreaming=True,
+            supportsToolCalls=False,
+            maxContextTokens=self._context_tokens,
+        )
+
+    async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
+        """Ask once."""
+        began = time.monotonic()
+        reader, patience = CliReader(), Patience(request.constraints.timeoutMs / 1000, self._limits)
+
+        def heard(data: bytes) -> bool:
+            for text in reader.feed(data):
+                on_token(text)
+            patience.heard(reader.news)
+            return reader.enough
+
+        login = self._login()
+        talk = Talk(
+            run=request.runId,
+            arguments=self._arguments(),
+            env=self._environment(request),
+            stdin=user_text(request).encode("utf-8", "replace"),
+            timeout_ms=request.constraints.timeoutMs,
+            on_bytes=heard,
+            home={_SYSTEM: request.prompt.system.encode("utf-8", "replace"), **({LOGIN: login} if login else {})},
+            back=(LOGIN,) if login else (),
+        )
+        try:
+            async with patience:
+                ended = await self._converse(self._program, talk)
+            if login:
+                self._put_back(login, ended.home.get(LOGIN, login))
+            _judge(reader, ended)
+        except TimeoutError:
+            reader.fail("TIMEOUT", f"{self._program}: {patience.why}", retriable=True)
+        return reader.response(time.monotonic() - began)
+
+    def _arguments(self) -> tuple[str, ...]:
+        # With a key: nothing of the person's set-up is looked at. With a login `--bare` would not use it.
+        plain = ("--bare",) if self._has(KEYS) else ("--setting-sources", "")
+        return (*_ARGUMENTS, *plain, "--model", self._model, "--system-prompt-file", f"{{home}}/{_SYSTEM}")
+
+    def _environment(self, request: ProviderRequest) -> dict[str, str]:
+        given = {
+            name: value
+            for name, value in self._environ.items()
+            if name.startswith(_HANDED_ON) or name.upper() in _NETWORK
+        }
+        given |= _SETTLED | {"API_TIMEOUT_MS": str(request.constraints.timeoutMs)}
+        if limit := request.constraints.maxOutputTokens or self._max_tokens:
+            given["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(limit)
+        if self._trace_header and request.runId:  # S2-87
+            own = given.get("ANTHROPIC_CUSTOM_HEADERS", "")
+            given["ANTHROPIC_CUSTOM_HEADERS"] = f"{own}\n{self._trace_header}: {request.runId}".strip()
+        return given
+
+    def _has(self, names: tuple[str, ...]) -> bool:
+        return any(self._environ.get(name) for name in names)
+
+    def _login(self) -> bytes:
+        """The person's login, if it is what lets us in (rule 4)."""
+        if self._has(KEYS + _OTHER_LOGINS):
+            return b""
+        try:
+            return login_file(self._environ).read_bytes()
+        except OSError:
+            return b""
+
+    def _put_back(self, before: bytes, after: bytes) -> None:
+        path = login_file(self._environ)
+        try:
+            if after == before or path.read_bytes() != before:
+                return  # nothing changed, or somebody else renewed it meanwhile
+            part = path.with_name(f"{path.name}.orchestra")
+            part.unlink(missing_ok=True)
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(after)
+            part.replace(path)
+        except OSError:
+            pass  # a folder that we may not write to: the person logs in again one day
+
+
+def login_file(environ: Mapping[str, str]) -> Path:
+    """Where the CLI keeps the person's login."""
+    folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME", "/"), ".claude")
+    return Path(folder, Path(LOGIN).name)
+
+
+def logged_in(environ: Mapping[str, str]) -> bool:
+    """Whether the CLI has some way in; whether it is accepted only a call can tell."""
+    return any(environ.get(name) for name in KEYS + _OTHER_LOGINS) or login_file(environ).is_file()
+
+
+class _Line(Struct):
+    """One line the CLI prints; all of `result`, and the event of `stream_event`."""
+
+    type: str = ""
+    subtype: str = ""
+    event: msgspec.Raw = msgspec.Raw()  # other lines have other things under this name
+    is_error: bool = False
+    result: str | None = None
+    api_error_status: int | None = None
+    total_cost_usd: float | None = None
+    errors: list[str] | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_decode_event = msgspec.json.Decoder(Event).decode
+
+
+class CliReader(MessagesReader):
+    """One reply of the CLI: its Messages events, then its own report."""
+
+    wire: ClassVar[str] = "a line of claude's stream-json"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rest = b""
+        self.enough = False  # the CLI may be ended
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take what it printed; the texts it adds to the reply."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
+
+    def _line(self, line: bytes) -> str:
+        try:
+            said = _decode(line)
+            event = _decode_event(said.event) if said.type == "stream_event" else None
+        except msgspec.DecodeError:
+            self.garbage(line.decode("utf-8", "replace"))
+            self.enough = True
+            return ""
+        if said.type == "result":
+            self._report(said)
+            self.enough = True
+        elif event is not None and self.done:
+            self.enough = event.type == "message_start"  # rule 2
+        elif event is not None:
+            return self.take(event)
+        return ""
+
+    def _report(self, said: _Line) -> None:
+        if said.total_cost_usd is not None:
+            self.cost = said.total_cost_usd
+        if not said.is_error or said.subtype == _BUDGET:
+            return
+        message = said.result or "; ".join(said.errors or []) or "it does not say why"
+        if said.api_error_status:
+            code, retriable = meaning(said.api_error_status)
+            self.fail(code, f"claude: status {said.api_error_status}: {message}", retriable=retriable)
+        elif any(words in message.lower() for words in _NOT_LOGGED_IN):
+            self.fail("AUTH", f"claude: {message}. {_LOG_IN}", retriable=False)
+        elif "timed out" in message.lower():
+            self.fail("TIMEOUT", f"claude: {message}", retriable=True)
+        else:
+            self.fail("UNKNOWN", f"claude: {message}", retriable=True)
+
+
+_LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
+
+
+def _judge(reader: CliReader, ended: Ended) -> None:
+    """What a CLI that ended without a word of its own means."""
+    if reader.done:
+        return
+    if ended.problem:
+        reader.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
+    else:
+        last = ended.stderr.strip().splitlines()[-1:] or ["it did not say why"]
+        what = f"claude ended with exit code {ended.exit_code} before the reply was complete"
+        reader.fail("UNKNOWN", f"{what}: {last[0]}", retriable=True)

@@ -1,0 +1,214 @@
+"""HTTP: one request to a model's server, its events handed to a reader as they arrive. All HTTP providers use this.
+
+Rules
+1. One POST per call and no retry: retries are durable steps (core/context.py). No connection is used twice, because
+   whether a request on a stale one was received, and paid for, cannot be told (models.md 1.1).
+2. Four clocks: connecting, the first byte, silence, and the call's own limit. Silence is the time without news from
+   the model; keep-alives do not end it (reading.py, rule 3).
+3. A failure says what was asked of whom, and what to do. The key is masked wherever it might be echoed.
+4. `HTTP(S)_PROXY` and `NO_PROXY` are honoured, but never for an address of this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import functools
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import msgspec
+from msgspec import Struct, UnsetType
+
+from orchestra.core.model import OnToken, ProviderRequest, ProviderResponse
+from orchestra.providers.failures import meaning
+from orchestra.providers.patience import Limits, Patience
+from orchestra.providers.reading import Reader
+
+_BODY = 16_384  # bytes of an error's body that are looked at
+_EVENT_BYTES = 64 << 20
+_HERE = ("all://127.0.0.1", "all://localhost", "all://[::1]")
+_MASK = "***REDACTED***"
+_DAY = 86_400.0
+_LIST_S = 10.0
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """A server, how to be let in, and how patient to be with it."""
+
+    base_url: str
+    headers: Mapping[str, str]
+    secret: str = ""  # the key in the headers, to be masked in what the server says
+    key_from: str = ""  # where the key is from, for the cure
+    url_from: str = ""  # where the address is from
+    trace_header: str = ""
+    idempotent: bool = False  # it takes a key by which it knows a repeated call
+    connect_sec: float = 10.0
+    limits: Limits = Limits()
+
+
+class _Listed(Struct):
+    id: str
+
+
+class _Listing(Struct):
+    data: list[_Listed] = []
+
+
+class Http:
+    """A line to one endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+
+    @functools.cached_property
+    def _client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=self.endpoint.connect_sec),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+            mounts=dict.fromkeys(_HERE),
+        )
+
+    def url(self, path: str) -> str:
+        return self.endpoint.base_url.rstrip("/") + path
+
+    async def converse(
+        self, path: str, body: Any, reader: Reader, request: ProviderRequest, on_token: OnToken
+    ) -> ProviderResponse:
+        """Ask once and read the reply to its end; every failure is in the response."""
+        began = time.monotonic()
+        url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
+        content = msgspec.json.encode(body)
+        headers = {"accept": "text/event-stream", "content-type": "application/json", **self.endpoint.headers}
+        if self.endpoint.trace_header and request.runId:
+            headers[self.endpoint.trace_header] = request.runId  # S2-87
+        if self.endpoint.idempotent and not isinstance(request.callId, UnsetType):
+            headers["idempotency-key"] = request.callId
+        try:
+            async with (
+                patience,
+                self._client.stream("POST", url, content=content, headers=headers) as response,
+            ):
+                await self._read(response, reader, patience, on_token)
+        except TimeoutError:
+            reader.fail("TIMEOUT", f"POST {url}: {patience.why}", retriable=True)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            self._broken(url, reader, error)
+        return reader.response(time.monotonic() - began)
+
+    async def models(self, path: str) -> list[str]:
+        """The models that the server says it has; raises OSError with the reason if it does not say."""
+        try:
+            async with asyncio.timeout(_LIST_S):
+                answer = await self._client.get(self.url(path), headers=dict(self.endpoint.headers))
+                if answer.status_code == 200:
+                    return [model.id for model in msgspec.json.decode(answer.content, type=_Listing).data]
+            why = f"status {answer.status_code}: {_said(answer.content[:_BODY])}"
+        except TimeoutError:
+            why = f"no answer within {_LIST_S:g} s"
+        except (httpx2.HTTPError, httpx2.InvalidURL, msgspec.DecodeError) as error:
+            why = _reason(error)
+        raise OSError(self._masked(f"{self.url(path)}: {why}"))
+
+    async def _read(self, response: httpx2.Response, reader: Reader, patience: Patience, on_token: OnToken) -> None:
+        if response.status_code != 200:
+            body = b""
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) >= _BODY:
+                    break
+            self._refused(response, body[:_BODY], reader)
+            return
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "text/event-stream":
+            what = f"POST {response.url} answered with {kind or 'no type'} instead of a stream of events"
+            reader.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
+            return
+        hear = reader.hear
+        async for event in httpx2.EventSource(response, max_event_size=_EVENT_BYTES):
+            text = hear(event.event, event.data)
+            if text:
+                on_token(text)
+            if reader.done:
+                return
+            patience.heard(reader.news)
+
+    def _refused(self, response: httpx2.Response, body: bytes, reader: Reader) -> None:
+        status, headers = response.status_code, response.headers
+        code, retriable = meaning(status)
+        said = self._masked(_said(body))
+        if b"insufficient_quota" in body or headers.get("x-should-retry") == "false":
+            retriable = False
+        message = f"POST {response.url} answered {status}: {said}"
+        if code == "AUTH" or status in (404, 405) or 300 <= status < 400:
+            message += f". {self._cure(status)}"
+        reader.fail(code, message, retriable=retriable, wait=_retry_after(headers))
+
+    def _broken(self, url: str, reader: Reader, error: Exception) -> None:
+        reason = self._masked(_reason(error))
+        if isinstance(error, httpx2.ConnectTimeout):
+            what = f"no connection to {url} within {self.endpoint.connect_sec:g} s"
+            reader.fail("TIMEOUT", f"{what}. {self._cure()}", retriable=True)
+        elif isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+            reader.fail("UNKNOWN", f"cannot reach {url}: {reason}. {self._cure()}", retriable=True)
+        elif isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+            reader.fail("UNKNOWN", f"{url} is no address: {reason}. {self._cure()}", retriable=False)
+        else:
+            size = sum(map(len, reader.pieces))
+            reader.fail("UNKNOWN", f"POST {url}: the line broke after {size} characters: {reason}", retriable=True)
+
+    def _cure(self, status: int = 0) -> str:
+        if status in (401, 402, 403):
+            return f"Check the key ({self.endpoint.key_from or 'none was sent'})"
+        where = f" ({self.endpoint.url_from})" if self.endpoint.url_from else ""
+        if status in (404, 405):
+            return f"Check the address{where} and the model's name; orchestra models --reach lists what is there"
+        return f"Is the server running, and is the address right{where}? orchestra models --reach tries it"
+
+    def _masked(self, text: str) -> str:
+        return text.replace(self.endpoint.secret, _MASK) if self.endpoint.secret else text
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds the other side wants us to wait; 0 if it does not say."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "")
+        try:
+            return min(max(0.0, float(value) * unit), _DAY)
+        except ValueError:
+            moment = email.utils.parsedate_tz(value)
+            if moment:
+                return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), _DAY)
+    return 0.0
+
+
+def _said(body: bytes) -> str:
+    """What an error's body says, in whichever shape."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return _short(text) or "nothing more"
+    for name in ("error", "detail", "message"):
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+    if isinstance(found, dict):
+        found = {name: value for name, value in found.items() if value is not None}
+    return _short(found if isinstance(found, str) else msgspec.json.encode(found).decode())
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 500 else f"{line[:500]}…"
+
+
+def _reason(error: BaseException) -> str:
+    """The words of an error, or of what is behind it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if str(seen):
+            return f"{seen}"
+        seen = seen.__cause__ or seen.__context__
+    return type(error).__name__

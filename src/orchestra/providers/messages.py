@@ -1,0 +1,130 @@
+"""The Messages wire format: read by `anthropic` from a server, and by `claude_code` from the CLI's own stream.
+
+Order of events: message_start, ping*, content_block_start, content_block_delta*, content_block_stop, message_delta,
+message_stop. A reply is whole when message_delta gave its stop reason and message_stop came.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.errors import ProviderErrorCode
+from orchestra.core.model import FinishReason, Usage
+from orchestra.providers.reading import Reader
+
+_FINISH: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+# Error types of the API, by what can be done about them.
+_ERRORS: dict[str, tuple[ProviderErrorCode, bool]] = {
+    "authentication_error": ("AUTH", False),
+    "permission_error": ("AUTH", False),
+    "billing_error": ("AUTH", False),
+    "rate_limit_error": ("RATE_LIMIT", True),
+    "overloaded_error": ("RATE_LIMIT", True),
+    "timeout_error": ("TIMEOUT", True),
+    "invalid_request_error": ("BAD_REQUEST", False),
+    "request_too_large": ("BAD_REQUEST", False),
+    "not_found_error": ("UNKNOWN", False),
+}
+
+
+class _Tokens(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Message(Struct):
+    model: str | None = None
+    usage: _Tokens | None = None
+
+
+class _Delta(Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    stop_reason: str | None = None
+
+
+class _Error(Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _Event(Struct):
+    type: str = ""
+    message: _Message | None = None
+    delta: _Delta | None = None
+    usage: _Tokens | None = None
+    error: _Error | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class MessagesReader(Reader):
+    """One reply of the Messages API."""
+
+    wire: ClassVar[str] = "a Messages event"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tokens = _Tokens()
+
+    def hear(self, event: str, data: str) -> str:
+        """Take one server-sent event."""
+        try:
+            return self.take(_decode(data))
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            self.garbage(data)
+            return ""
+
+    def take(self, event: _Event) -> str:
+        """Take one event, decoded."""
+        match event:
+            case _Event(type="content_block_delta", delta=_Delta() as delta):
+                self.news += bool(delta.text or delta.thinking)
+                if delta.text:
+                    self.pieces.append(delta.text)
+                return delta.text
+            case _Event(type="message_start", message=_Message() as message):
+                self.model = message.model or self.model
+                self._count(message.usage)
+            case _Event(type="message_delta", delta=_Delta(stop_reason=str(reason))):
+                self.news += 1
+                self._count(event.usage)
+                self._stop(reason)
+            case _Event(type="message_stop"):
+                self.done = True
+            case _Event(type="error", error=_Error() as error):
+                code, retriable = _ERRORS.get(error.type, ("UNKNOWN", True))
+                self.fail(code, f"{error.type}: {error.message}", retriable=retriable)
+        return ""
+
+    def _stop(self, reason: str) -> None:
+        self.finish = _FINISH.get(reason)
+        if self.finish is None:
+            what = "refused to answer" if reason == "refusal" else f"stopped for another reason ({reason})"
+            self.fail("BAD_REQUEST", f"the model {what}", retriable=False)
+
+    def _count(self, said: _Tokens | None) -> None:
+        """Figures come in parts, and later ones win."""
+        if said is None:
+            return
+        for name in _Tokens.__struct_fields__:
+            if (value := getattr(said, name)) is not None:
+                setattr(self._tokens, name, value)
+        read, write = self._tokens.cache_read_input_tokens or 0, self._tokens.cache_creation_input_tokens or 0
+        into, out = (self._tokens.input_tokens or 0) + read + write, self._tokens.output_tokens or 0
+        self.usage = Usage(into, out, into + out, cacheReadTokens=read, cacheWriteTokens=write)
+
+
+Event = _Event

@@ -1,0 +1,213 @@
+"""Any OpenAI-compatible server, by chat completions with streaming: OpenAI, vLLM, Ollama, llama.cpp, LM Studio (S5-68).
+
+Rules
+1. A reply is whole when a choice gave its finish reason and `[DONE]` came.
+2. A server that was not told a model and has just one is asked for that one.
+3. What a server cannot do with a wish of ours is the configuration's to say: `constrain` (a schema is sent as
+   `response_format`), `think_bypass`, `extra` (merged into every body).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from orchestra.core.model import (
+    FinishReason,
+    OnToken,
+    ProviderCapabilities,
+    ProviderFailure,
+    ProviderRequest,
+    ProviderResponse,
+    Usage,
+)
+from orchestra.providers.http import Http
+from orchestra.providers.prompting import THINK_BYPASS, user_text
+from orchestra.providers.reading import Reader
+
+_FINISH: dict[str, FinishReason] = {"stop": "stop", "eos": "stop", "length": "length"}
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """How this server is spoken to."""
+
+    model: str = ""
+    max_output_tokens: int = 0  # 0: the server's own limit
+    limit_name: str = "max_tokens"  # `max_completion_tokens` for OpenAI's own
+    context_tokens: int | UnsetType = UNSET
+    constrain: bool = False
+    think_bypass: bool = False
+    extra: Mapping[str, Any] = {}
+
+
+class OpenAICompat:
+    """Answers from a chat completions endpoint."""
+
+    def __init__(self, http: Http, wishes: Wishes, *, name: str = "openai_compat") -> None:
+        self._http = http
+        self._wishes = wishes
+        self._name = name
+        self._only = ""  # the server's one model (rule 2)
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(
+            name=self._name,
+            supportsPatchFirst=True,
+            supportsStreaming=True,
+            supportsToolCalls=False,
+            maxContextTokens=self._wishes.context_tokens,
+        )
+
+    async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
+        """Ask once, streaming."""
+        model = self._wishes.model or self._only
+        if not model:
+            try:
+                model = self._only = _one(await self.models())
+            except OSError as error:
+                return _refused(f"no model is named, and the server does not say which it has: {error}")
+        if not model:
+            return _refused(f"{self._http.url('/models')} has more than one model, or none: name one with --model NAME")
+        return await self._http.converse(
+            "/chat/completions", self.body(request, model), ChatReader(), request, on_token
+        )
+
+    def body(self, request: ProviderRequest, model: str) -> dict[str, Any]:
+        """What is sent."""
+        wishes, constraints = self._wishes, request.constraints
+        messages = [
+            {"role": "system", "content": request.prompt.system},
+            {"role": "user", "content": user_text(request)},
+        ]
+        if self.bypasses_thinking(request):
+            messages.append({"role": "assistant", "content": THINK_BYPASS})
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if limit := constraints.maxOutputTokens or wishes.max_output_tokens:
+            body[wishes.limit_name] = limit
+        if not isinstance(constraints.temperature, UnsetType):
+            body["temperature"] = constraints.temperature
+        if wishes.constrain and not isinstance(constraints.schema, UnsetType):
+            schema = {"name": "reply", "strict": True, "schema": constraints.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body | dict(wishes.extra)
+
+    def bypasses_thinking(self, request: ProviderRequest) -> bool:
+        """Whether the reply is begun with an empty think block (S5-47, S5-54)."""
+        asked = request.constraints.thinkBypass
+        return self._wishes.think_bypass if isinstance(asked, UnsetType) else asked
+
+    async def models(self) -> list[str]:
+        """What the server says it has."""
+        return await self._http.models("/models")
+
+
+def _one(models: list[str]) -> str:
+    return models[0] if len(models) == 1 else ""
+
+
+def _refused(message: str) -> ProviderResponse:
+    failure = ProviderFailure(code="UNKNOWN", message=message, retriable=False)
+    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
+
+
+class _Details(Struct):
+    cached_tokens: int | None = None
+
+
+class _Tokens(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+
+
+class _Delta(Struct):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(Struct):
+    choices: list[_Choice] = []
+    usage: _Tokens | None = None
+    model: str | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+
+
+class ChatReader(Reader):
+    """One reply of a chat completions endpoint."""
+
+    wire: ClassVar[str] = "a chat completion chunk"
+
+    def hear(self, event: str, data: str) -> str:
+        """Take one server-sent event."""
+        if data == "[DONE]":
+            self.done = True
+            return ""
+        try:
+            chunk = _decode(data)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            self.garbage(data)
+            return ""
+        if chunk.error is not None:
+            self._failed(chunk.error)
+            return ""
+        if chunk.usage is not None:
+            self.usage = _usage(chunk.usage)
+        if chunk.model:
+            self.model = chunk.model
+        return self._choose(chunk.choices[0]) if chunk.choices else ""
+
+    def _choose(self, choice: _Choice) -> str:
+        delta = choice.delta or _Delta()
+        text = delta.content or ""
+        if text or delta.reasoning_content or delta.reasoning or choice.finish_reason:
+            self.news += 1
+        if text:
+            self.pieces.append(text)
+        if choice.finish_reason:
+            self.finish = _FINISH.get(choice.finish_reason)
+            if self.finish is None:
+                filtered = choice.finish_reason == "content_filter"
+                why = "the provider's filter ended it" if filtered else f"finish reason {choice.finish_reason!r}"
+                self.fail("BAD_REQUEST", f"the reply is not a text: {why}", retriable=False)
+        return text
+
+    def _failed(self, error: Any) -> None:
+        said = error.get("message", error) if isinstance(error, dict) else error
+        kind = f"{error.get('type', '')} {error.get('code', '')}" if isinstance(error, dict) else ""
+        what = f"the server failed within the stream: {said}"
+        if "invalid_request" in kind or "context" in kind:
+            self.fail("BAD_REQUEST", what, retriable=False)
+        elif "rate_limit" in kind or "overloaded" in kind:
+            self.fail("RATE_LIMIT", what, retriable=True)
+        else:
+            self.fail("UNKNOWN", what, retriable=True)
+
+
+def _usage(said: _Tokens) -> Usage:
+    into, out = said.prompt_tokens, said.completion_tokens
+    details = said.prompt_tokens_details
+    return Usage(
+        UNSET if into is None else into,
+        UNSET if out is None else out,
+        (into or 0) + (out or 0) if said.total_tokens is None else said.total_tokens,
+        cacheReadTokens=details.cached_tokens if details and details.cached_tokens is not None else UNSET,
+    )
