@@ -150,8 +150,8 @@ Every key is in force but these, which are read and checked and wait for later r
 `redact_secrets: false` writes secrets into events, logs, reports and prompts as they are; a patch that adds one still
 needs a look, and commands still do not see yours.
 
-[Models](models.md) has everything about providers. The roles are `planner`, `developer`, `evaluator` and `fixer`; a task graph's summarizer has the role `planner`, and the
-agent name `summarizer`.
+[Models](models.md) has everything about providers. The roles are `planner`, `developer`, `evaluator` and `fixer`; a
+task graph's summarizer has the role `planner`, and the agent name `summarizer`.
 
 ## Environment variables
 

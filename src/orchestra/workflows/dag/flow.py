@@ -28,7 +28,7 @@ from orchestra.core.work import (
 )
 from orchestra.policy import decide
 from orchestra.workflows.dag.plan import make_plan, read_plan
-from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, planner_prompt, summarizer_prompt
+from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, planner_prompt, summarizer_prompt
 from orchestra.workflows.gate import Ticket, pass_gate
 
 PLAN_REPAIRS = 3  # re-prompts for a plan that cannot be used (decisions §5/S2)
@@ -118,7 +118,7 @@ async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) 
             agent="planner",
             prompt=planner_prompt(job),
             notes=notes,
-            constraints=CallConstraints(timeoutMs=job.timeoutMs, patchFirst=False),
+            constraints=CallConstraints(timeoutMs=job.timeoutMs, patchFirst=False, schema=plan_schema(job)),
             artifact=f"{name}/iter-{len(notes) + 1:04d}",
             hints=(job.intent,),
         )

@@ -226,6 +226,28 @@ def planner_prompt(job: Job) -> Prompt:
     return Prompt(system=_template("planner"), user=fill(job.prompts["planner"], values))
 
 
+def plan_schema(job: Job) -> dict[str, Any]:
+    """The form of a plan, for providers that can bind a model to one (S2-57 … S2-61). plan.py judges it all the same.
+
+    Every text and list has an end: a small model that is bound to a form, and to nothing else, finds none by itself.
+    """
+    name = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
+    task = {
+        "task_id": name,
+        "intent": {"type": "string", "maxLength": 200},
+        "tools": {"type": "array", "items": {"enum": list(job.policy.whitelist)}, "minItems": 1, "maxItems": 1},
+        "depends_on": {"type": "array", "items": name, "maxItems": 8},
+        "inputs": {
+            "type": "object",
+            "properties": {"args": {"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 8}},
+            "required": ["args"],
+            "additionalProperties": False,
+        },
+    }
+    item = {"type": "object", "properties": task, "required": list(task), "additionalProperties": False}
+    return {"type": "array", "items": item, "minItems": 1, "maxItems": 12}
+
+
 def summarizer_prompt(job: Job, tasks: str, artifacts: str) -> Prompt:
     """The configured summarizer prompt, filled (S2-62, S2-63)."""
     return Prompt(

@@ -1,0 +1,157 @@
+"""`orchestra models` and `models try` on the real program; what is wrong with a provider is said in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.models import CLAUDE, KEY
+from tests.support.modelserver import Fail, ModelServer, Say, Stall
+from tests.support.project import Project
+
+BARE = "/usr/bin:/bin"  # a PATH without the claude CLI
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "프로젝트")
+
+
+def configure(project: Project, text: str) -> None:
+    (project.path / "orchestra.config.yaml").write_text(text)
+
+
+def test_nobody_answers_yet_and_the_three_shortest_ways_are_named(project: Project) -> None:
+    told = project.run("models", env={"PATH": BARE})
+    assert told.returncode == 0
+    for way in ("claude CLI", "OPENAI_BASE_URL", "--provider local"):
+        assert way in told.stderr
+    refused = project.run("loop", "g", "--check", "true", env={"PATH": BARE})
+    assert refused.returncode == 2
+    assert "(1)" in refused.stderr and "(2)" in refused.stderr and "(3)" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "who"),
+    [
+        ({"OPENAI_API_KEY": KEY, "PATH": BARE}, "openai_compat"),
+        ({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "PATH": BARE}, "openai_compat"),
+        ({"ANTHROPIC_API_KEY": KEY, "PATH": BARE}, "anthropic"),
+        (
+            {"ANTHROPIC_API_KEY": KEY, "PATH": f"{CLAUDE.parent}:{BARE}"},
+            "claude_code" if CLAUDE.exists() else "anthropic",
+        ),
+        ({"OPENAI_API_KEY": KEY, "PATH": f"{CLAUDE.parent}:{BARE}"}, "openai_compat"),  # the CLI is not logged in
+    ],
+)
+def test_the_environment_offers_a_default(project: Project, env: dict[str, str], who: str) -> None:
+    offers = [json.loads(line) for line in project.run("models", "--json", env=env).stdout.splitlines()]
+    assert [offer["name"] for offer in offers if offer["default"]] == [who]
+
+
+def test_what_is_configured_is_listed_with_context_and_price_and_contacted_only_with_consent(project: Project) -> None:
+    with ModelServer() as server:
+        configure(
+            project,
+            "providers:\n  default: fast\n"
+            f"  fast: {{kind: openai_compat, base_url: {server.url}/v1, model: 작은모델, context_tokens: 8000}}\n"
+            "  judge: anthropic:claude-haiku-4-5-20251001\n"
+            "budget: {prices: {작은모델: {input: 0.5, output: 1.5}}}\n",
+        )
+        told = project.run("models", env={"ANTHROPIC_API_KEY": KEY, "PATH": BARE}).stdout
+        assert server.asked == []
+        reached = project.run("models", "--reach", "--json", env={"PATH": BARE}).stdout
+        assert [seen.method for seen in server.asked] == ["GET", "GET"] and server.seen == []
+    lines = {line.split()[0].lstrip("*"): line for line in told.splitlines()}
+    assert "8k" in lines["fast"] and "0.5 / 1.5" in lines["fast"] and "작은모델" in lines["fast"]
+    assert "200k" in lines["judge"] and "1 / 5" in lines["judge"]
+    offers = {offer["name"]: offer for offer in map(json.loads, reached.splitlines())}
+    assert offers["fast"]["models"] == ["wire-model"] and offers["default"]["default"]
+    assert not offers["judge"]["ready"] and "ANTHROPIC_API_KEY" in offers["judge"]["state"]
+
+
+def test_one_call_streams_the_reply_and_tells_its_figures(project: Project) -> None:
+    with ModelServer(Say("안녕하세요\x1b[31m!", pieces=4, cached_tokens=5)) as server:
+        env = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
+        done = project.run("models", "try", "openai_compat:gpt-4o-mini", "인사해 줘", env=env)
+        assert server.seen[0].body["model"] == "gpt-4o-mini"
+        assert "x-orchestra-trace-id" not in server.seen[0].headers
+    assert done.returncode == 0
+    assert done.stdout == "안녕하세요\\x1b[31m!\n"
+    assert "12 tokens in (5 cached), 3 out" in done.stderr and "$0.0000" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "words"),
+    [
+        (Fail(401, f"bad key {KEY}"), 6, "Check the key"),
+        (Fail(404, "no such model"), 6, "orchestra models --reach"),
+        (Fail(400, "bad"), 1, "answered 400"),
+        (Stall(head=False), 6, "no complete reply within 0.5 s"),
+    ],
+)
+def test_a_call_that_fails_says_why_with_the_right_exit_code(
+    project: Project, behaviour: Fail | Stall, code: int, words: str
+) -> None:
+    with ModelServer(behaviour) as server:
+        env = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
+        done = project.run("models", "try", "openai_compat:m", "x", "--timeout", "0.5", env=env)
+    assert done.returncode == code
+    assert words in done.stderr and KEY not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_provider_program_that_is_gone_is_said_before_a_run_exists(project: Project) -> None:
+    done = project.run("loop", "g", "--check", "true", "--provider", "claude_code", env={"PATH": BARE})
+    assert done.returncode == 2 and "no program 'claude' on PATH" in done.stderr
+    assert not (project.path / ".runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("providers: {fast: {base_url: http://x/v1}}", "`kind` is missing"),
+        ("providers: {fast: {kind: gpt}}", "gpt"),
+        ("providers: {fast: {kind: openai_compat, bas_url: x}}", "base_url"),
+        ("providers: {fast: {kind: openai_compat, key_env: sk-0123456789abcdef}}", "never the key itself"),
+        ("providers: {fast: {kind: openai_compat, idle_sec: 0}}", "idle_sec"),
+        ("providers: {'a:b': {kind: local}}", "cannot hold a colon"),
+    ],
+)
+def test_a_wrong_entry_is_refused_with_its_line(project: Project, text: str, words: str) -> None:
+    configure(project, text + "\n")
+    done = project.run("config", "validate")
+    assert done.returncode == 2
+    assert words in done.stderr and "orchestra.config.yaml:1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "words"),
+    [
+        ("providers: {default: {kind: openai_compat, base_url: 'ftp://x'}}", {}, "is no address"),
+        ("providers: {default: {kind: openai_compat, base_url: 'http://u:p@h/v1'}}", {}, "must not hold a password"),
+        ("providers: {default: {kind: openai_compat, base_url: 'http://h/v1', key_env: NO_SUCH}}", {}, "NO_SUCH"),
+        ("providers: {default: a, a: b, b: a}", {}, "leads back to itself"),
+        ("providers: {default: openai_compat}", {"OPENAI_API_KEY": "sk-\u200babc"}, "characters no key has"),
+        ("roles: {evaluator: openai_compatt}\nproviders: {default: local}", {}, "did you mean 'openai_compat'?"),
+    ],
+)
+def test_what_cannot_work_is_said_before_a_run_exists(
+    project: Project, text: str, env: dict[str, str], words: str
+) -> None:
+    configure(project, text + "\n")
+    done = project.run("loop", "g", "--check", "true", "--no-input", env={"PATH": BARE, **env})
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert not (project.path / ".runs").exists()
+
+
+def test_doctor_says_who_answers_and_what_is_missing(project: Project) -> None:
+    assert "models: nobody answers yet" in project.run("doctor", env={"PATH": BARE}).stdout
+    configure(
+        project, "providers: {default: {kind: openai_compat, base_url: 'http://127.0.0.1:9/v1', key_env: NOPE}}\n"
+    )
+    done = project.run("doctor", env={"PATH": os.environ["PATH"]})
+    assert done.returncode == 1 and "NOPE" in done.stdout

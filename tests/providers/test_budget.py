@@ -1,0 +1,110 @@
+"""The budget holds before a call is made, also for calls at the same time; the run parks and goes on after a raise."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestra.core.errors import BudgetReached
+from orchestra.core.model import Usage
+from orchestra.providers.budget import Budget
+from orchestra.providers.prices import Price, known
+from tests.support.modelserver import ModelServer, Say
+from tests.support.project import PLAN, RIGHT_PATCH, Project
+
+PASS = "DECISION: PASS\nGROUNDS: 된다"
+
+
+def test_what_is_under_way_is_set_aside() -> None:
+    async def scenario() -> None:
+        budget = Budget(1.0, spent=0.2, run_id="r")
+        await budget.set_aside("a", 0.5)
+        second = asyncio.ensure_future(budget.set_aside("b", 0.5))
+        await asyncio.sleep(0)
+        assert not second.done()  # it may fit once the first has cost less than its most
+        budget.settle("a", 0.1)
+        await second
+        third = asyncio.ensure_future(budget.set_aside("c", 0.5))
+        await asyncio.sleep(0)
+        budget.settle("b", 0.5)  # 0.8 spent: it will never fit
+        with pytest.raises(BudgetReached, match=r"\$0.8000 of \$1.0000 spent.*may cost up to \$0.5000"):
+            await third
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_call_gives_back_what_was_set_aside() -> None:
+    async def scenario() -> None:
+        budget = Budget(1.0, spent=0.0, run_id="r")
+        for key in ("a", "b", "c"):
+            await budget.set_aside(key, 1.0)
+            budget.settle(key, 0.0)
+
+    asyncio.run(scenario())
+
+
+def test_no_cap_holds_nothing() -> None:
+    asyncio.run(Budget(None, spent=1e9, run_id="r").set_aside("a", 1e9))
+
+
+def test_cached_tokens_have_their_own_price() -> None:
+    price = Price(3.0, 15.0, 0.3, 3.75)
+    usage = Usage(1000, 100, 1100, cacheReadTokens=600, cacheWriteTokens=300)
+    assert price.of(usage) == pytest.approx((100 * 3 + 600 * 0.3 + 300 * 3.75 + 100 * 15) / 1e6)
+    assert price.at_most(1000, 100) >= price.of(usage)
+
+
+def test_a_dated_name_is_found_by_its_longest_beginning() -> None:
+    found = known("gpt-4o-mini-2024-07-18")
+    assert found and found.price.input == 0.15
+    assert known("no-such-model") is None
+
+
+def configured(folder: Path, server: ModelServer, most: int = 1000) -> Project:
+    project = Project(folder)
+    (project.path / "orchestra.config.yaml").write_text(
+        f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1, model: m,"
+        f" max_output_tokens: {most}}}}}\n"
+        "budget: {prices: {m: {input: 1.0, output: 100.0}}}\n"
+    )
+    return project
+
+
+def test_a_run_stops_before_the_call_that_could_pass_the_cap_and_goes_on_after_a_raise(tmp_path: Path) -> None:
+    replies = (Say(PLAN, output_tokens=900), Say(RIGHT_PATCH), Say(PASS))
+    with ModelServer(*replies) as server:
+        project = configured(tmp_path / "p", server)
+        # A call may cost 1000 x $100/M = $0.1 and some input. The first costs $0.09: the second could pass $0.15.
+        done = project.run(
+            "loop", "g", "--check", project.check, "--approval", "never", "--no-input", "--max-budget-usd", "0.15"
+        )
+        assert done.returncode == 4, done.stderr
+        assert "may cost up to $0.1" in done.stderr and "--max-budget-usd" in done.stderr
+        assert len(server.seen) == 1 and server.seen[0].body["max_tokens"] == 1000
+        status = json.loads(project.run("show", "last", "--json").stdout)["status"]
+        assert status == "running"
+        again = project.run("resume", "last", "--no-input", "--max-budget-usd", "1")
+        assert again.returncode == 0, again.stderr
+        assert len(server.seen) == 3
+    assert "possibly twice" not in project.run("audit", "last").stdout
+
+
+def test_a_cap_below_one_call_makes_none(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        project = configured(tmp_path / "p", server)
+        done = project.run("loop", "g", "--check", "true", "--no-input", "--max-budget-usd", "0.05")
+        assert done.returncode == 4
+        assert server.seen == []
+
+
+def test_usage_that_is_not_told_is_estimated_and_marked(tmp_path: Path) -> None:
+    with ModelServer(Say(PLAN, usage=False), Say(RIGHT_PATCH), Say(PASS)) as server:
+        project = configured(tmp_path / "p", server)
+        done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+        assert done.returncode == 0, done.stderr
+    audit = project.run("audit", "last").stdout
+    assert "~" in audit.splitlines()[1] and "~" not in audit.splitlines()[2]
+    assert "estimated by orchestra" in audit
