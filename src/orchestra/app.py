@@ -345,6 +345,8 @@ class App(Archive):
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
         wanted = request.payload["digest"]
         known = {file["path"] for file in request.payload["files"]}
+        if only and request.payload.get("subject") == "plan":
+            raise UsageError(f"run {folder.id} waits with a plan, which is approved as a whole: leave --only out")
         for path in only:
             if path not in known:
                 raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")

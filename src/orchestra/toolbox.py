@@ -388,7 +388,7 @@ def _installed(folder: str, version: str, name: str) -> str:
         every = [found for found in os.listdir(folder) if found.startswith(f"{version}.")]
     except OSError:
         return ""
-    every.sort(key=lambda found: [int(part) if part.isdigit() else -1 for part in re.split(r"[.+-]", found)])
+    every.sort(key=lambda found: [int(part) if part.isdecimal() else -1 for part in re.split(r"[.+-]", found)])
     places = [f"{folder}/{found}/bin/{name}" for found in reversed(every)]
     return next((place for place in places if os.access(place, os.X_OK)), "")
 

@@ -287,6 +287,8 @@ def test_a_failed_run_goes_on_as_a_fork_from_before_its_failure(tmp_path: Path) 
     assert fork.id.startswith(failed.id.split("_")[0] + "_002_")
     assert (fork.path / "artifacts/plan/iter-0001.md").read_text() == PLAN  # its history, not asked again
     assert project.run("verify", fork.id).returncode == 0
+    odd = project.run("fork", failed.id, "--at", "²")
+    assert odd.returncode == 2 and "is a number" in odd.stderr
     wrong = project.run("fork", failed.id, "--at", "99")
     assert wrong.returncode == 2 and "has no event 00000099" in wrong.stderr
 

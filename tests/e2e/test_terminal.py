@@ -57,8 +57,9 @@ def test_wrong_keys_ask_again_and_the_diff_can_be_seen_again(project: Project) -
     terminal.wait_for(PROMPT)
     terminal.type("what?\n")
     terminal.wait_for(PROMPT)
-    terminal.type("a 7\n")
-    assert "give numbers from 1 to 1" in terminal.wait_for(PROMPT)
+    for number in ("7", "²"):
+        terminal.type(f"a {number}\n")
+        assert "give numbers from 1 to 1" in terminal.wait_for(PROMPT)
     terminal.type("d\n")
     assert "+    return a + b" in terminal.wait_for(PROMPT)
     terminal.type("a 1\n")

@@ -135,7 +135,7 @@ def fork(run: str, at: str, no_drive: bool, as_json: bool, no_input: bool, proje
     """Start a new run that shares RUN's history up to an event, and drive it from there."""
     session = Session(project, as_json=as_json, no_input=no_input)
     folder = session.app.find(run)
-    if at and not at.isdigit():
+    if at and not at.isdecimal():
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
     point = at.zfill(8) if at else _before_failure(folder)
     if no_drive:

@@ -20,7 +20,7 @@ import click
 
 from orchestra.archive import read_plan_file
 from orchestra.cli.advice import ending
-from orchestra.cli.graph import plan_lines
+from orchestra.cli.graph import plan_lines, whole_plan
 from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
@@ -66,19 +66,23 @@ class LineFace:
     def __init__(self) -> None:
         self.colour = False
         self._folders: dict[str, RunFolder] = {}
+        self._typed: set[str] = set()  # runs of a command the person typed just now: no plan to show them
 
     def launched(self, folder: RunFolder, workflow: str) -> None:
         self._folders[folder.id] = folder
         self.line(f"run {folder.id}")
 
     def event(self, event: Event) -> None:
+        if event.type == "RUN_CREATED" and event.payload.get("params", {}).get("asker") == "person":
+            self._typed.add(event.runId)
         if event.type == "PATCH_PRODUCED" and event.runId in self._folders:
             self.show_diff(self._folders[event.runId].path / event.payload["outcome"]["patch"]["path"])
         if text := step_line(event):
             self.line(text)
         if event.type == "PHASE_COMPLETED" and event.payload.get("effect") == "AdoptPlan":
-            plan = event.payload["outcome"]["plan"]
-            for text in plan_lines(plan) if len(plan["tasks"]) > 1 or plan["warnings"] else ():
+            plan, folder = event.payload["outcome"]["plan"], self._folders.get(event.runId)
+            path = (folder.path if folder else Path(event.runId)) / "plan.json"
+            for text in plan_lines(plan, path) if event.runId not in self._typed or plan["warnings"] else ():
                 self.line(text)
 
     def show_diff(self, path: Path) -> None:
@@ -185,12 +189,13 @@ class TerminalFace(LineFace):
                 self.line(f"  needed: {safe(needed)}")
             self._prompt("answer (empty line: leave it waiting) > ", self._answered)
 
-    def _show_patch(self) -> None:
+    def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
         folder, request = self._open
         path = folder.path / request.payload["patch"]["path"]
-        if request.payload.get("subject") == "plan":
-            for line in plan_lines(read_plan_file(path)):
+        if _is_plan(request):
+            show = whole_plan if whole else plan_lines
+            for line in show(read_plan_file(path), folder.path / "plan.json"):
                 self.line(line)
         else:
             self.show_diff(path)
@@ -206,7 +211,7 @@ class TerminalFace(LineFace):
     def _ask_approval(self) -> None:
         assert self._open is not None
         some = "[a 1,2] only these files  " if len(self._open[1].payload["files"]) > 1 else ""
-        again = "[d] show it again" if self._open[1].payload.get("subject") == "plan" else "[d]iff again"
+        again = "[d] show all of it" if _is_plan(self._open[1]) else "[d]iff again"
         self._prompt(f"[a]pprove  {some}[r]eject  {again}  [q] leave it waiting > ", self._decided)
 
     def _decided(self, said: str) -> None:
@@ -219,7 +224,8 @@ class TerminalFace(LineFace):
                 paths = tuple(file["path"] for file in request.payload["files"])
                 chosen = _numbers(rest, paths)
                 if chosen is None:
-                    self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2")
+                    whole = "  a plan is approved as a whole: a alone, please"
+                    self.line(whole if _is_plan(request) else f"  give numbers from 1 to {len(paths)}, e.g. a 1,2")
                     return self._ask_approval()
                 self._deliver(lambda app: app.approve(folder, digest=digest, only=chosen))
             case "r" | "reject" | "n" | "no" | "아니오":
@@ -228,7 +234,7 @@ class TerminalFace(LineFace):
                 whom = "planner" if request.payload.get("subject") == "plan" else "fixer"
                 self._prompt(f"reason (goes to the {whom}) > ", self._rejected)
             case "d" | "diff":
-                self._show_patch()
+                self._show_patch(whole=True)
                 self._show_reasons()
                 self._ask_approval()
             case "q" | "quit":
@@ -292,6 +298,10 @@ class TerminalFace(LineFace):
             self._show_event(event)
 
 
+def _is_plan(request: Event) -> bool:
+    return request.payload.get("subject") == "plan"
+
+
 def _settles(event: Event, request: Event) -> bool:
     """Whether this event leaves nothing to ask there: it is the answer, or the end of the run."""
     if event.type in FINAL:
@@ -304,7 +314,7 @@ def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
     """The files chosen by number; none given means all; None if a number is wrong."""
     chosen: list[str] = []
     for word in text.replace(",", " ").split():
-        if not word.isdigit() or not 1 <= int(word) <= len(paths):
+        if not word.isdecimal() or not 1 <= int(word) <= len(paths):
             return None
         chosen.append(paths[int(word) - 1])
     return tuple(chosen)

@@ -1,8 +1,15 @@
-"""A plan as people see it: one line a task, in an order that works, under what it waits for."""
+"""A plan as people see it: one line a task as an overview, and all of it, as it would run.
+
+Rules
+1. The overview may cut; then it says so. `whole_plan` cuts nothing: it is what a person approves.
+2. A line break in an argument, a variable or a file cannot look like another task: every further line is marked.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,33 +18,78 @@ from orchestra.cli.text import safe
 from orchestra.cli.wide import table
 from orchestra.workflows.dag.plan import sorted_out
 
-SHOWN = 60  # tasks; a longer plan is better read in its file
+SHOWN = 60  # tasks of the overview
+Task = dict[str, Any]
 
 
-def plan_lines(plan: dict[str, Any]) -> list[str]:
-    """The plan as a graph: indented by how many steps lie before it."""
-    tasks = {task["task_id"]: task for task in plan["tasks"]}
-    depth = _depths(tasks)
-    order = sorted(tasks, key=lambda name: depth[name])  # stable: the plan's own order within a step
+def plan_lines(plan: dict[str, Any], path: Path) -> list[str]:
+    """The plan as a graph: indented by how many steps lie before it. `path` is where all of it can be read."""
+    tasks, order, depth = _ordered(plan)
     rows = [_row(tasks[name], depth[name], tasks) for name in order[:SHOWN]]
     lines = table(("  task", "after", "may", "command"), rows)
+    cut = not all(line.endswith(_command(tasks[name])) for name, line in zip(order, lines[1:], strict=False))
     lines = [click.style(lines[0], dim=True), *lines[1:]]
     if len(order) > SHOWN:
-        lines.append(f"  … and {len(order) - SHOWN} more (plan.json)")
-    return lines + [click.style(f"  ! {safe(text)}", fg="yellow") for text in plan.get("warnings", ())]
+        lines.append(f"  … and {len(order) - SHOWN} more")
+    brought = any(task["inputs"]["env"] or task["inputs"]["files"] for task in tasks.values())
+    if cut or brought or len(order) > SHOWN:
+        lines.append(f"  this is not all of it; every command, variable and file: {path}")
+    return lines + _warnings(plan)
 
 
-def _row(task: dict[str, Any], depth: int, tasks: dict[str, dict[str, Any]]) -> tuple[str, str, str, str]:
-    box = task["constraints"]["sandbox"]
-    may = ("write" if box["fs"] == "rw" else "read") + (", network" if box["net"] == "allow" else "")
+def whole_plan(plan: dict[str, Any], path: Path) -> list[str]:
+    """Every task as it would run, uncut, and where the plan is."""
+    tasks, order, _ = _ordered(plan)
+    lines = [line for name in order for line in _whole(tasks[name], tasks)]
+    return [*lines, *_warnings(plan), f"  plan: {path}"]
+
+
+def _whole(task: Task, tasks: dict[str, Task]) -> Iterator[str]:
+    inputs, limits = task["inputs"], task["constraints"]
+    yield click.style(f"  {safe(task['label'])}", bold=True) + f"  {safe(' '.join(task['intent'].split()))}"
+    yield from _marked("    runs   ", _command(task))
+    for name, value in inputs["env"].items():
+        yield from _marked("    with   ", f"{name}={value}")
+    for file in inputs["files"]:
+        yield from _marked("    file   ", f"{file['path']}\n{file['content']}")
+    if task["depends_on"]:
+        yield f"    after  {', '.join(safe(tasks[name]['label']) for name in task['depends_on'])}"
+    yield f"    may    {_may(task)}; at most {limits['max_duration_sec']:g} s, {limits['max_retries']} retries"
+
+
+def _marked(head: str, text: str) -> list[str]:
+    """Text that may have several lines, each of which shows that it belongs to this one (rule 2)."""
+    first, *more = safe(text).split("\n")
+    return [head + first, *("         | " + line for line in more)]
+
+
+def _ordered(plan: dict[str, Any]) -> tuple[dict[str, Task], list[str], dict[str, int]]:
+    tasks = {task["task_id"]: task for task in plan["tasks"]}
+    depth = _depths(tasks)
+    return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: the plan's own order within a step
+
+
+def _warnings(plan: dict[str, Any]) -> list[str]:
+    return [click.style(f"  ! {safe(text)}", fg="yellow") for text in plan.get("warnings", ())]
+
+
+def _row(task: Task, depth: int, tasks: dict[str, Task]) -> tuple[str, str, str, str]:
     after = ", ".join(safe(tasks[name]["label"]) for name in task["depends_on"][:4])
     more = f" +{len(task['depends_on']) - 4}" if len(task["depends_on"]) > 4 else ""
     branch = "  " + "   " * max(min(depth, 8) - 1, 0) + ("└─ " if depth else "")
-    command = shlex.join((*task["tools"], *task["inputs"]["args"]))
-    return branch + safe(task["label"]), after + more, may, safe(" ".join(command.split()))
+    return branch + safe(task["label"]), after + more, _may(task), safe(" ".join(_command(task).split()))
 
 
-def _depths(tasks: dict[str, dict[str, Any]]) -> dict[str, int]:
+def _command(task: Task) -> str:
+    return shlex.join((*task["tools"], *task["inputs"]["args"]))
+
+
+def _may(task: Task) -> str:
+    box = task["constraints"]["sandbox"]
+    return ("write" if box["fs"] == "rw" else "read") + (", network" if box["net"] == "allow" else "")
+
+
+def _depths(tasks: dict[str, Task]) -> dict[str, int]:
     """How many steps lie before each task; a plan has no cycle."""
     after = {name: tuple(task["depends_on"]) for name, task in tasks.items()}
     depths: dict[str, int] = {}

@@ -15,7 +15,7 @@ from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.audit import prompt_lines
-from orchestra.cli.graph import plan_lines
+from orchestra.cli.graph import whole_plan
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.cli.wide import table
 from orchestra.core.errors import JournalCorrupt
@@ -190,8 +190,7 @@ def diff(run: str, project: Path) -> int:
     app = App(project)
     folder = app.find(run)
     if plan := app.plan(folder):
-        for line in plan_lines(plan):
-            click.echo(line)
+        click.echo("\n".join(whole_plan(plan, folder.path / "plan.json")))  # at once: echo flushes
         return 0
     patches = app.patches(folder)
     if not patches:

@@ -125,7 +125,7 @@ def create_folder(root: Path, *, date: str, workflow: str, name: str) -> RunFold
     root.mkdir(parents=True, exist_ok=True)
     tail = f"_{workflow}_{name}"
     taken = [n.split("_")[1] for n in os.listdir(root) if n.startswith(f"{date}_") and n.endswith(tail)]
-    number = max((int(t) for t in taken if t.isdigit()), default=0) + 1
+    number = max((int(t) for t in taken if t.isdecimal()), default=0) + 1
     while True:
         folder = root / f"{date}_{number:03d}{tail}"
         try:
