@@ -57,6 +57,7 @@ from orchestra.worker.probe import Proof
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.plan import read_plan
+from orchestra.workflows.dag.planfile import check_plan_file
 from orchestra.workflows.dag.report import board_of
 from orchestra.workflows.dag.report import render as render_dag
 from orchestra.workflows.dag.report import write_report as write_dag_report
@@ -152,11 +153,11 @@ class App(Archive):
         self._hide_runs(self.project / ".runs")
         return self.engine.start("loop", job.goal, msgspec.to_builtins(job), facts)
 
-    def start_dag(self, job: DagJob, models: Models) -> RunFolder:
-        """Start a task graph in this project."""
+    def start_dag(self, job: DagJob, models: Models, *, source: str = "the plan") -> RunFolder:
+        """Start a task graph in this project. `source` is how a person knows the plan they gave."""
         models = self.directory.settled(models)
-        if job.plan:
-            self._refuse_bad_plan(job)
+        if job.plan is not None:
+            self._refuse_bad_plan(job, job.plan, source)
             self._refuse_secrets(job.plan)
         else:
             self._provider(models, "planner")  # what is wrong with it is said before a run exists
@@ -177,10 +178,11 @@ class App(Archive):
         provider = self._provider(models, "planner", "summarizer")
         return not isinstance(provider, Serves) or provider.serves("planner", "evaluate", "summarizer")
 
-    def _refuse_bad_plan(self, job: DagJob) -> None:
+    def _refuse_bad_plan(self, job: DagJob, plan: str, source: str) -> None:
         """A person's own plan is looked at before a run exists."""
+        check_plan_file(plan, source)
         try:
-            read_plan(job.plan, "", job.policy, asker=job.asker)
+            read_plan(plan, "", job.policy, asker=job.asker, source=source)
         except ContractError as wrong:
             raise (PolicyError if wrong.reason == "policy" else UsageError)(str(wrong)) from wrong
 

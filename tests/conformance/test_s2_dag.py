@@ -365,7 +365,7 @@ def test_the_telemetry_level_leaves_quiet_lines_out(tmp_path: Path) -> None:
     ("plan", "code", "says"),
     [
         ("[]", 2, "no task"),
-        ("not json", 2, "no JSON array"),
+        ("not json", 2, "plan.json:1:1: this is not valid JSON"),
         (json.dumps([step("a", "b")]), 2, "not in the plan"),
         (json.dumps([step("a", tool="bash")]), 5, "bash is a shell"),
         (json.dumps([step("a", inputs={"args": [], "files": [{"path": "../x", "content": ""}]})]), 5, "files"),

@@ -57,8 +57,8 @@ async def succeed(command: RunCommand, attempt: int) -> CommandOutcome:
 
 
 def job(plan: list[dict[str, Any]] | str, **more: Any) -> Job:
-    """A job with a person's own plan (text, or tasks)."""
-    text = plan if isinstance(plan, str) else json.dumps(plan, ensure_ascii=False)
+    """A job with a person's own plan (text, or tasks); an empty text: the planner makes one."""
+    text = (plan or None) if isinstance(plan, str) else json.dumps(plan, ensure_ascii=False)
     prompts = {"planner": "{intent} {constraints} {whitelist_tools}", "summarizer": "{tasks_summary} {artifacts_list}"}
     fields: dict[str, Any] = {"intent": "일을 해줘", "policy": POLICY, "prompts": prompts, "config": {}, "plan": text}
     return Job(**{**fields, "summarizer": False, "backoffSec": 0.0, **more})

@@ -72,7 +72,7 @@ def dag(
         policy=_policy(app, retries, concurrency),
         prompts={"planner": app.config.llm.prompts.planner, "summarizer": app.config.llm.prompts.summarizer},
         config=shown_config(app),
-        plan=_read(plan_file) if plan_file else "",
+        plan=_read(plan_file) if plan_file is not None else None,
         approval=approval or app.config.dag.approval,
         planOnly=plan_only,
         dry=dry_run,
@@ -82,7 +82,8 @@ def dag(
         backoffSec=app.config.retries.backoff_base_sec,
         timeoutMs=app.config.loop.timeout_ms,
     )
-    return session.drive(lambda: app.start_dag(job, models))
+    source = str(plan_file) if plan_file is not None else "the plan"
+    return session.drive(lambda: app.start_dag(job, models, source=source))
 
 
 def _intent(text: str) -> str:
@@ -114,6 +115,8 @@ def _read(path: Path) -> str:
         raise UsageError(f"--plan {path}: there is no such file (--plan-only makes one)") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"--plan {path} is not UTF-8 text (byte {error.start})") from error
+    except IsADirectoryError:
+        raise UsageError(f"--plan {path} is a folder; name the file in it, e.g. {path / 'plan.json'}") from None
     except OSError as error:
         raise UsageError(f"--plan {path}: {error.strerror}") from error
 

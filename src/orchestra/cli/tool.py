@@ -13,10 +13,11 @@ from orchestra.cli import options
 from orchestra.cli.dag import shown_config
 from orchestra.cli.session import Session
 from orchestra.cli.text import safe
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import PolicyError, UsageError
+from orchestra.core.inputs import check_inputs
 from orchestra.core.run import RunFolder
 from orchestra.models import Models
-from orchestra.policy import FsMode
+from orchestra.policy import FsMode, Policy, decide
 from orchestra.workflows.dag.shapes import Job
 
 
@@ -61,6 +62,7 @@ def run(
     words = tuple(map(options.clean, argv))
     if net and not app.policy.domains:
         raise UsageError("--net: no domain is allowed; set policies.allow_network and security.net.allow_domains")
+    _refuse(words, app.policy)
     job = Job(
         intent=f"run {shlex.join(words)}",
         policy=msgspec.structs.replace(app.policy, fs=fs, max_retries=0),
@@ -83,6 +85,15 @@ def run(
     if not as_json:
         _show(folders[0])
     return code
+
+
+def _refuse(argv: tuple[str, ...], policy: Policy) -> None:
+    """Say about the command itself, not about the plan made of it, what is wrong with it."""
+    ruling = decide(argv, policy, asker="person")
+    if ruling.decision == "forbid":
+        raise PolicyError(f"{shlex.join(argv)}: {ruling.reason} (rule `{ruling.rule}`, {ruling.where})")
+    for violation in check_inputs(argv[1:], {}, ()):
+        raise PolicyError(f"{argv[0]}: {violation.where}: {violation.reason}")
 
 
 def _plan(argv: tuple[str, ...], fs: FsMode, net: bool, timeout: float | None) -> str:

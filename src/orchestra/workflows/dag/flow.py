@@ -92,7 +92,7 @@ async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
         approval = await approve_plan(here, job, plan, adopted, f"{name}-{turn}")
         if approval.granted:
             return plan
-        if (job.plan and not after) or approval.end:
+        if (job.plan is not None and not after) or approval.end:
             break
         notes = (*notes, Note("a person rejected your plan", approval.reason or "no reason given"))
     return None
@@ -106,7 +106,7 @@ async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) 
         # A fork keeps the ids its history names, so they follow from where that began (C-03).
         return read_plan(text, ctx.origin, job.policy, scope=scope, asker=job.asker)
 
-    if job.plan and not scope:
+    if job.plan is not None and not scope:
         try:
             return read(job.plan)
         except ContractError as broken:

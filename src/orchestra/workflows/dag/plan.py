@@ -7,10 +7,12 @@ Rules
    the graph has no cycle (S2-105).
 3. A task's constraints only ever tighten the policy (S2-113). What is cut is a warning, kept with the plan.
 4. What is wrong is said in words a planner can act on: they go back into the next prompt.
+5. A key nobody knows is a warning: what it asks for is not done. A person's own file is refused for it (planfile.py).
 """
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import json
 import re
@@ -30,11 +32,12 @@ from orchestra.core.redact import MASK
 from orchestra.core.work import InputFile
 from orchestra.policy import Asker, Policy, decide, for_task
 from orchestra.policy import Constraints as Wishes
-from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode
+from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
 MOST_TASKS = 100_000
 _TRIES = 50  # brackets in prose before the plan
 _FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
+_MISSING = re.compile(r"Object missing required field (`\w+`)")
 _LABEL = re.compile(r"\w[\w-]{0,63}")
 _REASONS = 10  # of what is wrong, in one message
 _SHOWN_RING = 20  # of the tasks of a cycle
@@ -64,7 +67,7 @@ class _WantedInputs(Struct, frozen=True):
 
 
 class _Wanted(Struct, frozen=True):
-    """A task as a planner writes it. Keys we do not know are no harm; wrong types are."""
+    """A task as a planner writes it."""
 
     task_id: str
     intent: str
@@ -76,11 +79,14 @@ class _Wanted(Struct, frozen=True):
     constraints: _WantedConstraints = _WantedConstraints()
 
 
-def read_plan(text: str, run_id: str, policy: Policy, *, scope: str = "", asker: Asker = "model") -> Plan:
+def read_plan(
+    text: str, run_id: str, policy: Policy, *, scope: str = "", asker: Asker = "model", source: str = "the plan"
+) -> Plan:
     """The plan, or ContractError. `scope` sets the ids of a second plan apart from the first one's."""
     problems: list[str] = []
-    warnings: list[str] = []
-    wanted = _tasks(_document(text))
+    entries = _entries(_document(text))
+    warnings = [f"{wrong.text} is ignored; {wrong.cure}" for wrong in unknown_keys(entries)]
+    wanted = _tasks(entries, source)
     if asker == "model":  # a person's `echo echo` is meant as it is typed
         wanted = tuple(_without_repetition(task, warnings) for task in wanted)
     labels = _labels(wanted, problems)
@@ -94,7 +100,7 @@ def read_plan(text: str, run_id: str, policy: Policy, *, scope: str = "", asker:
         shown = "\n".join(f"- {line}" for line in [*denied, *problems][:_REASONS])
         more = len(denied) + len(problems) - _REASONS
         rest = f"\n- and {more} more" if more > 0 else ""
-        raise ContractError("policy" if denied else "plan", f"the plan cannot be used:\n{shown}{rest}")
+        raise ContractError("policy" if denied else "plan", f"{source} cannot be used:\n{shown}{rest}")
     tasks = tuple(
         PlannedTask(
             task_id=ids[task.task_id],
@@ -166,21 +172,26 @@ def _candidates(text: str) -> Iterator[Any]:
                 continue
 
 
-def _tasks(document: Any) -> tuple[_Wanted, ...]:
+def _entries(document: Any) -> list[Any]:
     entries = document["tasks"] if isinstance(document, dict) else document
     if not isinstance(entries, list) or not entries:
         raise ContractError("plan", "the plan has no task; it needs at least one")
     if len(entries) > MOST_TASKS:
         raise ContractError("plan", f"the plan has {len(entries)} tasks; at most {MOST_TASKS} are run")
+    return entries
+
+
+def _tasks(entries: list[Any], source: str) -> tuple[_Wanted, ...]:
     tasks: list[_Wanted] = []
     problems: list[str] = []
     for number, entry in enumerate(entries, start=1):
         try:
             tasks.append(msgspec.convert(_forgiven(entry), _Wanted))
         except msgspec.ValidationError as error:
-            problems.append(f"- task {number}: {error}")
+            why = _MISSING.sub(r"\1 is missing", str(error))
+            problems.append(f"- task {number}: {why}")
     if problems:
-        raise ContractError("plan", "the plan cannot be used:\n" + "\n".join(problems[:_REASONS]))
+        raise ContractError("plan", f"{source} cannot be used:\n" + "\n".join(problems[:_REASONS]))
     return tuple(tasks)
 
 
@@ -192,6 +203,51 @@ def _forgiven(entry: Any) -> Any:
     if isinstance(entry.get("tools"), str):
         entry["tools"] = [entry["tools"]]
     return entry
+
+
+class UnknownKey(Struct, frozen=True):
+    """A key of tasks that means nothing."""
+
+    text: str  # which, and of which tasks
+    cure: str
+
+
+_KEYS: dict[str, tuple[str, ...]] = {  # S2's own record of a task has more than a plan needs; none of it is a mistake
+    "": tuple(dict.fromkeys((*_Wanted.__struct_fields__, *Task.__struct_fields__))),
+    "inputs": _WantedInputs.__struct_fields__,
+    "inputs.files": _WantedFile.__struct_fields__,
+    "constraints": _WantedConstraints.__struct_fields__,
+    "constraints.sandbox": _WantedSandbox.__struct_fields__,
+}
+
+
+def unknown_keys(entries: list[Any]) -> list[UnknownKey]:
+    """The keys nobody knows, each once, with the tasks that have it and the key that may be meant (rule 5)."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for number, entry in enumerate(entries, start=1):
+        for place, key in _unknown(entry, ""):
+            name = entry.get("task_id")
+            found.setdefault((place, key), []).append(repr(name) if isinstance(name, str) and name else str(number))
+    return [_explained(place, key, tasks) for (place, key), tasks in found.items()]
+
+
+def _unknown(part: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(part, list) and place == "inputs.files":
+        yield from (found for file in part for found in _unknown(file, place))
+    if not isinstance(part, dict):
+        return
+    yield from ((place, key) for key in part if key not in _KEYS[place])
+    for key, value in part.items():
+        if (inner := f"{place}.{key}".lstrip(".")) in _KEYS:
+            yield from _unknown(value, inner)
+
+
+def _explained(place: str, key: str, tasks: list[str]) -> UnknownKey:
+    known = _Wanted.__struct_fields__ if not place else _KEYS[place]
+    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+    cure = f"did you mean `{near[0]}`?" if near else f"known keys there: {', '.join(known)}"
+    named = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
+    return UnknownKey(f"unknown key `{f'{place}.{key}'.lstrip('.')[:200]}` of task {named}", cure)
 
 
 # -- checking ---------------------------------------------------------------------------------------------------------
@@ -232,7 +288,8 @@ def _denied(task: _Wanted, policy: Policy, asker: Asker) -> Iterator[str]:
     for tool in task.tools:
         ruling = decide((tool, *task.inputs.args), policy, asker=asker)
         if ruling.decision == "forbid":
-            yield f"{where}: {ruling.reason}"
+            by = f" (rule `{ruling.rule}`, {ruling.where})" if ruling.code == "RULE_FORBIDS" else ""
+            yield f"{where}: {ruling.reason}{by}"
     files = [(file.path, file.content) for file in task.inputs.files]
     for violation in check_inputs(task.inputs.args, task.inputs.env, files):
         yield f"{where}: {violation.where}: {violation.reason}"

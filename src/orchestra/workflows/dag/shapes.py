@@ -181,7 +181,7 @@ class Job(Struct, frozen=True, kw_only=True):
     policy: Policy
     prompts: dict[str, str]  # `planner` and `summarizer`, from the configuration (S2-55, S2-62)
     config: dict[str, Any]  # what the L1 → L2 message shows: `llm`, `policies`
-    plan: str = ""  # a person's own plan, as text; empty: the planner makes one
+    plan: str | None = None  # a person's own plan, as text; None: the planner makes one
     asker: Asker = "model"  # whose commands these are: a person's own (`tool run`) need no whitelist and no approval
     approval: ApprovalPolicy = "risk"
     planOnly: bool = False
