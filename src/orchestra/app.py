@@ -6,7 +6,6 @@ A face tells `App` what a person wants and gets told what happens (`Observer`); 
 from __future__ import annotations
 
 import functools
-import getpass
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,8 @@ from typing import get_args
 
 import msgspec
 
-from orchestra.archive import Archive, RunSummary
+from orchestra.archive import RunSummary
 from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
-from orchestra.core import inbox
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
@@ -26,10 +24,9 @@ from orchestra.core.errors import ContractError, PolicyError, SandboxError, Usag
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
-from orchestra.core.records import FINAL, Event, Role, utf8
+from orchestra.core.records import Event, Role, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
-from orchestra.core.text import clean
 from orchestra.core.work import (
     AdoptPlan,
     ApplyPatch,
@@ -40,6 +37,7 @@ from orchestra.core.work import (
     RefusePatch,
     RunCommand,
 )
+from orchestra.desk import Desk
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.models import Choice, Directory, Models
@@ -53,6 +51,7 @@ from orchestra.talking import Talking
 from orchestra.telling import Face, Silent, Told
 from orchestra.timekeeper import InTime, Timekeeper
 from orchestra.toolbox import NoTool, Toolbox
+from orchestra.trial import must_run, needs_trial
 from orchestra.worker.probe import Proof
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
@@ -70,10 +69,9 @@ from orchestra.workspace import gather
 
 ROLES: tuple[Role, ...] = get_args(Role)
 AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
-SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
 
 
-class App(Archive):
+class App(Desk):
     """One project folder, opened."""
 
     def __init__(
@@ -195,8 +193,12 @@ class App(Archive):
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
+        root = self.root_of(folder)
         try:
-            return await self.engine.drive(self.root_of(folder), patient=patient, accept_drift=accept_drift)
+            if needs_trial(read_events(root.events)):
+                scratch = Scratch(self.workshop.scratch, root.id, self.project)
+                await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
+            return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await self.close()
 
@@ -291,6 +293,15 @@ class App(Archive):
         finally:
             await self.close()
 
+    async def try_sandbox(self) -> None:
+        """SandboxError if commands cannot run in this project although the containment holds (`doctor`)."""
+        scratch = Scratch(self.workshop.scratch, f"doctor~{os.getpid()}", self.project)
+        try:
+            await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
+        finally:
+            scratch.remove()
+            await self.close()
+
     def _task_files(self, folder: RunFolder, disk: Disk) -> tuple[TaskFiles, ...]:
         return (TaskFiles(folder, disk, self.config.telemetry.level),)
 
@@ -339,91 +350,3 @@ class App(Archive):
         if summary.workflow == "dag":
             return render_dag(board_of(events), events, status=status, message="", ended=events[-1].ts)
         return render(events, status=status, message="")
-
-    # -- people -------------------------------------------------------------------------------------------------------
-
-    def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
-        """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
-        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
-        wanted = request.payload["digest"]
-        known = {file["path"] for file in request.payload["files"]}
-        if only and request.payload.get("subject") == "plan":
-            raise UsageError(f"run {folder.id} waits with a plan, which is approved as a whole: leave --only out")
-        for path in only:
-            if path not in known:
-                raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")
-        message = inbox.message("approve", by or who(), digest=wanted, accepted=only)
-        self._deliver(folder, name, message)
-        return name
-
-    def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
-        """Record a rejection; the reason goes to the fixer, or with `end` the run ends."""
-        if not reason.strip():
-            raise UsageError("the reason is empty; the fixer needs to know what is wrong: --reason TEXT")
-        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
-        message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
-        self._deliver(folder, name, message)
-        return name
-
-    def answer(self, folder: RunFolder, text: str, *, by: str = "") -> str:
-        """Record an answer to the pending question."""
-        if not text.strip():
-            raise UsageError("the answer is empty; say something: orchestra answer RUN TEXT")
-        name, _ = self._pending(folder, "QUESTION_RAISED")
-        self._deliver(folder, name, inbox.message("answer", by or who(), text=text))
-        return name
-
-    def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
-        """Record a cancel; whoever drives the run (or the caller, next) ends it."""
-        status = self.summary(folder).fold.state.status
-        if status in FINAL.values():
-            raise UsageError(f"run {folder.id} is already {status}")
-        if inbox.read(folder, inbox.CANCEL) is None:  # an earlier canceller may have been killed before it could act
-            self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
-
-    def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
-        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor)
-
-    def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
-        """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
-        fold = self.summary(folder).fold
-        asked = {name: event for name, event in fold.pending.items() if event.type == kind}
-        unanswered = inbox.waiting(folder, asked)
-        meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
-        if digest and asked and not meant:  # D-11
-            now = " or ".join(str(event.payload["digest"]) for event in (unanswered or asked).values())
-            raise UsageError(
-                f"run {folder.id}: the patch now waiting is {now}, not {digest}; look again: orchestra diff {folder.id}"
-            )
-        if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
-            raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")
-        for name, event in (inbox.waiting(folder, meant) or meant or unanswered or asked).items():
-            return name, event
-        what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"
-        other = next(iter(fold.pending.values()), None)
-        hint = ""
-        if other is not None:
-            verb = "answer" if other.type == "QUESTION_RAISED" else "approve"
-            hint = f"; it waits for something else: orchestra {verb} {folder.id}"
-        raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
-
-
-def _is_digest(given: str, digest: str) -> bool:
-    """Whether a digest, or enough of its beginning to be no accident, was given."""
-    return given == digest or (len(given) >= SHORT_DIGEST and digest.startswith(given))
-
-
-def _choice(requests: Mapping[str, Event]) -> str:
-    lines: list[str] = []
-    for event in list(requests.values())[:10]:
-        files = ", ".join(file["path"] for file in event.payload["files"][:3])
-        lines.append(f"\n  --digest {event.payload['digest'][:SHORT_DIGEST]}  {event.payload['summary']} ({files})")
-    return clean("".join(lines))
-
-
-def who() -> str:
-    """The person at this terminal, as events name them."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return f"uid {os.getuid()}"

@@ -51,6 +51,7 @@ from orchestra.worker.machine import fingerprint
 from orchestra.worker.outputs import collect
 from orchestra.worker.probe import Proof, prove
 from orchestra.worker.proxy import Proxy
+from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
 from orchestra.worker.task import MIB, Artifact, Command, CommandResult, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
@@ -106,7 +107,7 @@ class Workshop:
             proof = self._proofs.get(tier) or self._remembered(tier)
             if proof is None:
                 # In the run's own scratch folder: it is removed with the run, though a kill should cut the proof short.
-                proof = await self.prove(tier, redactor=redactor, disk=disk, near=scratch.fresh("proof~"))
+                proof = await self.prove(tier, redactor=redactor, disk=disk, near=scratch.fresh(f"proof~{os.getpid()}"))
             self._proofs[tier] = proof
         if not proof.held:
             raise SandboxError(f"the sandbox does not hold: {proof.reason}. {proof.remedy}. Look: orchestra doctor")
@@ -322,7 +323,7 @@ class Runner:
         with self._keeper.working():
             result = await ready.held.run()
         if result.refused:
-            raise SandboxError(f"{result.error}. Look: orchestra doctor")
+            raise SandboxError(explained(result.error or "", self._shop.workspace, self._shop.run_as))
         return self._judged(effect, step, self._outcome(effect, step, result, ready), _code(result))
 
     def _outcome(self, effect: RunCommand, step: Step, result: CommandResult, ready: _Ready) -> CommandOutcome:

@@ -35,15 +35,18 @@ LAYERS: dict[str, set[str]] = {
     "verify": {"core", "verify_tasks"},
     "schemas": {"core", "patch", "providers", "workflows", "config"},
     "archive": {"core", "gatekeeper"},
+    "desk": {"core", "archive"},
     "timekeeper": {"core"},
     "scratch": {"core", "policy", "worker", "workspace"},
     "runner": {"core", "patch", "policy", "worker", "workspace", "scratch", "timekeeper", "toolbox"},
     "models": {"core", "config", "providers"},
     "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "runner"},
+    "trial": {"core", "policy", "runner", "scratch", "toolbox", "worker"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
-    | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "models", "talking"},
-    "cli": {"core", "policy", "config", "toolbox", "archive", "app", "report", "verify", "schemas", "workflows"}
-    | {"models"},
+    | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
+    | {"models", "talking"},
+    "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models"}
+    | {"report", "verify", "schemas", "workflows"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -32,7 +32,8 @@ def test_without_a_sandbox_nothing_runs_and_the_run_goes_on_later(tmp_path: Path
     assert "bubblewrap 0.11 or later was not found" in done.stderr and "pip install" in done.stderr
     assert "Traceback" not in done.stderr
     assert records(done.stdout)[-1]["exitCode"] == 5
-    assert project.state()["status"] == "running", "nothing began that did not happen"
+    assert project.types() == ["RUN_CREATED"], "no model is asked and no patch applied that no check could judge"
+    assert "a - b" in project.calc()
     assert project.run("resume", "last", "--no-input").returncode == 0
     conforms(project)
     tasks = Tasks(tmp_path / "q", step("a", tool="echo"))
@@ -151,6 +152,31 @@ def test_as_root_commands_can_run_as_another_user(tmp_path: Path) -> None:
         project = Tasks(place / "p", config={"sandbox": {"run_as": 65534}})
         done = project.run("tool", "run", "--", "id", "-u")
         assert (done.returncode, done.stdout) == (0, "65534\n"), done.stderr
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can run commands as another")
+def test_a_project_that_is_closed_to_the_commands_user_is_told_before_anything_happens(tmp_path: Path) -> None:
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))  # pytest's own folders are closed to others
+    try:
+        place.chmod(0o755)
+        closed = place / "closed"
+        closed.mkdir(mode=0o700)
+        project = Project(closed / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+        (project.path / "orchestra.config.yaml").write_text("sandbox: {run_as: 12345}\n")
+        doctor = project.run("doctor")
+        assert doctor.returncode == 1 and f"FAIL   commands cannot run in {project.path}" in doctor.stdout
+        assert f"{closed} (mode 0700) is closed to user 12345" in doctor.stdout
+        loop = project.loop("--approval", "never")
+        assert loop.returncode == 5 and f"{closed} (mode 0700) is closed" in loop.stderr
+        assert project.types() == ["RUN_CREATED"] and "a - b" in project.calc()
+        tool = project.run("tool", "run", "--", "echo", "hi")
+        assert tool.returncode == 5 and f"\nstopped: the sandbox cannot be set up: {closed}" in tool.stderr
+        assert "running" not in tool.stderr and "go on: orchestra resume" in tool.stderr
+        closed.chmod(0o711)
+        assert "ok     commands can run in" in project.run("doctor").stdout
+        assert project.run("resume", project.folder.id, "--no-input").returncode == 0
     finally:
         shutil.rmtree(place)
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import click
 
-from orchestra.app import SHORT_DIGEST, App
+from orchestra.app import App
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
+from orchestra.core.errors import RunLocked
 from orchestra.core.inbox import waiting
+from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
+from orchestra.desk import SHORT_DIGEST
 
 
 def command(app: App, *words: str) -> str:
@@ -23,12 +26,17 @@ def command(app: App, *words: str) -> str:
 def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     """The last words of a drive."""
     colour = {"completed": "green", "failed": "red", "canceled": "red"}.get(end.status, "yellow")
-    word = "interrupted" if end.exit_code == 130 else end.status
+    word: str = "interrupted" if end.exit_code == 130 else end.status
+    stopped = end.exit_code not in (0, 3, RunLocked.exit_code, 130) and end.status not in FINAL.values()
+    if stopped:  # by something outside the run, which is not over: whatever its state says, nobody runs it
+        word, colour = "stopped", "red"
     lines = ["", click.style(word, fg=colour, bold=True) + (f": {safe(end.message)}" if end.message else "")]
     if end.exit_code == 3:
         lines += how_to_answer(app, folder)
     if end.exit_code == 130:
         lines.append(f"  nothing is lost; go on: {command(app, 'resume', end.run_id)}")
+    if stopped:
+        lines.append(f"  nothing is lost; when that is cured, go on: {command(app, 'resume', end.run_id)}")
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
     if folder.report.exists():
         lines.append(f"  report: {command(app, 'report', end.run_id)}")

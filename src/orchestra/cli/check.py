@@ -132,6 +132,7 @@ def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
     tier = app.policy.tier
     if tier == "none":
         yield None, "sandbox: none, commands run as you", "set sandbox.tier to strict"
+        yield _try_project(app)
         return
     try:
         proof = asyncio.run(app.prove_sandbox())
@@ -145,8 +146,19 @@ def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
         names = [finding.name for finding in proof.findings if finding.expected == expected and finding.ok]
         if names:
             yield True, f"  {len(names)} {what}: {', '.join(names)}", ""
+    if proof.held:
+        yield _try_project(app)
     for point in proof.weak:
         yield None, "  weaker than it could be", point
+
+
+def _try_project(app: App) -> tuple[bool | None, str, str]:
+    """Whether what holds on this machine also works for this project: it may be closed to the commands' user."""
+    try:
+        asyncio.run(app.try_sandbox())
+    except OrchestraError as error:
+        return False, f"  commands cannot run in {app.project}", str(error)
+    return True, f"  commands can run in {app.project}", ""
 
 
 def _locks(folder: Path) -> bool:

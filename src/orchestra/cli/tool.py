@@ -82,7 +82,7 @@ def run(
         return folders[0]
 
     code = session.drive(start)
-    if not as_json:
+    if not as_json and code != PolicyError.exit_code:  # what was refused printed nothing of its own
         _show(folders[0])
     return code
 

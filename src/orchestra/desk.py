@@ -1,0 +1,116 @@
+"""The desk: where a person's word to a run is taken down. Approve, reject, answer, cancel; nothing is driven here.
+
+Rules
+1. A word is for one request. Where several wait, the person says which; none is granted by chance (D-11).
+2. What is recorded lies in the run's inbox, from where whoever drives the run takes it (core/inbox.py).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+
+from orchestra.archive import Archive
+from orchestra.core import inbox
+from orchestra.core.disk import Disk
+from orchestra.core.errors import UsageError
+from orchestra.core.records import FINAL, Event
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder
+from orchestra.core.text import clean
+
+SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
+
+
+class Desk(Archive):
+    """The runs of one project, and a person's word to them."""
+
+    disk: Disk
+    redactor: Redactor
+
+    def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
+        """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
+        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
+        wanted = request.payload["digest"]
+        known = {file["path"] for file in request.payload["files"]}
+        if only and request.payload.get("subject") == "plan":
+            raise UsageError(f"run {folder.id} waits with a plan, which is approved as a whole: leave --only out")
+        for path in only:
+            if path not in known:
+                raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")
+        message = inbox.message("approve", by or who(), digest=wanted, accepted=only)
+        self._deliver(folder, name, message)
+        return name
+
+    def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
+        """Record a rejection; the reason goes to the fixer, or with `end` the run ends."""
+        if not reason.strip():
+            raise UsageError("the reason is empty; the fixer needs to know what is wrong: --reason TEXT")
+        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
+        message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
+        self._deliver(folder, name, message)
+        return name
+
+    def answer(self, folder: RunFolder, text: str, *, by: str = "") -> str:
+        """Record an answer to the pending question."""
+        if not text.strip():
+            raise UsageError("the answer is empty; say something: orchestra answer RUN TEXT")
+        name, _ = self._pending(folder, "QUESTION_RAISED")
+        self._deliver(folder, name, inbox.message("answer", by or who(), text=text))
+        return name
+
+    def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
+        """Record a cancel; whoever drives the run (or the caller, next) ends it."""
+        status = self.summary(folder).fold.state.status
+        if status in FINAL.values():
+            raise UsageError(f"run {folder.id} is already {status}")
+        if inbox.read(folder, inbox.CANCEL) is None:  # an earlier canceller may have been killed before it could act
+            self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
+
+    def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
+        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor)
+
+    def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
+        """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
+        fold = self.summary(folder).fold
+        asked = {name: event for name, event in fold.pending.items() if event.type == kind}
+        unanswered = inbox.waiting(folder, asked)
+        meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
+        if digest and asked and not meant:  # D-11
+            now = " or ".join(str(event.payload["digest"]) for event in (unanswered or asked).values())
+            raise UsageError(
+                f"run {folder.id}: the patch now waiting is {now}, not {digest}; look again: orchestra diff {folder.id}"
+            )
+        if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
+            raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")
+        for name, event in (inbox.waiting(folder, meant) or meant or unanswered or asked).items():
+            return name, event
+        what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"
+        other = next(iter(fold.pending.values()), None)
+        hint = ""
+        if other is not None:
+            verb = "answer" if other.type == "QUESTION_RAISED" else "approve"
+            hint = f"; it waits for something else: orchestra {verb} {folder.id}"
+        raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
+
+
+def _is_digest(given: str, digest: str) -> bool:
+    """Whether a digest, or enough of its beginning to be no accident, was given."""
+    return given == digest or (len(given) >= SHORT_DIGEST and digest.startswith(given))
+
+
+def _choice(requests: Mapping[str, Event]) -> str:
+    lines: list[str] = []
+    for event in list(requests.values())[:10]:
+        files = ", ".join(file["path"] for file in event.payload["files"][:3])
+        lines.append(f"\n  --digest {event.payload['digest'][:SHORT_DIGEST]}  {event.payload['summary']} ({files})")
+    return clean("".join(lines))
+
+
+def who() -> str:
+    """The person at this terminal, as events name them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"
