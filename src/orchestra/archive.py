@@ -37,6 +37,11 @@ class RunSummary(Struct, frozen=True):
         return str(self.created.payload.get("workflow"))
 
     @property
+    def dry(self) -> bool:
+        """Whether nothing of it is run (`--dry-run`)."""
+        return bool(self.created.payload.get("params", {}).get("dry"))
+
+    @property
     def parent(self) -> str | None:
         parent = self.created.payload.get("parentRunId")
         return str(parent) if parent else None

@@ -44,9 +44,9 @@ class Desk(Archive):
         return name
 
     def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
-        """Record a rejection; the reason goes to the fixer, or with `end` the run ends."""
+        """Record a rejection; the reason goes to whoever is asked again, or with `end` the run ends."""
         if not reason.strip():
-            raise UsageError("the reason is empty; the fixer needs to know what is wrong: --reason TEXT")
+            raise UsageError("the reason is empty; say what is wrong: --reason TEXT")
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
         message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
         self._deliver(folder, name, message)
@@ -80,7 +80,7 @@ class Desk(Archive):
         if digest and asked and not meant:  # D-11
             now = " or ".join(str(event.payload["digest"]) for event in (unanswered or asked).values())
             raise UsageError(
-                f"run {folder.id}: the patch now waiting is {now}, not {digest}; look again: orchestra diff {folder.id}"
+                f"run {folder.id}: what waits now is {now}, not {digest}; look again: orchestra diff {folder.id}"
             )
         if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
             raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")

@@ -36,7 +36,7 @@ def render(events: list[Event], *, status: str, message: str, ended: str = "") -
         f"- run: `{created.runId}` ({created.payload.get('workflow')})",
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
-        f"- {len(calls)} model calls, {tokens} tokens, ${sum(call.costUsd for call in calls):.4f}",
+        f"- {_count(len(calls), 'model call')}, {tokens} tokens, ${sum(call.costUsd for call in calls):.4f}",
         "",
         "## What happened",
         "",
@@ -75,10 +75,12 @@ def headline(event: Event) -> str:
             return f"{_task(event)} done ({_ended(outcome)}, {outcome['durationMs'] / 1000:.1f} s){left}"
         case "PHASE_COMPLETED" if "exitCode" in outcome:
             return f"check `{outcome['command']}`: {outcome['status']} ({_ended(outcome)})"
+        case "PHASE_COMPLETED" if event.phase == "evaluate" and payload.get("key", "").startswith("summary."):
+            return "summary done"
         case "PHASE_COMPLETED":
             return f"{event.phase} done ({payload.get('key')})"
         case "PHASE_FAILED" if event.phase == "execute" and "/" in payload.get("key", ""):
-            again = f"; tried again at {payload['retryAt'][11:19]}" if "retryAt" in payload else ""
+            again = f"; tried again at {payload['retryAt'][11:19]} UTC" if "retryAt" in payload else ""
             return f"{_task(event)} failed: {_short(error.get('message', ''))}{again}"
         case "PHASE_FAILED":
             return f"{event.phase} failed: {_short(error.get('message', ''))}"

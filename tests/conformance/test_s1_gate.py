@@ -94,7 +94,7 @@ def test_a_grant_binds_to_the_digest_it_was_shown(tmp_path: Path) -> None:
     other = "sha256:" + hashlib.sha256(b"another patch").hexdigest()
     refused = project.run("approve", "last", "--digest", other)
     assert refused.returncode == 2
-    assert "the patch now waiting is sha256:" in refused.stderr
+    assert "what waits now is sha256:" in refused.stderr
     wanted = project.events()[-1].payload["digest"]
     assert project.run("approve", "last", "--digest", wanted, "--no-input").returncode == 0
 

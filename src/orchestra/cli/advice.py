@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from orchestra.app import App
+from orchestra.archive import RunSummary
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import RunLocked
@@ -30,7 +31,9 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     stopped = end.exit_code not in (0, 3, RunLocked.exit_code, 130) and end.status not in FINAL.values()
     if stopped:  # by something outside the run, which is not over: whatever its state says, nobody runs it
         word, colour = "stopped", "red"
-    lines = ["", click.style(word, fg=colour, bold=True) + (f": {safe(end.message)}" if end.message else "")]
+    summary = app.summary(folder)
+    message = end.message or ("dry run: nothing was run" if summary.dry and end.status == "completed" else "")
+    lines = ["", click.style(word, fg=colour, bold=True) + (f": {safe(message)}" if message else "")]
     if end.exit_code == 3:
         lines += how_to_answer(app, folder)
     if end.exit_code == 130:
@@ -40,13 +43,33 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
     if folder.report.exists():
         lines.append(f"  report: {command(app, 'report', end.run_id)}")
-    if end.status == "completed":
-        lines.append(f"  what changed: {command(app, 'diff', end.run_id)}")
+    lines += _results(app, summary)
     if end.status == "failed":
         lines.append(f"  why: {command(app, 'logs', end.run_id)}")
         if not end.message.startswith("still failing after"):  # a fork would meet the same limit
             lines.append(f"  go on from before the failure: {command(app, 'fork', end.run_id)}")
     return lines
+
+
+def _results(app: App, summary: RunSummary) -> list[str]:
+    """Where to find what came of a run that is over; nothing that is not there."""
+    if summary.fold.state.status not in FINAL.values():
+        return []
+    lines, folder, params = [], summary.folder, summary.created.payload.get("params", {})
+    if any(event.type == "PATCH_APPLIED" for event in summary.events):
+        lines.append(f"  what changed: {command(app, 'diff', folder.id)}")
+    plan = folder.path / "plan.json"
+    if params.get("planOnly") and plan.exists():
+        lines.append(f"  plan: {plan}")
+        lines.append(f"  carry it out: {command(app, 'dag', params['intent'], '--plan', str(plan))}")
+    elif summary.workflow == "dag" and params.get("asker") != "person" and _ran(summary):
+        lines.append(f"  what the tasks printed and left: {folder.artifacts}")
+    return lines
+
+
+def _ran(summary: RunSummary) -> bool:
+    """Whether a command was started."""
+    return any(event.type == "PHASE_STARTED" and "process" in event.payload for event in summary.events)
 
 
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:

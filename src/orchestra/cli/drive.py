@@ -67,29 +67,33 @@ def resume(
 @click.command()
 @options.run_argument
 @click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
-@click.option("--digest", default="", help="Grant the waiting patch of this digest, and no other.")
+@click.option("--digest", default="", help="Grant the waiting plan or patch of this digest, and no other.")
 @_no_drive
 @options.driving
 @options.project
 def approve(
     run: str, only: tuple[str, ...], digest: str, no_drive: bool, as_json: bool, no_input: bool, project: Path
 ) -> int:
-    """Grant the patch RUN waits with, and drive the run on."""
+    """Grant the plan or patch RUN waits with (orchestra diff RUN shows it), and drive the run on."""
     return _say(project, run, lambda app, f: app.approve(f, digest=digest, only=only), no_drive, as_json, no_input)
 
 
 @click.command()
 @options.run_argument
-@click.option("--reason", required=True, help="Why; goes to the fixer.")
-@click.option("--digest", default="", help="Reject the waiting patch of this digest, and no other.")
-@click.option("--end", is_flag=True, help="End the run instead of fixing.")
+@click.option("--reason", required=True, help="Why; goes to the fixer, or to the planner.")
+@click.option("--digest", default="", help="Reject the waiting plan or patch of this digest, and no other.")
+@click.option("--end", is_flag=True, help="End the run instead of having it fixed or planned anew.")
 @_no_drive
 @options.driving
 @options.project
 def reject(
     run: str, reason: str, digest: str, end: bool, no_drive: bool, as_json: bool, no_input: bool, project: Path
 ) -> int:
-    """Reject the patch RUN waits with; the reason goes to the fixer."""
+    """Reject the plan or patch RUN waits with, with a reason.
+
+    A loop's patch goes back to the fixer, a model's plan to the planner. A plan of your own ends with it, and so does
+    the task of a graph whose patch it is: nobody is asked again, and the reason is kept in the run.
+    """
     text = options.clean(reason)
 
     def act(app: App, folder: RunFolder) -> str:
@@ -126,7 +130,11 @@ def cancel(run: str, reason: str, project: Path) -> int:
 @click.command()
 @options.run_argument
 @click.option(
-    "--at", default="", metavar="EVENT", help="The last event to keep (default: the last one before the run failed)."
+    "--at",
+    default="",
+    metavar="EVENT",
+    help="The last event to keep, of those `orchestra logs RUN` lists (default: the last one before the run failed; in"
+    " a graph, before the first of the tasks that failed began). What came after it is done anew.",
 )
 @click.option("--no-drive", is_flag=True, help="Only create the new run.")
 @options.driving

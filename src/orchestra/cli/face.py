@@ -231,8 +231,7 @@ class TerminalFace(LineFace):
             case "r" | "reject" | "n" | "no" | "아니오":
                 if rest:
                     return self._deliver(lambda app: app.reject(folder, digest=digest, reason=rest))
-                whom = "planner" if request.payload.get("subject") == "plan" else "fixer"
-                self._prompt(f"reason (goes to the {whom}) > ", self._rejected)
+                self._prompt(f"reason ({self._after_no()}) > ", self._rejected)
             case "d" | "diff":
                 self._show_patch(whole=True)
                 self._show_reasons()
@@ -243,6 +242,17 @@ class TerminalFace(LineFace):
                 self.line("  a, r, d or q, please")
                 self._ask_approval()
         return None
+
+    def _after_no(self) -> str:
+        """What a rejection leads to: the reason is of use only to who is asked again."""
+        assert self._open is not None and self.app is not None
+        folder, request = self._open
+        created = self.app.summary(folder).created.payload
+        if created.get("workflow") != "dag":
+            return "goes to the fixer"
+        if not _is_plan(request):
+            return "kept in the run; the task fails"
+        return "goes to the planner" if created["params"].get("plan") is None else "kept in the run, which ends"
 
     def _rejected(self, reason: str) -> None:
         assert self._open is not None

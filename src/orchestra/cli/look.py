@@ -45,21 +45,33 @@ def runs(as_json: bool, project: Path) -> int:
                 print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
         return 0
     if not overview:
-        click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD"')
+        click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD", or orchestra dag "INTENT"')
         return 0
     rows = [_row(folder, found) for folder, found in overview]
     for line in table(("run", "status", "iteration", "goal"), rows):
         click.echo(line)
     if any(s.driven for s in summaries):
         click.echo("* driven by a process right now")
+    if any(_is_stopped(s) for s in summaries):
+        click.echo("stopped: nobody drives it; orchestra resume RUN goes on with it")
     return 0
+
+
+def _is_stopped(summary: RunSummary) -> bool:
+    """Whether a run could go on and nobody makes it: `running` would promise something."""
+    return summary.fold.state.status in ("created", "running") and not summary.driven and summary.parent is None
+
+
+def _status(summary: RunSummary) -> str:
+    status = "stopped" if _is_stopped(summary) else str(summary.fold.state.status)
+    return status + (" (dry run)" if summary.dry else "") + (" *" if summary.driven else "")
 
 
 def _row(folder: RunFolder, found: RunSummary | JournalCorrupt) -> tuple[str, str, str, str]:
     if isinstance(found, JournalCorrupt):
         return folder.id, "damaged", "-", f"orchestra verify {folder.id} says where"
     state = found.fold.state
-    return folder.id, state.status + (" *" if found.driven else ""), str(state.iteration), safe(_goal(found))
+    return folder.id, _status(found), str(state.iteration), safe(_goal(found))
 
 
 @click.command()
@@ -102,7 +114,7 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
         print_json({**msgspec.to_builtins(state), **_facts(summary)})
         return 0
     click.echo(click.style(safe(_goal(summary)), bold=True))
-    status = state.status + (" (driven right now)" if summary.driven else "")
+    status = state.status + (" (dry run)" if summary.dry else "") + (" (driven right now)" if summary.driven else "")
     rows = [
         ("run", state.runId),
         ("status", status),
@@ -111,10 +123,11 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     ]
     rows += [("started", state.createdAt), ("last event", f"{state.lastEventId} at {state.updatedAt}")]
     rows += [("folder", str(summary.folder.path)), ("parent", summary.parent or "-")]
-    if not isinstance(state.lastError, UnsetType):
+    if not isinstance(state.lastError, UnsetType) and state.status != "completed":  # then it was overcome
         rows.append(("last error", f"{state.lastError.code}: {state.lastError.message}"))
     for name, value in rows:
-        click.echo(f"  {name:<11}{safe(value)}")
+        first, *more = safe(value).splitlines() or [""]
+        click.echo("\n".join([f"  {name:<11}{first}", *(f"{'':<13}{line}" for line in more)]))
     for line in how_to_answer(app, summary.folder) if summary.fold.pending else ():
         click.echo(line)
     click.echo("")

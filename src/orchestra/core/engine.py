@@ -456,6 +456,7 @@ def _end(ledger: Ledger) -> RunEnd:
     last = ledger.events[-1]
     if last.type in FINAL:
         code = int(last.payload.get("exitCode", 0 if last.type == "RUN_COMPLETED" else 1))
-        error = last.payload.get("error") or {}
-        return RunEnd(ledger.folder.id, state.status, code, str(error.get("message", "")))
+        error, result = last.payload.get("error") or {}, last.payload.get("result") or {}
+        why = error.get("message", "") or (result.get("reason", "") if last.type == "RUN_CANCELED" else "")
+        return RunEnd(ledger.folder.id, state.status, code, str(why))
     return RunEnd(ledger.folder.id, state.status, 3)

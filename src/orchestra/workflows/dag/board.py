@@ -175,7 +175,8 @@ class Board:
         self.messages.append(Message(event.ts, "L2", "L1", plan))
         for warning in plan.warnings:
             self._tell(self._planning, event.ts, "warn", warning)
-        self._tell(self._planning, event.ts, "info", f"plan {plan.plan_id} with {len(plan.tasks)} tasks")
+        tasks = "1 task" if len(plan.tasks) == 1 else f"{len(plan.tasks)} tasks"
+        self._tell(self._planning, event.ts, "info", f"plan {plan.plan_id} with {tasks}")
         for planned in plan.tasks:
             above = self._planning.planned.task_id
             entry = self.entries[planned.label] = Entry(planned, _shown(planned.inputs), 3, above, event.ts)

@@ -49,6 +49,7 @@ class Done(Struct, frozen=True):
     artifacts: tuple[ArtifactRef, ...] = ()
     expired: bool = False  # the run's own time was over
     refused: bool = False  # by the policy
+    rejected: bool = False  # by a person
 
 
 Ended = dict[str, Done]  # by label, in the plan's order
@@ -137,14 +138,14 @@ async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, nam
     """A person sees the plan first where the policy, a rule or what its tasks may do asks for it."""
     reasons = plan_reasons(job, plan)
     if not reasons:
-        policy = job.approval if job.asker == "model" else "a person's own command"
+        policy = "dry run" if job.dry else job.approval if job.asker == "model" else "a person's own command"
         return await ctx.perform("approve", AutoApprove(adopted.file.sha256, policy))
     request = Approve(
         approvalId=f"approval-{name}",
         digest=adopted.file.sha256,  # of every command, input and limit in it (D-11)
         policy=job.approval,
         reasons=reasons,
-        summary=f"{len(plan.tasks)} tasks: {job.intent}",
+        summary=f"{len(plan.tasks)} {'task' if len(plan.tasks) == 1 else 'tasks'}: {job.intent}",
         patch=adopted.file,
         files=(),
         subject="plan",
@@ -234,7 +235,7 @@ async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, 
         return Done("done", output=outcome.output, artifacts=outcome.artifacts)
     refusal = passage.done.refusal if passage.done else None
     why = refusal.message if refusal else f"rejected: {passage.approval.reason if passage.approval else ''}"
-    return Done("failed", f"its changes were not applied: {why}", artifacts=outcome.artifacts)
+    return Done("failed", f"its changes were not applied: {why}", artifacts=outcome.artifacts, rejected=refusal is None)
 
 
 def command(task: PlannedTask) -> tuple[str, ...]:
@@ -290,7 +291,9 @@ def verdict(ended: Ended) -> Verdict:
         error = ErrorInfo(TOTAL_TIME, "the run's total time limit was reached (policies.max_total_duration_sec)")
     else:
         failed = [label for label, done in ended.items() if done.state == "failed"]
-        error = ErrorInfo("TASKS_FAILED", f"{len(failed)} of {len(ended)} tasks failed: {_some(failed)}")
+        rejected = [label for label, done in ended.items() if done.rejected]
+        why = f"; a person rejected the changes of {_some(rejected)}" if rejected else ""
+        error = ErrorInfo("TASKS_FAILED", f"{len(failed)} of {len(ended)} tasks failed: {_some(failed)}{why}")
     refused = any(done.refused for done in ended.values())
     return Verdict(status="failed", result=counts, error=error, exit_code=PolicyError.exit_code if refused else 1)
 

@@ -5,6 +5,7 @@ Built from events alone: complete without a model, and the summarizer's words ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import Event, now, utf8
+from orchestra.core.records import FINAL, Event, now, utf8
 from orchestra.core.text import clean
 from orchestra.workflows.dag.board import Board, Entry, record
 
@@ -45,20 +46,22 @@ def board_of(events: list[Event]) -> Board:
 def render(board: Board, events: list[Event], *, status: str, message: str, ended: str) -> str:
     """The report as Markdown."""
     created = events[0]
-    states = [entry.state for entry in board.tasks]
+    counts = _counts(board)
+    over = "completed" if status in FINAL.values() else "last event"
+    message = message or ("dry run: nothing was run" if is_dry(board) else "")
     lines = [
         f"# {_cell(str(created.payload.get('goal', created.runId)))}",
         "",
         f"- run: `{created.runId}` (dag)",
         f"- status: **{status}**" + (f" — {_cell(message)}" if message else ""),
-        f"- started {created.ts}, completed {ended}, duration {_seconds(created.ts, ended):.1f} s",
+        f"- started {created.ts}, {over} {ended}, duration {_seconds(created.ts, ended):.1f} s",
         "",
         "## Task Summary",
         "",
         "| input | planned | succeeded | failed | not run | retried |",
         "|---|---|---|---|---|---|",
-        f"| {_cell(str(created.payload.get('goal', '')))} | {len(states)} | {states.count('done')} "
-        f"| {states.count('failed')} | {states.count('planned') + states.count('blocked')} "
+        f"| {_cell(str(created.payload.get('goal', '')))} | {len(board.tasks)} | {counts['done']} "
+        f"| {counts['failed']} | {counts['not run'] + counts['dry run']} "
         f"| {sum(entry.retries > 0 for entry in board.tasks)} |",
         "",
         *_summary(board, events),
@@ -66,7 +69,7 @@ def render(board: Board, events: list[Event], *, status: str, message: str, ende
         "",
         "| ID | Description | Tools | State | Attempts | Duration | Exit |",
         "|---|---|---|---|---|---|---|",
-        *(_row(entry) for entry in board.tasks),
+        *(_row(entry, board) for entry in board.tasks),
         "",
         *_graph(board),
         *_failures(board),
@@ -80,12 +83,21 @@ def render(board: Board, events: list[Event], *, status: str, message: str, ende
     return "\n".join(lines) + "\n"
 
 
+def is_dry(board: Board) -> bool:
+    """Whether nothing was run, because that was asked for."""
+    return board.job is not None and board.job.dry
+
+
+def _counts(board: Board) -> Counter[str]:
+    return Counter(_state(entry, board) for entry in board.tasks)
+
+
 def _metrics(board: Board, seconds: float) -> dict[str, Any]:
-    ran = [entry for entry in board.tasks if entry.started]
+    ran = [entry for entry in board.tasks if entry.started and not is_dry(board)]
     return {
         "total_duration_ms": round(seconds * 1000),
         "tasks_total": len(board.tasks),
-        "tasks_succeeded": sum(entry.state == "done" for entry in board.tasks),
+        "tasks_succeeded": _counts(board)["done"],
         "tasks_failed": sum(entry.state == "failed" for entry in board.tasks),
         "tasks_not_run": len(board.tasks) - len(ran),
         "tasks_retried": sum(entry.retries > 0 for entry in board.tasks),
@@ -117,15 +129,17 @@ def _summary(board: Board, events: list[Event]) -> list[str]:
     return ["## Summary", "", _cell(why), ""]
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: Entry, board: Board) -> str:
     took = f"{entry.duration_ms / 1000:.1f} s" if entry.started else ""
     code = "" if entry.exit_code is None else str(entry.exit_code)
     task = entry.planned
-    cells = (task.label, task.intent, " ".join(task.tools), _state(entry), str(entry.attempts or ""), took, code)
+    cells = (task.label, task.intent, " ".join(task.tools), _state(entry, board), str(entry.attempts or ""), took, code)
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: Entry, board: Board) -> str:
+    if entry.state == "done" and is_dry(board):
+        return "dry run"
     return "not run" if entry.state in ("planned", "blocked") else entry.state  # G2-1
 
 
@@ -135,8 +149,9 @@ def _graph(board: Board) -> list[str]:
     names = {entry.planned.task_id: f"t{number}" for number, entry in enumerate(tasks, start=1)}
     lines = ["## Graph", "", "```mermaid", "graph TD"]
     for entry in tasks:
-        name, shown = names[entry.planned.task_id], f"{_mermaid(entry.label)}<br/>{_state(entry)}"
-        lines.append(f'  {name}["{shown}"]:::{_CLASSES[entry.state]}')
+        name, shown = names[entry.planned.task_id], f"{_mermaid(entry.label)}<br/>{_state(entry, board)}"
+        look = "notrun" if is_dry(board) else _CLASSES[entry.state]
+        lines.append(f'  {name}["{shown}"]:::{look}')
     lines += [
         f"  {names[earlier]} --> {names[entry.planned.task_id]}"
         for entry in tasks

@@ -326,9 +326,8 @@ def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | Verdict:
     if problem.end:
         return Verdict(status="canceled", result={"reason": problem.text})
     if turn.iteration > job.maxFixIterations:  # iteration 1 is no fix: the fixes done are iteration - 1 (S1-71, S1-72)
-        error = ErrorInfo(
-            "FIX_LIMIT", f"still failing after {job.maxFixIterations} fixes. Last problem: {problem.text}"
-        )
+        fixes = "1 fix" if job.maxFixIterations == 1 else f"{job.maxFixIterations} fixes"
+        error = ErrorInfo("FIX_LIMIT", f"still failing after {fixes}. Last problem: {problem.text}")
         return Verdict(status="failed", error=error, exit_code=1)
     return turn.fixing(Note(f"what failed ({problem.kind})", problem.text))
 
