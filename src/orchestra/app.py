@@ -158,7 +158,7 @@ class App(Desk):
             self._refuse_bad_plan(job, job.plan, source)
             self._refuse_secrets(job.plan)
         else:
-            self._provider(models, "planner")  # what is wrong with it is said before a run exists
+            self._planner(models)
         self._refuse_unknown_roles(models)
         if not models.spec("summarizer", "planner") or not self._can_summarize(models):
             job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
@@ -171,6 +171,15 @@ class App(Desk):
         self._hide_runs(self.runs)
         frozen = {"config.yaml": utf8(self.redactor.text(to_yaml(self.config)))}
         return self.engine.start("dag", job.intent, msgspec.to_builtins(job), facts, frozen)
+
+    def _planner(self, models: Models) -> None:
+        """What is wrong with the planner's provider is said before a run exists; a person can also plan."""
+        try:
+            self._provider(models, "planner")
+        except UsageError as error:
+            if models.spec("planner", "planner"):
+                raise
+            raise UsageError(f"{error}. Without a model: --plan FILE carries out a plan of your own") from error
 
     def _can_summarize(self, models: Models) -> bool:
         provider = self._provider(models, "planner", "summarizer")

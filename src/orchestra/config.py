@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -221,9 +222,19 @@ class Loaded(Struct, frozen=True):
 
 
 def find_config(project: Path) -> Path | None:
-    """The project's configuration file, if it has one."""
+    """The project's configuration file, if it has one. One that is there and no file is refused, never passed over."""
     path = project / FILE_NAME
-    return path if path.is_file() else None
+    if not os.path.lexists(path):
+        return None
+    if path.is_file():
+        return path
+    where = f" leads to {os.readlink(path)}, which" if path.is_symlink() else ""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise UsageError(f"{path}{where} cannot be read: {error.strerror}. Mend the link, or remove it") from error
+    kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    raise UsageError(f"{path}{where} is {kind}; put a file there (orchestra init writes one), or remove it")
 
 
 def load_config(path: Path | None) -> Config:

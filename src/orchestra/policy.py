@@ -248,6 +248,8 @@ def _by_rule(rule: Rule, name: str, asker: Asker) -> Ruling:
         return Ruling(decision="forbid", rule=str(rule), where=rule.where, reason=reason, code="RULE_FORBIDS")
     if rule.decision == "ask" and asker == "model":
         return Ruling(decision="ask", rule=str(rule), where=rule.where, reason=reason, note=_note(name))
+    if rule.decision == "ask":
+        reason = f"typed by a person; `ask` does not apply{f' ({rule.reason})' if rule.reason else ''}"
     return _allowed(str(rule), rule.where, reason, name)
 
 

@@ -71,11 +71,9 @@ def read_yaml(path: Path, kind: type[Record]) -> tuple[Record, Origins, list[Mis
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
         raise UsageError(f"{path} is not valid YAML: {error}") from error
-    if data is None:
-        return kind(), Origins(path, tree), []
     shifts: dict[str, list[int]] = {}  # list -> the places of its elements in the file, once one was taken out
-    record, mistakes = _convert(data, tree, kind, shifts)
-    return record, Origins(path, tree, shifts), _twice(tree) + mistakes
+    record, mistakes = _convert({} if data is None else data, tree, kind, shifts)
+    return record, Origins(path, tree, shifts), (_twice(tree) if tree is not None else []) + mistakes
 
 
 def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[int]]) -> tuple[Record, list[Mistake]]:
@@ -92,7 +90,12 @@ def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[in
                 mistakes.append(Mistake(_line(tree, places), message.replace("{key}", name)))
             taken.add(places)
             if len(mistakes) >= MOST or not _take_out(data, keys, shifts):
-                return kind(), mistakes
+                return _blank(kind), mistakes
+
+
+def _blank(kind: type[Record]) -> Record:
+    """What is left if nothing is: the defaults. What has none is missing, which is a mistake already named."""
+    return kind(**{field.name: None for field in msgspec.structs.fields(kind) if field.required})
 
 
 def _explain(error: str, kind: type[Struct]) -> tuple[list[str], str, str]:
@@ -117,14 +120,20 @@ def _explain(error: str, kind: type[Struct]) -> tuple[list[str], str, str]:
 def _type_at(kind: Any, keys: list[str]) -> Any:
     """The type a key path leads to, or None."""
     for key in keys:
-        while get_origin(kind) is not None and type(None) in get_args(kind):
-            kind = next(part for part in get_args(kind) if part is not type(None))
+        kind = _given(kind)
         if isinstance(kind, type) and issubclass(kind, Struct):
             kind = get_type_hints(kind).get(key)
         elif key.isdigit() or key == "*":
             kind = get_args(kind)[-1 if key == "*" else 0] if get_args(kind) else None
         else:
             return None
+    return _given(kind)
+
+
+def _given(kind: Any) -> Any:
+    """The type without the None that says it may be left out."""
+    while get_origin(kind) is not None and type(None) in get_args(kind):
+        kind = next(part for part in get_args(kind) if part is not type(None))
     return kind
 
 

@@ -24,7 +24,7 @@ LAYERS: dict[str, set[str]] = {
     "config": {"core", "policy", "yamlfile", "borders"},
     "toolbox": {"core", "policy", "config"},
     "workspace": {"core"},
-    "providers": {"core"},
+    "providers": {"core", "yamlfile"},
     "worker": {"core"},
     "workflows": {"core", "patch", "policy"},
     "gatekeeper": {"core", "patch", "policy"},

@@ -424,6 +424,21 @@ def test_a_wrong_configuration_is_named_with_its_line(tmp_path: Path, config: st
         assert message in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"), [("link", "leads to nowhere.yaml, which cannot be read"), ("folder", "is a folder")]
+)
+def test_a_configuration_that_is_no_file_is_never_passed_over(tmp_path: Path, kind: str, said: str) -> None:
+    project = Project(tmp_path / "p")
+    config = project.path / "orchestra.config.yaml"
+    config.symlink_to("nowhere.yaml") if kind == "link" else config.mkdir()
+    for command in (["config", "validate"], ["config", "path"], ["runs"], ["policy", "show"], ["tool", "run", "true"]):
+        done = project.run(*command)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    doctor = project.run("doctor")
+    assert doctor.returncode == 1 and said in doctor.stdout
+    assert project.run("init").returncode == 2
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(tmp_path: Path, name: str) -> None:
     project = Project(tmp_path / "p")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,8 @@ def test_explain_for_a_person_needs_no_whitelist_and_takes_paths(project: Projec
     assert project.run("policy", "explain", "make", "test").returncode == 5
     assert project.run("policy", "explain", "--as", "person", "make", "test").returncode == 0
     assert project.run("policy", "explain", "--as", "person", "--", "/usr/bin/git", "push").returncode == 5
+    asked = project.run("policy", "explain", "--as", "person", "--", "git", "commit").stdout
+    assert asked.startswith("allow") and "because  typed by a person; `ask` does not apply\n" in asked
     tool = project.path / "tool"
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o755)
@@ -86,7 +89,11 @@ def test_test_runs_the_examples_and_names_the_line_of_each_that_fails(project: P
     record = json.loads(project.run("policy", "test", "--json").stdout)
     assert [failed["where"] for failed in record["failed"]] == ["orchestra.config.yaml:6"]
     (project.path / "orchestra.config.yaml").unlink()
-    assert project.run("policy", "test").returncode == 0
+    none = project.run("policy", "test")
+    assert none.returncode == 0
+    sample = none.stdout.partition("orchestra.config.yaml:\n")[2]
+    (project.path / "orchestra.config.yaml").write_text(textwrap.dedent(sample))
+    assert project.run("policy", "test").stdout == "2 example(s) of 1 rule(s) hold\n"
 
 
 def test_show_prints_the_policy_in_force(project: Project) -> None:

@@ -468,3 +468,27 @@ def test_a_run_being_driven_conforms(tmp_path: Path) -> None:
 def test_records_of_a_run_are_json(project: Project) -> None:
     done = project.loop("--approval", "never")
     assert records(done.stdout)[-1]["type"] == "done"
+
+
+@pytest.mark.parametrize("words", [["runs"], ["init"], ["loop", "g"], ["dag", "g"]])
+def test_a_folder_that_was_removed_under_ones_feet_is_named(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "gone").mkdir()
+    script = 'cd "$0" && rmdir "$0" && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, str(tmp_path / "gone"), PROGRAM, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "") and "the folder you are in was removed" in done.stderr
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")  # what the signal does in an import
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([PROGRAM, "runs"], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_who_has_no_model_is_told_of_plans_and_graphs(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    done = project.run("dag", "g")
+    assert done.returncode == 2 and "--plan FILE" in done.stderr
+    assert "orchestra dag" in project.run("runs").stdout

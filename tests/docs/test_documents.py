@@ -14,6 +14,7 @@ import pytest
 from orchestra import __version__
 from orchestra.cli.commands import COMMANDS
 from orchestra.core.errors import OrchestraError
+from orchestra.worker.confine import NOT_HELD
 from tests.docs.blocks import ROOT
 
 DOCUMENTS = sorted(
@@ -125,6 +126,11 @@ def test_the_map_of_the_code_names_every_module_and_is_short() -> None:
     modules = [path for path in source.rglob("*.py") if path.name != "__init__.py" and "cli" not in path.parts]
     missing = [str(path.relative_to(source)) for path in modules if not re.search(rf"\b{re.escape(path.name)}", text)]
     assert missing == [], "ARCHITECTURE.md does not name them"
+
+
+def test_the_page_on_the_sandbox_says_what_a_weaker_tier_does_not_hold_in_the_words_of_doctor() -> None:
+    text = " ".join((ROOT / "docs" / "sandbox.md").read_text(encoding="utf-8").split())
+    assert " ".join(f"- {point}" for point in NOT_HELD) in text
 
 
 def test_the_changelog_has_this_version() -> None:

@@ -94,9 +94,13 @@ def test_usage_finish_reason_and_chunks_are_as_scripted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("replies: 5", r"Expected `array`"),
-        ("replies:\n- txt: hi", r"unknown field `txt` - at `\$\.replies\[0\]`"),
-        ("replies:\n- match: {role: cook}\n  text: hi", r"Invalid enum value 'cook'"),
+        ("replies: 5", r"expected `array`"),
+        ("replies:\n- txt: hi", r"bad.yaml:2: unknown key `replies.0.txt`; did you mean `text`\?"),
+        (
+            "replies:\n- match: {role: cook}\n  text: hi",
+            r"bad.yaml:2: `replies.0.match.role`: .*'cook'; it can be planner,",
+        ),
+        ("reply: []", r"`replies` is missing"),
         ("replies: [", r"not valid"),
         ("", r"not valid"),
     ],

@@ -16,6 +16,11 @@ def main() -> None:
         except OSError as error:
             sys.exit(f"orchestra: {error.strerror}")
         return
-    from orchestra.cli.program import run
+    try:
+        from orchestra.cli.program import run
 
-    sys.exit(run())
+        code = run()
+    except KeyboardInterrupt:  # while the program was being loaded: nothing has begun
+        sys.stderr.write("interrupted\n")
+        code = 130
+    sys.exit(code)

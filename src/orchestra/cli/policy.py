@@ -12,16 +12,22 @@ import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.advice import command
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
-from orchestra.config import policy_of, read_config
+from orchestra.config import FILE_NAME, policy_of, read_config
 from orchestra.core.errors import UsageError
 from orchestra.core.inputs import check_inputs
 from orchestra.policy import Policy, Ruling, decide, digest, failed_examples
 from orchestra.toolbox import NoTool, Tool, Toolbox
 
 FORBIDDEN = 5  # exit code (design §8)
+_SAMPLE = """\
+  rules:
+    - prefix: [git, [push, fetch, pull]]
+      decision: forbid
+      reason: this project has no remote
+      match: ["git push origin main"]
+      not_match: ["git log"]"""
 _COLOURS = {"allow": "green", "ask": "yellow", "forbid": "red"}
 _json_option = click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object.")
 
@@ -82,7 +88,9 @@ def test(as_json: bool, project: Path) -> int:
         return 1
     if not number:
         rules = f"{len(effective.rules)} rule(s) without" if effective.rules else "no rules, so no"
-        click.echo(f"{rules} examples; add some under `rules:`, see {command(app, 'config', 'show')}")
+        click.echo(
+            f"{rules} examples. A rule with examples, in {app.config_path or app.project / FILE_NAME}:\n{_SAMPLE}"
+        )
         return 0
     click.echo(f"{number} example(s) of {len(effective.rules)} rule(s) hold")
     return 0

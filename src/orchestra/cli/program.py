@@ -90,6 +90,9 @@ def run() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush complains
         return 0
     except OSError as error:
+        if not str(error.filename or "").startswith("/") and _stands_nowhere():
+            click.echo("orchestra: the folder you are in was removed; go to another one (cd DIR)", err=True)
+            return 2
         where = f" ({error.filename})" if error.filename else ""
         click.echo(f"orchestra: {error.strerror or error}{where}", err=True)
         return 1
@@ -102,3 +105,11 @@ def run() -> int:
             err=True,
         )
         return 1
+
+
+def _stands_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False

@@ -38,6 +38,7 @@ from orchestra.core.model import (
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
 from orchestra.providers.calling import late
+from orchestra.yamlfile import read_yaml
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
@@ -196,5 +197,14 @@ def load_script(path: Path) -> Script:
     try:
         data: Any = msgspec.json.decode(text) if path.suffix == ".json" else yaml.safe_load(text)
         return msgspec.convert(data, Script)
+    except msgspec.ValidationError as error:
+        where = _mistakes(path) if path.suffix != ".json" else f" {error}"
+        raise UsageError(f"the script {path} is not valid:{where}") from error
     except (msgspec.DecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"the script {path} is not valid: {error}") from error
+
+
+def _mistakes(path: Path) -> str:
+    """All mistakes of a YAML script, each with its line."""
+    _, _, mistakes = read_yaml(path, Script)
+    return "".join(f"\n{path}:{line}: {text}" for line, text in sorted(mistakes))
