@@ -12,7 +12,8 @@ import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -84,6 +85,7 @@ def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[in
             return msgspec.convert(data, kind), mistakes
         except msgspec.ValidationError as error:
             keys, message, missing = _explain(str(error), kind)
+            keys = _named(data, keys, kind)
             places = tuple(_places(keys, shifts))
             if (*places, missing) not in taken:  # or it is missing because it was wrong
                 name = ".".join(places) or "the file"
@@ -117,8 +119,8 @@ def _explain(error: str, kind: type[Struct]) -> tuple[list[str], str, str]:
     return keys, f"`{{key}}`: {what[:1].lower()}{what[1:]}{choice}", ""
 
 
-def _type_at(kind: Any, keys: list[str]) -> Any:
-    """The type a key path leads to, or None."""
+def _type_at(kind: Any, keys: list[str], *, whole: bool = False) -> Any:
+    """The type a key path leads to, or None; `whole` with everything else it may be."""
     for key in keys:
         kind = _given(kind)
         if isinstance(kind, type) and issubclass(kind, Struct):
@@ -127,14 +129,35 @@ def _type_at(kind: Any, keys: list[str]) -> Any:
             kind = get_args(kind)[-1 if key == "*" else 0] if get_args(kind) else None
         else:
             return None
-    return _given(kind)
+    return kind if whole else _given(kind)
 
 
 def _given(kind: Any) -> Any:
-    """The type without the None that says it may be left out."""
-    while get_origin(kind) is not None and type(None) in get_args(kind):
-        kind = next(part for part in get_args(kind) if part is not type(None))
+    """The type without the None that says it may be left out; of a word or a section, the section."""
+    while get_origin(kind) in (Union, UnionType):
+        parts = [part for part in get_args(kind) if part is not type(None)]
+        kind = next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), parts[0])
     return kind
+
+
+def _named(data: Any, keys: list[str], kind: Any) -> list[str]:
+    """A key path in which each `*`, msgspec's word for some entry of a mapping, is the first entry that is wrong."""
+    found: list[str] = []
+    for at, key in enumerate(keys):
+        if key == "*" and isinstance(data, dict):
+            wanted = _type_at(kind, keys[: at + 1], whole=True)
+            key = next((str(name) for name, value in data.items() if not _fits(value, wanted)), key)
+        found.append(key)
+        data = _inner(data, key)
+    return found
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _fields(kind: Any) -> list[str]:
