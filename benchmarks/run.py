@@ -20,6 +20,7 @@ import replay
 import resume
 import startup
 import steps
+import streaming
 import tasks
 from measure import SCRATCH, Row, markdown
 
@@ -35,6 +36,7 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "graph": graph.bench,
     "tasks": tasks.bench,
     "redaction": redaction.bench,
+    "streaming": streaming.bench,
 }
 
 
