@@ -1,0 +1,110 @@
+"""Who answers for whom: by agent name, then by role, then the default; and everyone hears what is said as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from orchestra.app import App
+from orchestra.core.errors import UsageError
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from orchestra.models import Models
+from orchestra.workflows.loop.shapes import Job
+from tests.support.models import KEY
+from tests.support.modelserver import ModelServer, Say
+from tests.support.project import PLAN, RIGHT_PATCH, Project
+
+CONFIG = """
+providers:
+  default: openai_compat:everyone
+  big: {kind: openai_compat, base_url: "http://127.0.0.1:9/v1", model: large}
+  small: {kind: openai_compat, base_url: "http://127.0.0.1:9/v1", model: little}
+  same: big
+roles: {main: big, worker: small:tiny, planner: same:huge}
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    (tmp_path / "orchestra.config.yaml").write_text(CONFIG)
+    return App(tmp_path, environ={"PATH": os.environ["PATH"], "OPENAI_API_KEY": KEY})
+
+
+@pytest.mark.spec("S5-13", "S5-14")
+@pytest.mark.parametrize(
+    ("agent", "role", "model"),
+    [
+        ("main", "planner", "large"),  # the agent's own line wins over its role's
+        ("worker", "planner", "tiny"),
+        ("summarizer", "planner", "huge"),  # no line of its own: its role's
+        ("evaluator", "evaluator", "everyone"),  # neither: the default
+    ],
+)
+def test_routing_goes_by_agent_then_role_then_default(app: App, agent: str, role: str, model: str) -> None:
+    models = app.directory.routing(provider="", roles={}, model="", budget=None)
+    assert app.directory.choose(models.spec(agent, role), models.model).model == model
+
+
+@pytest.mark.parametrize(
+    ("spec", "flag", "model"),
+    [
+        ("openai_compat:x", "flag", "x"),  # what a spec says itself wins
+        ("big", "flag", "flag"),  # then the flag, then the entry
+        ("big", "", "large"),
+        ("claude_code", "", "claude-sonnet-4-5-20250929"),  # S2-54
+        ("anthropic", "", "claude-sonnet-4-5-20250929"),
+        ("openai_compat", "", ""),
+    ],
+)
+def test_a_model_is_what_the_spec_the_flag_or_the_entry_says(app: App, spec: str, flag: str, model: str) -> None:
+    assert app.directory.choose(spec, flag).model == model
+
+
+def test_a_flag_wins_over_the_file_and_names_last(app: App) -> None:
+    models = app.directory.routing(provider="same", roles={"evaluator": "small"}, model="", budget=None)
+    settled = app.directory.settled(models)
+    assert settled.default == "big"  # a name for another name is resolved; an entry keeps its own
+    assert settled.spec("evaluator", "evaluator") == "small"
+    assert app.directory.settled(Models()) == Models()
+    with pytest.raises(UsageError, match="there is no provider 'nope'"):
+        app.directory.settled(Models(default="nope"))
+
+
+class Listener:
+    """A face that keeps what it is told of tokens."""
+
+    def __init__(self) -> None:
+        self.heard: dict[str, str] = defaultdict(str)
+
+    def token(self, key: str, text: str) -> None:
+        self.heard[key] += text
+
+    def output(self, key: str, line: str) -> None: ...
+    def launched(self, folder: RunFolder, workflow: str) -> None: ...
+    def event(self, event: Event) -> None: ...
+    def waiting(self, folder: RunFolder, request: Event) -> None: ...
+    def notice(self, folder: RunFolder, text: str) -> None: ...
+
+
+@pytest.mark.spec("S5-69", "S5-70", "S5-71")
+def test_every_token_is_told_and_together_they_are_the_stored_reply(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    face = Listener()
+    replies = (Say(PLAN, pieces=20), Say(RIGHT_PATCH, pieces=30, torn=True), Say("DECISION: PASS\nGROUNDS: 된다"))
+    with ModelServer(*replies) as server:
+        environ = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
+        app = App(project.path, face=face, environ=environ)
+        models = app.directory.routing(provider="openai_compat", roles={}, model="m", budget=None)
+        folder = app.start_loop(Job(goal="g", checks=(("grep", "-q", "a + b", "calc.py"),), approval="never"), models)
+        assert asyncio.run(app.drive(folder)).exit_code == 0
+    stored = {
+        "plan.1": folder.artifacts / "plan" / "iter-0001.raw.txt",
+        "execute.1": folder.artifacts / "execute" / "iter-0001.raw.txt",
+        "evaluate.1": folder.artifacts / "evaluate" / "iter-0001.raw.txt",
+    }
+    assert dict(face.heard) == {key: path.read_bytes().decode() for key, path in stored.items()}
