@@ -20,7 +20,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import SandboxError
 from orchestra.core.redact import Redactor
 from orchestra.policy import Policy
-from orchestra.providers.claude_code import Ended, Talk
+from orchestra.providers.talk import Ended, Talk
 from orchestra.runner import Workshop
 from orchestra.scratch import Scratch
 from orchestra.toolbox import NoTool

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,6 +156,14 @@ def test_imports_inside_functions_are_only_for_start_up_time() -> None:
             if layer(module) != "cli" and name not in allowed:
                 wrong.append(f"{module}:{line} {name}")
     assert wrong == []
+
+
+def test_a_provider_is_loaded_only_when_it_is_used() -> None:
+    code = "import sys, orchestra.app, orchestra.cli.loop; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    live = {f"orchestra.providers.{name}" for name in ("http", "openai_compat", "anthropic", "claude_code", "local")}
+    assert "orchestra.app" in loaded
+    assert loaded & (live | {"httpx2", "xllamacpp", "orchestra.providers.scripted"}) == set()
 
 
 def test_everything_is_caught_in_named_places_only() -> None:

@@ -48,7 +48,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         )
         for offer in offers
     ]
-    for line in table(("  provider", "model", "context", "USD per M in / out", "state"), rows):
+    for line in table(("  provider", "model", "context", "$/M in / out", "state"), rows):
         click.echo(safe(line))
     for offer in offers:
         if offer.state != "ready":

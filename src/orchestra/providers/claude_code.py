@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from orchestra.providers.failures import meaning
 from orchestra.providers.messages import Event, MessagesReader
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.prompting import user_text
+from orchestra.providers.talk import Converse, Ended, Talk
 
 LOGIN = ".claude/.credentials.json"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -56,31 +57,6 @@ _ARGUMENTS = (
 )
 _BUDGET = "error_max_budget_usd"  # how it ends then, and that is no error (rule 2)
 _NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
-
-
-class Talk(Struct, frozen=True, kw_only=True):
-    """A program that is asked something on stdin and heard on stdout, in a home made for it."""
-
-    run: str  # for which run; may be empty
-    arguments: tuple[str, ...]
-    env: Mapping[str, str]
-    stdin: bytes
-    timeout_ms: int
-    on_bytes: Callable[[bytes], bool]
-    home: Mapping[str, bytes]  # files it finds there
-    back: tuple[str, ...] = ()  # those that are read again when it ended
-
-
-class Ended(Struct, frozen=True, kw_only=True):
-    """How it went."""
-
-    exit_code: int | None = None
-    problem: str = ""  # why it did not run
-    stderr: str = ""
-    home: Mapping[str, bytes] = {}  # the files of `back`
-
-
-Converse = Callable[[str, Talk], Awaitable[Ended]]  # the program's name, what to say
 
 
 class ClaudeCode:

@@ -1,0 +1,32 @@
+"""What is said to a provider that is a program, and how that went. Data only: talking.py runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct
+
+
+class Talk(Struct, frozen=True, kw_only=True):
+    """A program that is asked something on stdin and heard on stdout, in a home made for it."""
+
+    run: str  # for which run; may be empty
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: bytes
+    timeout_ms: int
+    on_bytes: Callable[[bytes], bool]
+    home: Mapping[str, bytes]  # files it finds there
+    back: tuple[str, ...] = ()  # those that are read again when it ended
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How it went."""
+
+    exit_code: int | None = None
+    problem: str = ""  # why it did not run
+    stderr: str = ""
+    home: Mapping[str, bytes] = {}  # the files of `back`
+
+
+Converse = Callable[[str, Talk], Awaitable[Ended]]  # the program's name, what to say
