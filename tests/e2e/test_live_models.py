@@ -91,6 +91,25 @@ def test_a_recorded_run_replays_offline_byte_for_byte(tmp_path: Path) -> None:
     assert project.calc().endswith(RIGHT)
 
 
+def test_a_run_of_a_model_that_reads_little_replays_too(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    for number in range(40):  # more than 3000 tokens of it
+        (project.path / f"notes{number}.md").write_text("가나다라마바사 " * 40)
+    before = project.calc()
+    with ModelServer(*REPLIES) as server:
+        (project.path / "orchestra.config.yaml").write_text(
+            f"providers: {{small: {{kind: openai_compat, base_url: {server.url}/v1, model: m, context_tokens: 4000,"
+            " max_output_tokens: 300}}\n"
+        )
+        assert run_loop(project, {}, "--provider", "small").returncode == 0
+        sent = len(json.dumps(server.seen[1].body["messages"], ensure_ascii=False).encode())
+        assert 3000 < sent < 3 * 4000
+    first = project.folder
+    (project.path / "calc.py").write_text(before)
+    done = run_loop(project, {}, "--provider", f"replay:{first.id}")
+    assert done.returncode == 0, done.stderr
+
+
 def test_roles_go_to_the_models_they_are_routed_to_and_the_audit_says_what_each_cost(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     with (

@@ -30,7 +30,7 @@ class PastCall(Struct, frozen=True, kw_only=True):
     finishReason: FinishReason = "stop"
     request: str = ""
     source: str = ""
-    contextTokens: int = 0
+    contextBytes: int = 0
     artifact: str = ""  # the stem of its files
 
 
@@ -74,6 +74,6 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         raw=reply.raw,
         finishReason=reply.finishReason,
         request=reply.request,
-        contextTokens=reply.contextTokens,
+        contextBytes=reply.contextBytes,
         source="" if isinstance(reply.source, UnsetType) else reply.source,
     )

@@ -43,7 +43,7 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     request: str = ""  # digest of the whole request, without the run's id: how `replay` finds this reply
     source: str | UnsetType = UNSET  # which entry of a script or recording it was
     recovered: bool = False  # found complete on disk after a crash, not asked for again (S1-121)
-    contextTokens: int = 0  # how much the model can read: what it was shown was cut to that
+    contextBytes: int = 0  # how much of the workspace it was shown at most, by what it can read
 
 
 class ModelCall(Effect[ModelReply], frozen=True):

@@ -48,7 +48,7 @@ class Anthropic:
 
     def body(self, request: ProviderRequest) -> dict[str, Any]:
         """What is sent."""
-        shown = context(request)
+        shown = context(request.contextArtifacts)
         content: list[dict[str, Any]] = [{"type": "text", "text": shown, "cache_control": _CACHED}] if shown else []
         content.append({"type": "text", "text": request.prompt.user})
         body: dict[str, Any] = {

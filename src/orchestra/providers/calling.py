@@ -34,7 +34,7 @@ from orchestra.core.run import digest
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price
-from orchestra.providers.prompting import estimated_tokens, user_text
+from orchestra.providers.prompting import context, estimated_tokens, most_tokens, user_text
 from orchestra.providers.rawfiles import CallFiles, Sidecar
 from orchestra.providers.requestlog import log_request
 
@@ -65,7 +65,9 @@ class Serves(Protocol):
 class Recalls(Protocol):
     """A provider that stands in for others, and must be shown what they were shown."""
 
-    def context_of(self, role: Role, agent: str) -> int: ...
+    def context_of(self, key: str) -> int:
+        """How many bytes of files that step's model was shown at most; 0 if that is not known."""
+        ...
 
 
 class Route(Struct, frozen=True):
@@ -111,9 +113,9 @@ class Caller:
         route = self._route(effect)
         if self._budget.cap is None or (redo and self._files(effect).whole(key)):
             return
-        shown = self._gathered[key] = await self._context(effect, route)
-        texts = (effect.prompt.system, effect.prompt.user, *(n.content for n in effect.notes))
-        tokens = sum(estimated_tokens(text) for text in (*texts, *(a.content for a in shown))) + _SPARE_TOKENS
+        self._gathered[key] = await self._context(effect, key, route)
+        shown = context((*self._gathered[key], *_notes(effect)))
+        tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
         await self._budget.set_aside(key, route.price.at_most(tokens, self._max_output(effect, route)))
 
     def _files(self, effect: ModelCall) -> CallFiles:
@@ -175,32 +177,36 @@ class Caller:
             request=request_digest(request),
             files=tuple(a.path for a in request.contextArtifacts if a.path not in ("", ".")),
             costUsd=cost,
-            contextTokens=_context_tokens(effect, route),
+            contextBytes=self._context_bytes(effect, step.key, route),
         )
         files.complete(text, sidecar)
         return text, sidecar
 
-    async def _context(self, effect: ModelCall, route: Route) -> tuple[ContextArtifact, ...]:
+    async def _context(self, effect: ModelCall, key: str, route: Route) -> tuple[ContextArtifact, ...]:
         """The workspace's files, as many as the model can read (rule 4)."""
         if not effect.files:
             return ()
-        most = CONTEXT_BYTES
-        if limit := _context_tokens(effect, route):
-            texts = (effect.prompt.system, effect.prompt.user, *(note.content for note in effect.notes))
-            rest = limit - min(self._max_output(effect, route) or limit // 4, limit // 2) - _SPARE_TOKENS
-            most = max(0, min(most, 3 * (rest - sum(map(estimated_tokens, texts)))))  # as `estimated_tokens` counts
         # In a thread: a big workspace takes a while to read, and other branches need not wait for it.
-        return await asyncio.to_thread(self._gather, effect.hints, most)
+        return await asyncio.to_thread(self._gather, effect.hints, self._context_bytes(effect, key, route))
+
+    def _context_bytes(self, effect: ModelCall, key: str, route: Route) -> int:
+        if isinstance(route.provider, Recalls):
+            return route.provider.context_of(key) or CONTEXT_BYTES
+        limit = route.provider.capabilities.maxContextTokens
+        if isinstance(limit, UnsetType):
+            return CONTEXT_BYTES
+        texts = (effect.prompt.system, effect.prompt.user, *(note.content for note in effect.notes))
+        rest = limit - min(self._max_output(effect, route) or limit // 4, limit // 2) - _SPARE_TOKENS
+        return max(1, min(CONTEXT_BYTES, 3 * (rest - sum(map(estimated_tokens, texts)))))  # as it counts
 
     async def _request(self, effect: ModelCall, step: Step, route: Route) -> ProviderRequest:
         mask = step.ledger.redactor.text
         found = self._gathered.pop(step.key, None)
         if found is None:
-            found = await self._context(effect, route)
+            found = await self._context(effect, step.key, route)
         constraints = effect.constraints
         if self._budget.cap is not None and (most := self._max_output(effect, route)):
             constraints = msgspec.structs.replace(constraints, maxOutputTokens=most)  # it was set aside for no more
-        notes = (ContextArtifact(name=n.name, path="", content=n.content) for n in effect.notes)
         return ProviderRequest(
             runId=step.ledger.folder.id,
             iteration=step.iteration,
@@ -208,7 +214,7 @@ class Caller:
             role=effect.role,
             prompt=effect.prompt,
             contextArtifacts=tuple(
-                ContextArtifact(name=a.name, path=a.path, content=mask(a.content)) for a in (*found, *notes)
+                ContextArtifact(name=a.name, path=a.path, content=mask(a.content)) for a in (*found, *_notes(effect))
             ),
             constraints=constraints,
             agent=effect.agent,
@@ -270,7 +276,7 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         request=sidecar.request,
         source=response.source,
         recovered=recovered,
-        contextTokens=sidecar.contextTokens,
+        contextBytes=sidecar.contextBytes,
     )
     if isinstance(response.error, UnsetType):
         return reply
@@ -285,12 +291,8 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
     )
 
 
-def _context_tokens(effect: ModelCall, route: Route) -> int:
-    """How much the model that is asked can read; 0 if nobody knows."""
-    if isinstance(route.provider, Recalls):
-        return route.provider.context_of(effect.role, effect.agent)
-    limit = route.provider.capabilities.maxContextTokens
-    return 0 if isinstance(limit, UnsetType) else limit
+def _notes(effect: ModelCall) -> tuple[ContextArtifact, ...]:
+    return tuple(ContextArtifact(name=note.name, path="", content=note.content) for note in effect.notes)
 
 
 def _counted(response: ProviderResponse, request: ProviderRequest, route: Route) -> ProviderResponse:

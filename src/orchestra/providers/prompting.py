@@ -5,29 +5,37 @@ Rules
    the beginning, where providers can remember it.
 2. A context artifact is quoted between tags that its own content cannot close: a file that looks like a prompt, or like
    the end of its own quotation, stays a file.
-3. An estimate errs upwards: it bounds what a call may cost before it is made.
+3. What a call may cost is bounded before it is made by more tokens than any text of its size was seen to have; what
+   people are shown is an estimate that is about right.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from orchestra.core.model import ContextArtifact, ProviderRequest
 
 THINK_BYPASS = "<think></think>"  # S5-47: an assistant that has thought already
 
 
-def context(request: ProviderRequest) -> str:
+def context(artifacts: Iterable[ContextArtifact]) -> str:
     """Every context artifact, quoted; empty if there is none."""
-    return "\n\n".join(map(_quoted, request.contextArtifacts))
+    return "\n\n".join(map(_quoted, artifacts))
 
 
 def user_text(request: ProviderRequest) -> str:
     """Context and prompt in one text, for models that take one."""
-    return "\n\n".join(part for part in (context(request), request.prompt.user) if part)
+    return "\n\n".join(part for part in (context(request.contextArtifacts), request.prompt.user) if part)
 
 
 def estimated_tokens(text: str) -> int:
-    """An upper estimate: four characters a token, or three bytes where a character has more (Hangul)."""
+    """About how many: four characters a token, or three bytes where a character has more (Hangul)."""
     return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
+
+
+def most_tokens(text: str) -> int:
+    """No fewer than any tokenizer makes of ordinary text and code (rule 3): two bytes a token."""
+    return -(-len(text.encode("utf-8", "replace")) // 2)
 
 
 def _quoted(artifact: ContextArtifact) -> str:

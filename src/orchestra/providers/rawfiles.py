@@ -38,7 +38,7 @@ class Sidecar(Struct, frozen=True, omit_defaults=True):
     request: str = ""
     files: tuple[str, ...] = ()
     costUsd: float = 0.0
-    contextTokens: int = 0
+    contextBytes: int = 0
 
 
 class CallFiles:

@@ -24,10 +24,10 @@ class ReplayProvider:
         self._source = source
         self._calls: dict[str, deque[PastCall]] = defaultdict(deque)
         self._roles: set[str] = set()
-        self._context: dict[tuple[str, str], int] = {}
+        self._context: dict[str, int] = {}
         for call in past_calls(read_events(source.events)):
             self._roles.add(call.role)
-            self._context[call.role, call.agent] = call.contextTokens
+            self._context[call.key] = call.contextBytes
             if call.status != "open":
                 self._calls[call.request].append(call)
 
@@ -44,9 +44,9 @@ class ReplayProvider:
         """Whether the recorded run asked anyone in this role."""
         return role in self._roles
 
-    def context_of(self, role: Role, agent: str) -> int:
-        """How much the recorded run's model could read: it is shown what that one was shown."""
-        return self._context.get((role, agent), 0)
+    def context_of(self, key: str) -> int:
+        """How much the recorded step's model was shown at most: this one is shown the same."""
+        return self._context.get(key, 0)
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Give the recorded reply to the same request; BAD_REQUEST if the recorded run never made it."""
