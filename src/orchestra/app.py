@@ -238,7 +238,7 @@ class App(Desk):
         root = self.root_of(ledger.folder)
 
         def route(call: ModelCall) -> Route:
-            choice = self.directory.choose(models.spec(call.agent, call.role), models.model)
+            choice = self.directory.choice_for(models, call.agent, call.role)
             return self.directory.route(choice, self._provider_of(choice, root))
 
         gate = Gatekeeper(self.project, self._watchful)
@@ -329,7 +329,7 @@ class App(Desk):
 
     def _provider(self, models: Models, role: str, agent: str = "") -> Provider:
         """Who answers in a role, before there is a run."""
-        return self._provider_of(self.directory.choose(models.spec(agent or role, role), models.model))
+        return self._provider_of(self.directory.choice_for(models, agent or role, role))
 
     def _provider_of(self, choice: Choice, root: RunFolder | None = None) -> Provider:
         """The provider of a choice; one per run tree, because a script's used replies are the tree's."""

@@ -141,6 +141,20 @@ class ProviderSection(_Section, frozen=True):
     extra: dict[str, Any] = field(default_factory=dict)  # openai_compat: merged into every request
 
 
+_CLOCKS = ("first_byte_sec", "idle_sec")
+_TOKENS = ("model", "context_tokens", "max_output_tokens")
+_SERVER = ("base_url", "key_env", "connect_sec", *_CLOCKS, *_TOKENS)
+KEYS: dict[Kind, tuple[str, ...]] = {  # what an entry of each kind may say, besides `kind`
+    "claude_code": ("program", *_CLOCKS, *_TOKENS),
+    "openai_compat": (*_SERVER, "constrain", "think_bypass", "extra"),
+    "anthropic": _SERVER,
+    "local": ("file", *_CLOCKS, *_TOKENS),
+    "scripted": ("file", "model"),
+    "replay": (),
+}
+_OURS = ("model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens")
+
+
 class LoopSection(_Section, frozen=True):
     """Defaults of `orchestra loop`."""
 
@@ -319,6 +333,13 @@ def _wrong_provider(name: str, entry: ProviderSection) -> str:
         return "a name cannot hold a colon: what follows one is a model"
     if entry.kind is None and name not in KINDS:
         return f"`kind` is missing; it is one of {', '.join(KINDS)}"
+    kind = entry.kind or name
+    empty = ProviderSection()
+    said = [key for key in ProviderSection.__struct_fields__ if getattr(entry, key) != getattr(empty, key)]
+    if unused := [key for key in said if key not in ("kind", *KEYS[kind])]:  # type: ignore[index]  # it is one
+        return f"`{unused[0]}` means nothing to {kind}; it has {', '.join(KEYS[kind]) or 'no keys'}"  # type: ignore[index]
+    if taken := [key for key in entry.extra if key in _OURS]:
+        return f"`extra.{taken[0]}` is orchestra's to say" + ("; use max_output_tokens" if "max" in taken[0] else "")
     return _wrong_variable(entry.key_env) if entry.key_env else ""
 
 

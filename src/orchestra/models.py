@@ -137,12 +137,17 @@ class Directory:
         return "anthropic" if self._environ.get("ANTHROPIC_API_KEY") else ""
 
     def settled(self, models: Models) -> Models:
-        """Specs that mean the same from anywhere and tomorrow: entries that are only names for others are resolved."""
+        """Specs that mean the same from anywhere: files and runs by their whole names, names for other names resolved.
+
+        An entry of the file keeps its name: what it says, its server too, is read again when the run goes on.
+        """
 
         def lasting(spec: str) -> str:
             if not spec:
                 return spec
             choice = self.choose(spec)
+            if choice.spec.partition(":")[0] in self._config.providers:
+                return choice.spec
             if choice.kind in _FILES and choice.argument:
                 return f"{choice.kind}:{self._base / choice.argument}"
             if choice.kind == "replay" and choice.argument:
@@ -152,14 +157,26 @@ class Directory:
         roles = {name: lasting(spec) for name, spec in models.roles.items()}
         return msgspec.structs.replace(models, default=lasting(models.default), roles=roles)
 
+    def choice_for(self, models: Models, agent: str, role: str) -> Choice:
+        """Who answers. `--model` is for the default; a role's own provider has it only if nobody names another."""
+        spec = models.spec(agent, role)
+        if spec == models.default:
+            return self.choose(spec, models.model)
+        choice = self.choose(spec)
+        return choice if choice.model else self.choose(spec, models.model)
+
     def choose(self, spec: str, model: str = "") -> Choice:
-        """Understand a spec; `model` is for one that names none."""
+        """Understand a spec; `model` is for one that names none itself."""
         for _ in range(1 + len(self._config.providers)):
             name, _, argument = spec.partition(":")
             entry = self._config.providers.get(name)
             if not isinstance(entry, str):
                 break
-            spec = f"{entry}:{argument}" if argument else entry
+            target, _, usual = entry.partition(":")
+            spec = f"{target}:{argument or usual}" if argument or usual else target
+            if target == name:  # a kind under its own name: `claude_code: claude_code:opus`
+                argument, entry = argument or usual, None
+                break
         else:
             raise UsageError(f"providers: the entry {name!r} leads back to itself")
         if entry is None and name not in KINDS:
@@ -196,6 +213,8 @@ class Directory:
             price=self.price(choice) or Price(),
             max_output=choice.entry.max_output_tokens or MAX_OUTPUT.get(choice.kind, 0),
             estimates=choice.kind not in ("scripted", "replay"),
+            bytes_per_token=1 if choice.kind == "local" else 3,
+            price_of=lambda model: self.price(msgspec.structs.replace(choice, model=model)) or Price(),
         )
 
     # -- telling ------------------------------------------------------------------------------------------------------
@@ -382,6 +401,8 @@ def wrong_url(url: str) -> str:
         fine = False
     if not fine:
         return f"{url!r} is no address; write e.g. http://127.0.0.1:8080/v1"
+    if parts.query or parts.fragment:
+        return f"{url!r} has a query or a fragment; give the part before it"
     if "@" in parts.netloc:
         return "an address must not hold a password; name the variable with the key: key_env"
     return ""

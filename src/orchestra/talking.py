@@ -5,13 +5,16 @@ Rules
    project and the person's home are not there.
 2. It is online: it must reach its model. That is C-16's line: the policy binds tools, and this is none.
 3. The containment is the configured tier's, proved like any other; if it does not hold, there is no call.
-4. What it found in its home is removed when it ends; what a kill leaves goes with the run's scratch folder.
+4. What it found in its home is removed when it ends. What a kill left is removed by the next who talks, in whichever
+   run, or goes with its own run's scratch folder.
+5. What it left in its home is hostile: it is read through descriptors, links are not followed, and only so much of it.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +34,7 @@ from orchestra.worker.wrap import HOME
 _HOME = "{home}"  # in the program's arguments
 _FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # variables that name a file it must be able to read: it gets a copy
 _LIMITS = Limits(memory_bytes=4096 * MIB)
+_MOST_BACK = 1 << 16  # bytes of a file that is read again
 _numbers = itertools.count(1)
 
 
@@ -56,6 +60,7 @@ class Talking:
         if isinstance(tool, NoTool):
             return Ended(problem=tool.reason)
         host, tier = self._host, self._host.policy.tier
+        self._sweep()
         scratch = Scratch(self._shop.scratch, talk.run or f"talk-{os.getpid()}", self._shop.workspace)
         await self._shop.must_hold(tier, scratch, redactor=host.redactor, disk=host.disk)
         folder = scratch.fresh(f"talk-{os.getpid()}-{next(_numbers)}")
@@ -91,13 +96,22 @@ class Talking:
             )
             if result.refused:
                 raise SandboxError(f"{result.error}. Look: orchestra doctor")
-            back = {name: (home / name).read_bytes() for name in talk.back if (home / name).is_file()}
             code = result.exitCode if result.signal is None else -result.signal
-            return Ended(exit_code=code, problem=result.error or "", stderr=result.stderr.excerpt, home=back)
+            return Ended(exit_code=code, problem=result.error or "", stderr=result.stderr.excerpt)
         finally:
+            for name in talk.back:
+                if (data := _read_hostile(folder / "home", name)) is not None:
+                    talk.on_back(name, data)
             discard(folder)
             if not talk.run:
                 scratch.remove()
+
+    def _sweep(self) -> None:
+        """Rule 4: homes that a killed process left, with a login in them perhaps."""
+        for folder in (*self._shop.scratch.glob("talk-*"), *self._shop.scratch.glob("*/talk-*")):
+            pid = folder.name.split("-")[1]
+            if pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
+                discard(folder)
 
     def _furnish(self, folder: Path, files: Mapping[str, bytes]) -> tuple[Path, Path]:
         """Its home with what it is to find there, and an empty folder to stand in."""
@@ -115,3 +129,24 @@ class Talking:
             for path in made:
                 os.chown(path, self._shop.run_as, self._shop.run_as)
         return home, work
+
+
+def _read_hostile(home: Path, name: str) -> bytes | None:
+    """A file the program left, if it is a plain one of a sensible size (rule 5)."""
+    opened: list[int] = []
+    try:
+        opened.append(os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        *folders, last = name.split("/")
+        for part in folders:
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            opened.append(os.open(part, flags, dir_fd=opened[-1]))
+        opened.append(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=opened[-1]))
+        found = os.fstat(opened[-1])
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not 0 < found.st_size <= _MOST_BACK:
+            return None
+        return os.read(opened[-1], _MOST_BACK)
+    except OSError:
+        return None
+    finally:
+        for fd in opened:
+            os.close(fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from orchestra.core.model import Usage
 from orchestra.providers.claude_code import CliReader, login_file
+from orchestra.providers.talk import Converse, Ended, Talk
 from tests.support.models import KEY, Line, failure, needs_claude, request
 from tests.support.modelserver import Behaviour, Cut, ErrorEvent, Fail, Garbage, ModelServer, Say, Stall
 
@@ -95,6 +97,13 @@ def test_a_failure_costs_one_request_and_says_which(
     assert processes(server) == []
 
 
+def test_a_refusal_is_not_tried_again(tmp_path: Path) -> None:
+    with ModelServer(Say("no", finish="refusal")) as server:
+        response, _ = Line(tmp_path, "claude_code", server.url).ask()
+        assert len(server.seen) == 1
+    assert (failure(response).code, failure(response).retriable) == ("BAD_REQUEST", False)
+
+
 @pytest.mark.parametrize("say", [Say("half", finish="length"), Say("")])
 def test_what_it_would_go_on_from_by_itself_is_one_request_too(tmp_path: Path, say: Say) -> None:
     with ModelServer(say) as server:
@@ -133,26 +142,17 @@ def test_canceling_ends_the_process(tmp_path: Path) -> None:
     assert processes(server) == []
 
 
-def test_a_login_is_used_as_a_copy_and_a_renewed_one_is_put_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+def test_a_login_is_used_as_a_copy(tmp_path: Path) -> None:
     path = login_file(os.environ)
     path.parent.mkdir(parents=True)
     login = {"accessToken": "sk-ant-oat01-TEST", "refreshToken": "sk-ant-ort01-TEST", "scopes": ["user:inference"]}
     path.write_text(json.dumps({"claudeAiOauth": {**login, "expiresAt": int(time.time() * 1000) + 3_600_000}}))
     path.chmod(0o600)
-    before = path.read_bytes()
     with ModelServer() as server:
-        line = Line(tmp_path, "claude_code", server.url)
-        line.provider._environ = {n: v for n, v in line.provider._environ.items() if n != "ANTHROPIC_API_KEY"}  # type: ignore[attr-defined]
+        line = Line(tmp_path, "claude_code", server.url, keys={})
         response, _ = line.ask()
         assert response.rawText == "PONG"
         assert server.seen[0].headers["authorization"] == "Bearer sk-ant-oat01-TEST"
-        line.provider._put_back(before, b"renewed")  # type: ignore[attr-defined]
-        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"renewed", 0o600)
-        line.provider._put_back(before, b"late")  # type: ignore[attr-defined]  # somebody else was first
-        assert path.read_bytes() == b"renewed"
     assert sorted(p.name for p in path.parent.iterdir()) == [path.name]
 
 
@@ -173,3 +173,73 @@ def test_any_bytes_it_prints_are_read_or_refused(data: bytes) -> None:
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
     assert failure(reader.response(0.0)).message
+
+
+FAKE = """#!/bin/sh
+cat > /dev/null
+{act}
+{end}
+"""
+NEW = '{"claudeAiOauth": {"accessToken": "new", "refreshToken": "newer"}}'
+GOOD = f"printf '{NEW}' > $HOME/.claude/.credentials.json"
+
+
+@pytest.mark.parametrize(
+    ("act", "end", "kept"),
+    [
+        (GOOD, "exit 0", "new"),
+        (GOOD, "sleep 30", "new"),  # it is put back too if the call runs out of time
+        ("ln -sf {secret} $HOME/.claude/.credentials.json", "exit 0", "old"),
+        ("rm -r $HOME/.claude; ln -s {folder} $HOME/.claude", "exit 0", "old"),
+        ("rm $HOME/.claude/.credentials.json; mkfifo $HOME/.claude/.credentials.json", "exit 0", "old"),
+        (": > $HOME/.claude/.credentials.json", "exit 0", "old"),
+        ("echo nonsense > $HOME/.claude/.credentials.json", "exit 0", "old"),
+        ("head -c 200000 /dev/zero > $HOME/.claude/.credentials.json", "exit 0", "old"),
+    ],
+)
+def test_a_renewed_login_is_put_back_and_nothing_else_is(tmp_path: Path, act: str, end: str, kept: str) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    secret = folder / ".credentials.json"
+    secret.write_text('{"claudeAiOauth": {"accessToken": "STOLEN", "refreshToken": "STOLEN"}}')
+    fake = tmp_path / "bin" / "claude"
+    fake.parent.mkdir()
+    fake.write_text(FAKE.format(act=act.replace("{secret}", str(secret)).replace("{folder}", str(folder)), end=end))
+    fake.chmod(0o755)
+    path = login_file(os.environ)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"claudeAiOauth": {"accessToken": "old", "refreshToken": "older"}}')
+    line = Line(tmp_path / "p", "claude_code", keys={}, program=str(fake))
+    line.ask(request(timeout=1.5 if "sleep" in end else 10))
+    assert json.loads(path.read_text())["claudeAiOauth"]["accessToken"] == kept
+
+
+def test_a_login_that_a_kill_left_is_removed_by_the_next_call(tmp_path: Path) -> None:
+    line = Line(tmp_path, "claude_code", "http://127.0.0.1:9")
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left = line.app.workshop.scratch / "a-run-0123" / f"talk-{dead.pid}-1" / "home"
+    left.mkdir(parents=True)
+    (left / "secret").write_text("a login")
+    line.ask(request(timeout=5))
+    assert not left.exists() and left.parents[1].exists()
+
+
+def test_clouds_credentials_are_handed_on_only_if_the_cloud_is_used(tmp_path: Path) -> None:
+    fake = tmp_path / "bin" / "claude"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nenv >&2; exit 1\n")
+    fake.chmod(0o755)
+    for used, seen in (("", False), ("1", True)):
+        keys = {"ANTHROPIC_API_KEY": KEY, "AWS_REGION": "nowhere-1", "CLAUDE_CODE_USE_BEDROCK": used}
+        line = Line(tmp_path / f"p{used}", "claude_code", keys=keys, program=str(fake))
+        heard: list[str] = []
+        converse = line.provider._converse  # type: ignore[attr-defined]
+
+        async def listen(program: str, talk: Talk, converse: Converse = converse, heard: list[str] = heard) -> Ended:
+            heard.extend(talk.env)
+            return await converse(program, talk)
+
+        line.provider._converse = listen  # type: ignore[attr-defined]
+        line.ask()
+        assert ("AWS_REGION" in heard) == seen

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import socketserver
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from orchestra.core.model import ProviderResponse, Usage
 from orchestra.providers.messages import MessagesReader
@@ -28,6 +31,7 @@ from tests.support.modelserver import (
     Stall,
 )
 
+DEEP = '{"error": ' + "[" * 5000 + "]" * 5000 + "}"
 KINDS = ("openai_compat", "anthropic")
 Ask = Callable[..., tuple[ProviderResponse, str, ModelServer]]
 
@@ -72,11 +76,69 @@ def test_thoughts_are_not_the_reply(ask: Ask) -> None:
     assert response.rawText == streamed == "answer"
 
 
-def test_usage_that_is_not_told_is_not_made_up_by_the_adapter(kind: str, tmp_path: Path) -> None:
+def test_usage_that_is_not_told_is_not_made_up_by_the_adapter(tmp_path: Path) -> None:
     with ModelServer(Say(usage=False)) as server:
-        response, _ = Line(tmp_path, kind, server.url).ask()
-    if kind == "openai_compat":
-        assert not isinstance(response.usage, Usage)
+        response, _ = Line(tmp_path, "openai_compat", server.url).ask()
+    assert not isinstance(response.usage, Usage)
+
+
+def chat(*events: str) -> bytes:
+    """The bytes of a chat stream."""
+    return "".join(events).encode()
+
+
+PIECE = 'data: {"choices": [{"delta": {"content": "FIRST "}}]}\n\n'
+LAST = 'data: {"choices": [{"delta": {"content": "second"}, "finish_reason": "stop"}]}\n\n'
+DONE = "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        chat("retry: 3000\n\n", "id: 1\n\n", "event: ping\n\n", "data:\n\n", PIECE, LAST, DONE),
+        chat("\ufeff", PIECE, LAST, DONE),  # a byte order mark
+        chat(PIECE, ": keep-alive\n\n", LAST, 'data: {"choices": null, "usage": null}\n\n', DONE),
+        chat(PIECE, LAST, 'data: {"usage": {"prompt_tokens": "12", "completion_tokens": -5}}\n\n', DONE),
+        chat(PIECE, LAST, 'data: {"usage": {"prompt_tokens": 1' + "0" * 400 + "}}\n\n", DONE),
+        chat(PIECE, LAST, 'data: {"usage": {"prompt_tokens_details": "x"}}\n\n', DONE),
+        chat(PIECE, LAST, DONE).replace(b"\n", b"\r\n"),
+        chat(PIECE, LAST, DONE, "data: nonsense after the end\n\n"),
+    ],
+)
+def test_a_legal_stream_is_read_whole_and_odd_statistics_cost_no_reply(tmp_path: Path, body: bytes) -> None:
+    with ModelServer(Fail(200, headers={"content-type": "text/event-stream"}, body=body)) as server:
+        response, streamed = Line(tmp_path, "openai_compat", server.url).ask()
+    assert response.rawText == streamed == "FIRST second", response
+    assert not isinstance(response.usage, Usage) or response.usage.inputTokens is UNSET
+
+
+@pytest.mark.parametrize("at", range(480, 505, 3))
+def test_a_key_is_masked_before_anything_is_cut(ask: Ask, at: int) -> None:
+    response, _, _ = ask(Fail(401, body=b"x" * at + KEY.encode() + b"y" * 100))
+    assert KEY[:8] not in failure(response).message
+
+
+def test_a_status_counts_though_its_words_never_come(kind: str, tmp_path: Path) -> None:
+    class Mute(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(b"HTTP/1.1 401 No\r\ncontent-length: 100\r\n\r\n{")
+            while self.request.recv(65536):
+                pass
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Mute) as server:
+        threading.Thread(target=server.handle_request).start()
+        line = Line(tmp_path, kind, f"http://127.0.0.1:{server.server_address[1]}")
+        assert failure(line.ask()[0]).code == "AUTH"
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "nonsense://x"])
+def test_a_proxy_that_cannot_be_used_is_a_failure_not_a_crash(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    error = failure(Line(tmp_path, kind, "http://models.invalid").ask(request(timeout=5))[0])
+    assert error.message
 
 
 @pytest.mark.spec("S1-27", "S1-28", "S1-39")
@@ -114,6 +176,7 @@ def test_a_status_means_one_of_five_codes(ask: Ask, status: int, code: str, retr
         ({"retry-after": "soon"}, 0.0),
         ({"retry-after": "-3"}, 0.0),
         ({"retry-after": "nan"}, 0.0),
+        ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, 0.0),
         ({"retry-after": "1e12"}, 86_400.0),
     ],
 )
@@ -142,8 +205,8 @@ def test_what_is_no_reply_is_a_failure_that_says_what_came(ask: Ask, behaviour: 
     assert failure(response).message
 
 
-@pytest.mark.parametrize("finish", ["filter"])
-def test_a_filtered_reply_is_not_a_reply(ask: Ask, finish: Any) -> None:
+@pytest.mark.parametrize("finish", ["filter", "refusal"])
+def test_a_filtered_or_refused_reply_is_not_a_reply(ask: Ask, finish: Any) -> None:
     response, _, _ = ask(Say("partly", finish=finish))
     assert (failure(response).code, failure(response).retriable) == ("BAD_REQUEST", False)
 
@@ -252,7 +315,7 @@ def test_a_file_cannot_end_its_own_quotation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wish", "entry", "last"), [(True, {}, "assistant"), (False, {"think_bypass": "true"}, "user")]
 )
-def test_thinking_is_bypassed_if_asked(tmp_path: Path, wish: bool, entry: dict[str, str], last: str) -> None:
+def test_thinking_is_bypassed_if_asked(tmp_path: Path, wish: bool, entry: dict[str, Any], last: str) -> None:
     with ModelServer() as server:
         Line(tmp_path, "openai_compat", server.url, **entry).ask(request(thinkBypass=wish))
         messages = server.seen[0].body["messages"]
@@ -281,7 +344,7 @@ def test_the_only_model_of_a_server_is_used_without_being_named(tmp_path: Path) 
 @pytest.mark.parametrize("reader", [ChatReader, MessagesReader])
 @pytest.mark.parametrize(
     "data",
-    ["", "{", "null", "[]", '{"choices": 3}', '{"type": 7}', "\ud800", "[" * 5000, '{"error": {}}', '{"delta": 1}'],
+    ["{", "null", "[]", '{"choices": 3}', '{"type": 7}', "\ud800", DEEP, '{"error": {}}', '{"delta": 1}'],
 )
 def test_any_event_is_read_or_refused_and_nothing_is_raised(reader: Any, data: str) -> None:
     told = reader()

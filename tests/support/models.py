@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from orchestra.core.model import (
 
 CLAUDE = Path(sys.prefix) / "claude" / "node_modules" / ".bin" / "claude"
 KEY = "sk-test-0123456789abcdef"
+USUAL: Mapping[str, str] = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
 needs_claude = pytest.mark.skipif(not CLAUDE.exists(), reason="the claude CLI is not installed (make test-setup, npm)")
 
 
@@ -45,12 +47,21 @@ def request(user: str = "# Goal\n\nadd", *, timeout: float = 20, **constraints: 
 class Line:
     """An App on an empty folder, whose provider is asked directly."""
 
-    def __init__(self, folder: Path, spec: str, url: str = "", *, model: str = "wire-model", **entry: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: str,
+        url: str = "",
+        *,
+        model: str = "wire-model",
+        keys: Mapping[str, str] = USUAL,
+        **entry: Any,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         lines = "".join(f"    {name}: {value}\n" for name, value in {"kind": spec, **entry}.items())
         (folder / "orchestra.config.yaml").write_text(f"providers:\n  it:\n{lines}")
         environ = {**os.environ, "PATH": f"{CLAUDE.parent}:{os.environ['PATH']}"}
-        environ |= {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+        environ |= keys
         if url:
             environ |= {"OPENAI_BASE_URL": f"{url}/v1", "ANTHROPIC_BASE_URL": url}
         self.app = App(folder, environ=environ)

@@ -94,9 +94,9 @@ def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 
 def warn_of_unknown_prices(models: Models, directory: Directory) -> None:
     """A budget without a price holds nothing: say so before money is spent."""
-    for spec in dict.fromkeys(filter(None, (models.default, *models.roles.values()))):
-        choice = directory.choose(spec, models.model)
-        if models.maxBudgetUsd is not None and directory.price(choice) is None:
+    for agent in ("", *models.roles):
+        choice = directory.choice_for(models, agent, agent) if models.spec(agent, agent) else None
+        if choice and models.maxBudgetUsd is not None and directory.price(choice) is None:
             what = f"no price is known for model {choice.model!r}"
             click.echo(f"orchestra: {what}: the budget cannot hold (add budget.prices)", err=True)
 

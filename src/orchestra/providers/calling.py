@@ -79,6 +79,8 @@ class Route(Struct, frozen=True):
     price: Price = Price()
     max_output: int = 0  # tokens; what a call is held to if there is a budget
     estimates: bool = False  # what it does not say about its usage is estimated
+    bytes_per_token: int = 3  # of a text that must fit into the context; a small vocabulary needs more tokens
+    price_of: Callable[[str], Price] | None = None  # for a model that is known only once it has answered
 
 
 class Caller:
@@ -116,7 +118,10 @@ class Caller:
         self._gathered[key] = await self._context(effect, key, route)
         shown = context((*self._gathered[key], *_notes(effect)))
         tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
-        await self._budget.set_aside(key, route.price.at_most(tokens, self._max_output(effect, route)))
+        most = route.price.at_most(tokens, self._max_output(effect, route))
+        if redo:
+            self._budget.settle(key, most)  # an earlier process asked, and was perhaps charged, before it was killed
+        await self._budget.set_aside(key, most)
 
     def _files(self, effect: ModelCall) -> CallFiles:
         attempts = self._attempts.setdefault(effect.artifact, [])
@@ -165,7 +170,7 @@ class Caller:
             if self._debug:
                 log_request(step.ledger, step.key, request, provider=route.provider, name=route.name, model=route.model)
             response = _counted(await self._ask(route.provider, request, files, step), request, route)
-            cost = route.price.of(response.usage) if isinstance(response.costUsd, UnsetType) else response.costUsd
+            cost = _cost(response, route)
         finally:
             self._budget.settle(step.key, cost)
         text = utf8(response.rawText).decode()
@@ -197,7 +202,8 @@ class Caller:
             return CONTEXT_BYTES
         texts = (effect.prompt.system, effect.prompt.user, *(note.content for note in effect.notes))
         rest = limit - min(self._max_output(effect, route) or limit // 4, limit // 2) - _SPARE_TOKENS
-        return max(1, min(CONTEXT_BYTES, 3 * (rest - sum(map(estimated_tokens, texts)))))  # as it counts
+        used = sum(len(utf8(text)) for text in texts)
+        return max(1, min(CONTEXT_BYTES, route.bytes_per_token * rest - used))
 
     async def _request(self, effect: ModelCall, step: Step, route: Route) -> ProviderRequest:
         mask = step.ledger.redactor.text
@@ -297,11 +303,24 @@ def _notes(effect: ModelCall) -> tuple[ContextArtifact, ...]:
 
 def _counted(response: ProviderResponse, request: ProviderRequest, route: Route) -> ProviderResponse:
     """With its usage estimated where the provider does not tell it, and something was produced (rule 2)."""
-    if not route.estimates or not isinstance(response.usage, UnsetType) or not response.rawText:
+    said = Usage() if isinstance(response.usage, UnsetType) else response.usage
+    complete = isinstance(response.error, UnsetType) and said.inputTokens and said.outputTokens is not UNSET
+    if not route.estimates or complete or not response.rawText:
         return response
-    into = estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
-    out = estimated_tokens(response.rawText)
-    return msgspec.structs.replace(response, usage=Usage(into, out, into + out, estimated=True))
+    # A reply that broke off has figures of its beginning, if any.
+    into = said.inputTokens or estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
+    out = max(said.outputTokens or 0, estimated_tokens(response.rawText))
+    usage = msgspec.structs.replace(said, inputTokens=into, outputTokens=out, totalTokens=into + out, estimated=True)
+    return msgspec.structs.replace(response, usage=usage)
+
+
+def _cost(response: ProviderResponse, route: Route) -> float:
+    """What the provider says it cost, or what its tokens do."""
+    if not isinstance(response.costUsd, UnsetType):
+        return max(0.0, response.costUsd)
+    named = route.model or isinstance(response.model, UnsetType) or route.price_of is None
+    price = route.price if named else route.price_of(str(response.model))  # type: ignore[misc]  # `named` has looked
+    return price.of(response.usage)
 
 
 def request_digest(request: ProviderRequest) -> str:

@@ -6,11 +6,11 @@ Rules
 1. It sees an empty folder, a home made for this call, and the network; nothing of the project and nothing of the
    person's home. A model that was talked into anything has nothing to do it with (C-13).
 2. One call is one paid request. The CLI's own retries and fall-backs are off. After an empty reply, or one cut at its
-   limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). Should it begin a second
-   one all the same, it is ended.
+   limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). With a login it would
+   tell the model of that budget, so there it is ended at the end of such a reply; and whenever it begins a second one.
 3. Tokens and cost are what it reports. Judged by `is_error`, never by its exit code or `subtype`.
 4. A key comes from the environment and reaches it there. Without one it gets a copy of the person's login; if it
-   renews that, the renewed one is put back.
+   renews that, the renewed one is put back, however the call ends, but only if it still is a login.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from orchestra.providers.failures import meaning
 from orchestra.providers.messages import Event, MessagesReader
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.prompting import user_text
+from orchestra.providers.reading import UNREADABLE
 from orchestra.providers.talk import Converse, Ended, Talk
 
 LOGIN = ".claude/.credentials.json"
@@ -40,7 +41,8 @@ _OTHER_LOGINS = (
     "CLAUDE_CODE_USE_FOUNDRY",
 )
 _SYSTEM = "system.md"  # in its home: the system prompt, which is too long and too private for an argument list
-_HANDED_ON = ("ANTHROPIC_", "CLAUDE_CODE_", "AWS_", "GOOGLE_", "CLOUD_ML_REGION")
+_HANDED_ON = ("ANTHROPIC_", "CLAUDE_CODE_")
+_CLOUDS = {"CLAUDE_CODE_USE_BEDROCK": ("AWS_",), "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_", "CLOUD_ML_REGION")}
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 _SETTLED = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -53,8 +55,9 @@ _SETTLED = {
 }
 _ARGUMENTS = (
     *("-p", "--tools", "", "--max-turns", "1", "--no-session-persistence", "--strict-mcp-config"),
-    *("--output-format", "stream-json", "--verbose", "--include-partial-messages", "--max-budget-usd", "0.0000001"),
+    *("--output-format", "stream-json", "--verbose", "--include-partial-messages"),
 )
+_NO_MORE = ("--max-budget-usd", "0.0000001")
 _BUDGET = "error_max_budget_usd"  # how it ends then, and that is no error (rule 2)
 _NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
 
@@ -96,7 +99,9 @@ class ClaudeCode:
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Ask once."""
         began = time.monotonic()
-        reader, patience = CliReader(), Patience(request.constraints.timeoutMs / 1000, self._limits)
+        keyed = self._has(KEYS)
+        reader = CliReader(stops_itself=keyed)
+        patience = Patience(request.constraints.timeoutMs / 1000, self._limits)
 
         def heard(data: bytes) -> bool:
             for text in reader.feed(data):
@@ -107,34 +112,34 @@ class ClaudeCode:
         login = self._login()
         talk = Talk(
             run=request.runId,
-            arguments=self._arguments(),
+            arguments=self._arguments(keyed),
             env=self._environment(request),
             stdin=user_text(request).encode("utf-8", "replace"),
             timeout_ms=request.constraints.timeoutMs,
             on_bytes=heard,
             home={_SYSTEM: request.prompt.system.encode("utf-8", "replace"), **({LOGIN: login} if login else {})},
             back=(LOGIN,) if login else (),
+            on_back=lambda _, renewed: self._put_back(login, renewed),
         )
         try:
             async with patience:
                 ended = await self._converse(self._program, talk)
-            if login:
-                self._put_back(login, ended.home.get(LOGIN, login))
             _judge(reader, ended)
         except TimeoutError:
             reader.fail("TIMEOUT", f"{self._program}: {patience.why}", retriable=True)
         return reader.response(time.monotonic() - began)
 
-    def _arguments(self) -> tuple[str, ...]:
+    def _arguments(self, keyed: bool) -> tuple[str, ...]:
         # With a key: nothing of the person's set-up is looked at. With a login `--bare` would not use it.
-        plain = ("--bare",) if self._has(KEYS) else ("--setting-sources", "")
+        plain = ("--bare", *_NO_MORE) if keyed else ("--setting-sources", "")
         return (*_ARGUMENTS, *plain, "--model", self._model, "--system-prompt-file", f"{{home}}/{_SYSTEM}")
 
     def _environment(self, request: ProviderRequest) -> dict[str, str]:
+        clouds = tuple(prefix for name, prefixes in _CLOUDS.items() if self._environ.get(name) for prefix in prefixes)
         given = {
             name: value
             for name, value in self._environ.items()
-            if name.startswith(_HANDED_ON) or name.upper() in _NETWORK
+            if name.startswith(_HANDED_ON + clouds) or name.upper() in _NETWORK
         }
         given |= _SETTLED | {"API_TIMEOUT_MS": str(request.constraints.timeoutMs)}
         if limit := request.constraints.maxOutputTokens or self._max_tokens:
@@ -159,8 +164,8 @@ class ClaudeCode:
     def _put_back(self, before: bytes, after: bytes) -> None:
         path = login_file(self._environ)
         try:
-            if after == before or path.read_bytes() != before:
-                return  # nothing changed, or somebody else renewed it meanwhile
+            if after == before or not _is_login(after) or path.read_bytes() != before:
+                return  # nothing changed, it is none, or somebody else renewed it meanwhile
             part = path.with_name(f"{path.name}.orchestra")
             part.unlink(missing_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
@@ -174,6 +179,23 @@ def login_file(environ: Mapping[str, str]) -> Path:
     """Where the CLI keeps the person's login."""
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME", "/"), ".claude")
     return Path(folder, Path(LOGIN).name)
+
+
+class _Tokens(Struct):
+    accessToken: str
+    refreshToken: str
+
+
+class _Login(Struct):
+    claudeAiOauth: _Tokens
+
+
+def _is_login(data: bytes) -> bool:
+    try:
+        login = msgspec.json.decode(data, type=_Login)
+    except UNREADABLE:
+        return False
+    return bool(login.claudeAiOauth.accessToken and login.claudeAiOauth.refreshToken)
 
 
 def logged_in(environ: Mapping[str, str]) -> bool:
@@ -203,8 +225,9 @@ class CliReader(MessagesReader):
 
     wire: ClassVar[str] = "a line of claude's stream-json"
 
-    def __init__(self) -> None:
+    def __init__(self, *, stops_itself: bool = True) -> None:
         super().__init__()
+        self._stops_itself = stops_itself
         self._rest = b""
         self.enough = False  # the CLI may be ended
 
@@ -217,17 +240,24 @@ class CliReader(MessagesReader):
         try:
             said = _decode(line)
             event = _decode_event(said.event) if said.type == "stream_event" else None
-        except msgspec.DecodeError:
+        except UNREADABLE:
             self.garbage(line.decode("utf-8", "replace"))
             self.enough = True
             return ""
         if said.type == "result":
             self._report(said)
             self.enough = True
+        elif said.type == "system" and said.subtype.startswith("model_refusal"):
+            self.fail("BAD_REQUEST", "the model refused to answer", retriable=False)
         elif event is not None and self.done:
             self.enough = event.type == "message_start"  # rule 2
         elif event is not None:
-            return self.take(event)
+            text = self.take(event)
+            # Rule 2: a whole reply is followed by its report, any other perhaps by another request.
+            whole = self.finish == "stop" and self.pieces
+            self.enough = not self._stops_itself and self.finish is not None and not whole
+            self.done |= self.enough
+            return text
         return ""
 
     def _report(self, said: _Line) -> None:

@@ -5,8 +5,10 @@ Rules
    whether a request on a stale one was received, and paid for, cannot be told (models.md 1.1).
 2. Four clocks: connecting, the first byte, silence, and the call's own limit. Silence is the time without news from
    the model; keep-alives do not end it (reading.py, rule 3).
-3. A failure says what was asked of whom, and what to do. The key is masked wherever it might be echoed.
+3. A failure says what was asked of whom, and what to do. The key is masked wherever it might be echoed, before
+   anything is cut: half a key is nearly a key.
 4. `HTTP(S)_PROXY` and `NO_PROXY` are honoured, but never for an address of this machine.
+5. A status is a status, whether or not the words that belong to it arrive.
 """
 
 from __future__ import annotations
@@ -14,23 +16,26 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import functools
+import ipaddress
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 from msgspec import Struct, UnsetType
 
 from orchestra.core.model import OnToken, ProviderRequest, ProviderResponse
+from orchestra.core.redact import MASK
 from orchestra.providers.failures import meaning
 from orchestra.providers.patience import Limits, Patience
-from orchestra.providers.reading import Reader
+from orchestra.providers.reading import UNREADABLE, Reader
 
 _BODY = 16_384  # bytes of an error's body that are looked at
+_BODY_S = 3.0  # and how long they are waited for
+_LIST_BYTES = 4 << 20
 _EVENT_BYTES = 64 << 20
-_HERE = ("all://127.0.0.1", "all://localhost", "all://[::1]")
-_MASK = "***REDACTED***"
 _DAY = 86_400.0
 _LIST_S = 10.0
 
@@ -68,7 +73,7 @@ class Http:
         return httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=self.endpoint.connect_sec),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
-            mounts=dict.fromkeys(_HERE),
+            trust_env=not _is_here(self.endpoint.base_url),
         )
 
     def url(self, path: str) -> str:
@@ -79,14 +84,15 @@ class Http:
     ) -> ProviderResponse:
         """Ask once and read the reply to its end; every failure is in the response."""
         began = time.monotonic()
+        reader.mask = self._masked
         url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
-        content = msgspec.json.encode(body)
         headers = {"accept": "text/event-stream", "content-type": "application/json", **self.endpoint.headers}
         if self.endpoint.trace_header and request.runId:
             headers[self.endpoint.trace_header] = request.runId  # S2-87
         if self.endpoint.idempotent and not isinstance(request.callId, UnsetType):
             headers["idempotency-key"] = request.callId
         try:
+            content = msgspec.json.encode(body)
             async with (
                 patience,
                 self._client.stream("POST", url, content=content, headers=headers) as response,
@@ -96,38 +102,48 @@ class Http:
             reader.fail("TIMEOUT", f"POST {url}: {patience.why}", retriable=True)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             self._broken(url, reader, error)
+        except UnicodeEncodeError as error:
+            reader.fail("BAD_REQUEST", f"the prompt is not valid Unicode: {error}", retriable=False)
+        except (ImportError, ValueError) as error:  # httpx2's words for proxies it does not speak to
+            reader.fail("UNKNOWN", f"{error}. Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY", retriable=False)
         return reader.response(time.monotonic() - began)
 
     async def models(self, path: str) -> list[str]:
         """The models that the server says it has; raises OSError with the reason if it does not say."""
+        url = self.url(path)
         try:
-            async with asyncio.timeout(_LIST_S):
-                answer = await self._client.get(self.url(path), headers=dict(self.endpoint.headers))
-                if answer.status_code == 200:
-                    return [model.id for model in msgspec.json.decode(answer.content, type=_Listing).data]
-            why = f"status {answer.status_code}: {_said(answer.content[:_BODY])}"
+            async with (
+                asyncio.timeout(_LIST_S),
+                self._client.stream("GET", url, headers=dict(self.endpoint.headers)) as answer,
+            ):
+                body = await _some(answer, _LIST_BYTES)
+            if answer.status_code == 200:
+                return [model.id for model in msgspec.json.decode(body, type=_Listing).data]
+            why = f"GET {url} answered {answer.status_code}: {_said(self._masked_body(body))}. "
+            why += self._cure(answer.status_code)
         except TimeoutError:
-            why = f"no answer within {_LIST_S:g} s"
-        except (httpx2.HTTPError, httpx2.InvalidURL, msgspec.DecodeError) as error:
-            why = _reason(error)
-        raise OSError(self._masked(f"{self.url(path)}: {why}"))
+            why = f"GET {url}: no answer within {_LIST_S:g} s. {self._cure()}"
+        except UNREADABLE:
+            why = f"GET {url} answered with something else than a list of models. {self._cure()}"
+        except (httpx2.HTTPError, httpx2.InvalidURL, ImportError, ValueError) as error:
+            why = f"cannot reach {url}: {_reason(error)}. {self._cure()}"
+        raise OSError(self._masked(why))
 
     async def _read(self, response: httpx2.Response, reader: Reader, patience: Patience, on_token: OnToken) -> None:
-        if response.status_code != 200:
-            body = b""
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) >= _BODY:
-                    break
-            self._refused(response, body[:_BODY], reader)
-            return
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "text/event-stream":
-            what = f"POST {response.url} answered with {kind or 'no type'} instead of a stream of events"
-            reader.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
+        if response.status_code != 200 or kind != "text/event-stream":
+            body = b""
+            try:
+                async with asyncio.timeout(_BODY_S):
+                    body = await _some(response, _BODY)
+            except (TimeoutError, httpx2.HTTPError):
+                pass  # rule 5
+            self._refused(response, kind, body, reader)
             return
         hear = reader.hear
-        async for event in httpx2.EventSource(response, max_event_size=_EVENT_BYTES):
+        async for event in httpx2.EventSource(_WithoutMark(response), max_event_size=_EVENT_BYTES):  # type: ignore[arg-type]  # it is all that is asked of one
+            if not event.data:
+                continue  # it sets an id or a time to reconnect, and dispatches nothing
             text = hear(event.event, event.data)
             if text:
                 on_token(text)
@@ -135,10 +151,13 @@ class Http:
                 return
             patience.heard(reader.news)
 
-    def _refused(self, response: httpx2.Response, body: bytes, reader: Reader) -> None:
-        status, headers = response.status_code, response.headers
+    def _refused(self, response: httpx2.Response, kind: str, body: bytes, reader: Reader) -> None:
+        status, headers, said = response.status_code, response.headers, _said(self._masked_body(body))
+        if status == 200:
+            what = f"POST {response.url} answered with {kind or 'no type'} instead of a stream of events: {said}"
+            reader.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
+            return
         code, retriable = meaning(status)
-        said = self._masked(_said(body))
         if b"insufficient_quota" in body or headers.get("x-should-retry") == "false":
             retriable = False
         message = f"POST {response.url} answered {status}: {said}"
@@ -160,6 +179,8 @@ class Http:
             reader.fail("UNKNOWN", f"POST {url}: the line broke after {size} characters: {reason}", retriable=True)
 
     def _cure(self, status: int = 0) -> str:
+        if status == 407:
+            return "Check the proxy (HTTP_PROXY, HTTPS_PROXY)"
         if status in (401, 402, 403):
             return f"Check the key ({self.endpoint.key_from or 'none was sent'})"
         where = f" ({self.endpoint.url_from})" if self.endpoint.url_from else ""
@@ -168,7 +189,48 @@ class Http:
         return f"Is the server running, and is the address right{where}? orchestra models --reach tries it"
 
     def _masked(self, text: str) -> str:
-        return text.replace(self.endpoint.secret, _MASK) if self.endpoint.secret else text
+        return text.replace(self.endpoint.secret, MASK) if self.endpoint.secret else text
+
+    def _masked_body(self, body: bytes) -> bytes:
+        """Rule 3, of a body that may have been cut itself: its end could be the beginning of the key."""
+        secret = self.endpoint.secret.encode()
+        if not secret:
+            return body
+        whole = body.replace(secret, MASK.encode())
+        return whole if len(body) < _BODY else whole[: -len(secret)]
+
+
+class _WithoutMark:
+    """A response whose text begins without a byte order mark, which httpx2 would take for a part of the first name."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+        self.headers, self.request = response.headers, response.request
+
+    async def aiter_text(self) -> AsyncIterator[str]:
+        first = True
+        async for text in self._response.aiter_text():
+            yield text.removeprefix("\ufeff") if first else text
+            first = first and not text
+
+
+async def _some(response: httpx2.Response, most: int) -> bytes:
+    """The body, as much as is wanted of it."""
+    body = b""
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) >= most:
+            break
+    return body[:most]
+
+
+def _is_here(url: str) -> bool:
+    """Whether it is an address of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
@@ -178,9 +240,12 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         try:
             return min(max(0.0, float(value) * unit), _DAY)
         except ValueError:
-            moment = email.utils.parsedate_tz(value)
-            if moment:
-                return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), _DAY)
+            try:
+                moment = email.utils.parsedate_tz(value)
+                if moment:
+                    return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), _DAY)
+            except (ValueError, OverflowError, TypeError):
+                continue  # a date that is none
     return 0.0
 
 
@@ -189,7 +254,7 @@ def _said(body: bytes) -> str:
     text = body.decode("utf-8", "replace").strip()
     try:
         found = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return _short(text) or "nothing more"
     for name in ("error", "detail", "message"):
         if isinstance(found, dict) and name in found:

@@ -24,7 +24,13 @@ import msgspec
 from msgspec import UnsetType
 
 from orchestra.core.errors import UsageError
-from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.core.model import (
+    OnToken,
+    ProviderCapabilities,
+    ProviderFailure,
+    ProviderRequest,
+    ProviderResponse,
+)
 from orchestra.providers.http import Endpoint, Http
 from orchestra.providers.openai_compat import OpenAICompat, Wishes
 from orchestra.providers.patience import Limits
@@ -65,7 +71,12 @@ class Local:
         """Ask once, streaming."""
         async with self._loading:
             if self._server is None:
-                self._server = await asyncio.to_thread(self._load)
+                try:
+                    self._server = await asyncio.to_thread(self._load)
+                except (RuntimeError, ValueError, OSError) as error:
+                    why = f"{self._gguf} cannot be loaded as a model: {error}. Name a GGUF file that llama.cpp reads"
+                    failure = ProviderFailure(code="BAD_REQUEST", message=why, retriable=False)
+                    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
         headers = {"authorization": f"Bearer {self._key}"}
         http = Http(Endpoint(base_url=f"{self._server.listening_address}/v1", headers=headers, limits=self._limits))
         wishes = Wishes(

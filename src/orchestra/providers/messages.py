@@ -6,14 +6,14 @@ message_stop. A reply is whole when message_delta gave its stop reason and messa
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
 
 from orchestra.core.errors import ProviderErrorCode
 from orchestra.core.model import FinishReason, Usage
-from orchestra.providers.reading import Reader
+from orchestra.providers.reading import UNREADABLE, Reader, figure
 
 _FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -35,16 +35,12 @@ _ERRORS: dict[str, tuple[ProviderErrorCode, bool]] = {
 }
 
 
-class _Tokens(Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-
-
 class _Message(Struct):
     model: str | None = None
-    usage: _Tokens | None = None
+    usage: Any = None
+
+
+_FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 class _Delta(Struct):
@@ -59,15 +55,15 @@ class _Error(Struct):
     message: str = ""
 
 
-class _Event(Struct):
+class Event(Struct):
     type: str = ""
     message: _Message | None = None
     delta: _Delta | None = None
-    usage: _Tokens | None = None
+    usage: Any = None
     error: _Error | None = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_decode = msgspec.json.Decoder(Event).decode
 
 
 class MessagesReader(Reader):
@@ -77,34 +73,34 @@ class MessagesReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tokens = _Tokens()
+        self._tokens = dict.fromkeys(_FIGURES, 0)
 
     def hear(self, event: str, data: str) -> str:
         """Take one server-sent event."""
         try:
             return self.take(_decode(data))
-        except (msgspec.DecodeError, UnicodeEncodeError):
+        except UNREADABLE:
             self.garbage(data)
             return ""
 
-    def take(self, event: _Event) -> str:
+    def take(self, event: Event) -> str:
         """Take one event, decoded."""
         match event:
-            case _Event(type="content_block_delta", delta=_Delta() as delta):
+            case Event(type="content_block_delta", delta=_Delta() as delta):
                 self.news += bool(delta.text or delta.thinking)
                 if delta.text:
                     self.pieces.append(delta.text)
                 return delta.text
-            case _Event(type="message_start", message=_Message() as message):
+            case Event(type="message_start", message=_Message() as message):
                 self.model = message.model or self.model
                 self._count(message.usage)
-            case _Event(type="message_delta", delta=_Delta(stop_reason=str(reason))):
+            case Event(type="message_delta", delta=_Delta(stop_reason=str(reason))):
                 self.news += 1
                 self._count(event.usage)
                 self._stop(reason)
-            case _Event(type="message_stop"):
+            case Event(type="message_stop"):
                 self.done = True
-            case _Event(type="error", error=_Error() as error):
+            case Event(type="error", error=_Error() as error):
                 code, retriable = _ERRORS.get(error.type, ("UNKNOWN", True))
                 self.fail(code, f"{error.type}: {error.message}", retriable=retriable)
         return ""
@@ -115,16 +111,13 @@ class MessagesReader(Reader):
             what = "refused to answer" if reason == "refusal" else f"stopped for another reason ({reason})"
             self.fail("BAD_REQUEST", f"the model {what}", retriable=False)
 
-    def _count(self, said: _Tokens | None) -> None:
+    def _count(self, said: Any) -> None:
         """Figures come in parts, and later ones win."""
-        if said is None:
+        if not isinstance(said, dict):
             return
-        for name in _Tokens.__struct_fields__:
-            if (value := getattr(said, name)) is not None:
-                setattr(self._tokens, name, value)
-        read, write = self._tokens.cache_read_input_tokens or 0, self._tokens.cache_creation_input_tokens or 0
-        into, out = (self._tokens.input_tokens or 0) + read + write, self._tokens.output_tokens or 0
+        for name in _FIGURES:
+            if (value := figure(said.get(name))) is not None:
+                self._tokens[name] = value
+        plain, out, read, write = self._tokens.values()
+        into = plain + read + write
         self.usage = Usage(into, out, into + out, cacheReadTokens=read, cacheWriteTokens=write)
-
-
-Event = _Event

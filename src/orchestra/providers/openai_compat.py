@@ -26,7 +26,7 @@ from orchestra.core.model import (
 )
 from orchestra.providers.http import Http
 from orchestra.providers.prompting import THINK_BYPASS, user_text
-from orchestra.providers.reading import Reader
+from orchestra.providers.reading import UNREADABLE, Reader, figure
 
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "eos": "stop", "length": "length"}
 
@@ -69,9 +69,11 @@ class OpenAICompat:
             try:
                 model = self._only = _one(await self.models())
             except OSError as error:
-                return _refused(f"no model is named, and the server does not say which it has: {error}")
+                why = f"no model is named, and the server does not say which it has: {error}"
+                return _refused(why, retriable=True)
         if not model:
-            return _refused(f"{self._http.url('/models')} has more than one model, or none: name one with --model NAME")
+            why = f"{self._http.url('/models')} has more than one model, or none: name one with --model NAME"
+            return _refused(why, retriable=False)
         return await self._http.converse(
             "/chat/completions", self.body(request, model), ChatReader(), request, on_token
         )
@@ -91,6 +93,7 @@ class OpenAICompat:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        body |= wishes.extra
         if limit := constraints.maxOutputTokens or wishes.max_output_tokens:
             body[wishes.limit_name] = limit
         if not isinstance(constraints.temperature, UnsetType):
@@ -98,7 +101,7 @@ class OpenAICompat:
         if wishes.constrain and not isinstance(constraints.schema, UnsetType):
             schema = {"name": "reply", "strict": True, "schema": constraints.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body | dict(wishes.extra)
+        return body
 
     def bypasses_thinking(self, request: ProviderRequest) -> bool:
         """Whether the reply is begun with an empty think block (S5-47, S5-54)."""
@@ -106,7 +109,7 @@ class OpenAICompat:
         return self._wishes.think_bypass if isinstance(asked, UnsetType) else asked
 
     async def models(self) -> list[str]:
-        """What the server says it has."""
+        """What the server says it has; OSError if it does not say."""
         return await self._http.models("/models")
 
 
@@ -114,24 +117,14 @@ def _one(models: list[str]) -> str:
     return models[0] if len(models) == 1 else ""
 
 
-def _refused(message: str) -> ProviderResponse:
-    failure = ProviderFailure(code="UNKNOWN", message=message, retriable=False)
+def _refused(message: str, *, retriable: bool) -> ProviderResponse:
+    failure = ProviderFailure(code="UNKNOWN", message=message, retriable=retriable)
     return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
-
-
-class _Details(Struct):
-    cached_tokens: int | None = None
-
-
-class _Tokens(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
 
 
 class _Delta(Struct):
     content: str | None = None
+    refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 
@@ -142,8 +135,8 @@ class _Choice(Struct):
 
 
 class _Chunk(Struct):
-    choices: list[_Choice] = []
-    usage: _Tokens | None = None
+    choices: list[_Choice] | None = None
+    usage: Any = None
     model: str | None = None
     error: Any = None
 
@@ -163,13 +156,13 @@ class ChatReader(Reader):
             return ""
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeEncodeError):
+        except UNREADABLE:
             self.garbage(data)
             return ""
         if chunk.error is not None:
             self._failed(chunk.error)
             return ""
-        if chunk.usage is not None:
+        if isinstance(chunk.usage, dict):
             self.usage = _usage(chunk.usage)
         if chunk.model:
             self.model = chunk.model
@@ -182,6 +175,8 @@ class ChatReader(Reader):
             self.news += 1
         if text:
             self.pieces.append(text)
+        if delta.refusal:
+            self.fail("BAD_REQUEST", f"the model refused to answer: {delta.refusal}", retriable=False)
         if choice.finish_reason:
             self.finish = _FINISH.get(choice.finish_reason)
             if self.finish is None:
@@ -202,12 +197,13 @@ class ChatReader(Reader):
             self.fail("UNKNOWN", what, retriable=True)
 
 
-def _usage(said: _Tokens) -> Usage:
-    into, out = said.prompt_tokens, said.completion_tokens
-    details = said.prompt_tokens_details
+def _usage(said: dict[str, Any]) -> Usage:
+    into, out, both = (figure(said.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    details = said.get("prompt_tokens_details")
+    cached = figure(details.get("cached_tokens")) if isinstance(details, dict) else None
     return Usage(
         UNSET if into is None else into,
         UNSET if out is None else out,
-        (into or 0) + (out or 0) if said.total_tokens is None else said.total_tokens,
-        cacheReadTokens=details.cached_tokens if details and details.cached_tokens is not None else UNSET,
+        (into or 0) + (out or 0) if both is None else both,
+        cacheReadTokens=UNSET if cached is None else cached,
     )

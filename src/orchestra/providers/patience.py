@@ -48,7 +48,7 @@ class Patience:
         """Something was read; it moves the alarm only if it was news."""
         if news != self._news:
             first, self._news = self._news == 0, news
-            if first or self._clock() - self._moved > _LAZY_S:
+            if first or self._clock() - self._moved > min(_LAZY_S, self._limits.idle / 4):
                 self._set(self._limits.idle, "the reply stopped: nothing new for")
 
     def _set(self, seconds: float, why: str) -> None:

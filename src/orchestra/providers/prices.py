@@ -1,10 +1,12 @@
 """What tokens cost and how much a model can read, by its name. A table of list prices; the configuration's win.
 
 US dollars per million tokens, as the vendors listed them when this was written; they change, so every figure can be
-overridden in `budget.prices`. A name is looked up by its longest beginning here, so that dated names are found.
+overridden in `budget.prices`. A name may be followed by its date and nothing else: `gpt-5-pro` is no `gpt-5`.
 """
 
 from __future__ import annotations
+
+import re
 
 from msgspec import Struct, UnsetType
 
@@ -33,8 +35,8 @@ class Price(Struct, frozen=True):
         ) / 1_000_000
 
     def at_most(self, input_tokens: int, output_tokens: int) -> float:
-        """The most such a call can cost."""
-        dearest = max(self.input, self.cache_write or 0.0)
+        """The most such a call can cost: what is written into a cache for an hour costs twice the input."""
+        dearest = self.input if self.cache_write is None else max(2 * self.input, self.cache_write)
         return (input_tokens * dearest + output_tokens * self.output) / 1_000_000
 
 
@@ -49,10 +51,14 @@ def _claude(input_: float, output: float) -> Known:
     return Known(Price(input_, output, input_ * 0.1, input_ * 1.25), 200_000)
 
 
+_DATE = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|latest)$")
 _FAMILIES = {
     "claude-opus-4": _claude(15.0, 75.0),
+    "claude-opus-4-1": _claude(15.0, 75.0),
     "claude-opus-4-5": _claude(5.0, 25.0),
-    "claude-sonnet-": _claude(3.0, 15.0),
+    "claude-3-7-sonnet": _claude(3.0, 15.0),
+    "claude-sonnet-4": _claude(3.0, 15.0),
+    "claude-sonnet-4-5": _claude(3.0, 15.0),
     "claude-haiku-4-5": _claude(1.0, 5.0),
     "claude-3-5-haiku": _claude(0.8, 4.0),
     "claude-3-haiku": _claude(0.25, 1.25),
@@ -69,5 +75,4 @@ _FAMILIES = {
 
 def known(model: str) -> Known | None:
     """What the table has on a model."""
-    names = [name for name in _FAMILIES if model.startswith(name)]
-    return _FAMILIES[max(names, key=len)] if names else None
+    return _FAMILIES.get(_DATE.sub("", model))

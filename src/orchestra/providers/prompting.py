@@ -5,8 +5,8 @@ Rules
    the beginning, where providers can remember it.
 2. A context artifact is quoted between tags that its own content cannot close: a file that looks like a prompt, or like
    the end of its own quotation, stays a file.
-3. What a call may cost is bounded before it is made by more tokens than any text of its size was seen to have; what
-   people are shown is an estimate that is about right.
+3. What a call may cost is bounded before it is made by as many tokens as the text has bytes: no tokenizer makes more
+   (digits and rare scripts come near). What people are shown is an estimate that is about right.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def estimated_tokens(text: str) -> int:
 
 
 def most_tokens(text: str) -> int:
-    """No fewer than any tokenizer makes of ordinary text and code (rule 3): two bytes a token."""
-    return -(-len(text.encode("utf-8", "replace")) // 2)
+    """No fewer than any tokenizer makes of it (rule 3)."""
+    return len(text.encode("utf-8", "replace"))
 
 
 def _quoted(artifact: ContextArtifact) -> str:

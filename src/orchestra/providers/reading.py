@@ -12,12 +12,22 @@ Rules
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from orchestra.core.errors import ProviderErrorCode
 from orchestra.core.model import FinishReason, ProviderFailure, ProviderResponse, Usage
+
+UNREADABLE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)  # what decoding a server's JSON may raise
+_MOST = 10**12  # tokens: more is no figure
+
+
+def figure(value: Any) -> int | None:
+    """A number of tokens as a server says it, or None if it is none: a reply is not lost over its statistics."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else None
 
 
 class Reader:
@@ -34,6 +44,7 @@ class Reader:
         self.model: str | UnsetType = UNSET
         self.cost: float | UnsetType = UNSET
         self.failure: ProviderFailure | None = None
+        self.mask: Callable[[str], str] = lambda text: text  # takes the key out of whatever a server says
 
     def hear(self, event: str, data: str) -> str:
         """Take one event; returns the text it adds to the reply."""
@@ -41,12 +52,13 @@ class Reader:
 
     def fail(self, code: ProviderErrorCode, message: str, *, retriable: bool, wait: float = 0.0) -> None:
         """The reply failed; the first reason is kept."""
-        self.failure = self.failure or ProviderFailure(code, message, retriable, wait)
+        self.failure = self.failure or ProviderFailure(code, self.mask(message), retriable, wait)
         self.done = True
 
     def garbage(self, data: str) -> None:
         """Rule 2: something known that cannot be read."""
-        shown = data if len(data) <= 80 else f"{data[:80]}…"
+        masked = self.mask(data)  # before it is cut: half a key is nearly a key
+        shown = masked if len(masked) <= 80 else f"{masked[:80]}…"
         self.fail("UNKNOWN", f"the stream holds something that is not {self.wire}: {shown!r}", retriable=True)
 
     def response(self, seconds: float) -> ProviderResponse:

@@ -17,7 +17,8 @@ class Talk(Struct, frozen=True, kw_only=True):
     timeout_ms: int
     on_bytes: Callable[[bytes], bool]
     home: Mapping[str, bytes]  # files it finds there
-    back: tuple[str, ...] = ()  # those that are read again when it ended
+    back: tuple[str, ...] = ()  # those that are read again however it ended
+    on_back: Callable[[str, bytes], None] = lambda name, data: None  # and who gets them: hostile until looked at
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -26,7 +27,6 @@ class Ended(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     problem: str = ""  # why it did not run
     stderr: str = ""
-    home: Mapping[str, bytes] = {}  # the files of `back`
 
 
 Converse = Callable[[str, Talk], Awaitable[Ended]]  # the program's name, what to say
