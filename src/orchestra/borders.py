@@ -6,6 +6,8 @@ Rules (sandbox.md §4, "Policy mapping"; decisions section 5, S2 "Safety")
    exfiltration. Nor folders with sockets and devices: a read-only view does not stop a connection.
 3. Nothing is written for real in the workspace (an `rw` task's changes become a patch), where runs are kept, in system
    folders or where programs are found. `./runs` is the exception by name: a task gets its own folder below it.
+4. Nothing opens the scratch folders, in which orchestra itself believes what it finds, nor is orchestra's own
+   installation written: who can change them needs no way out of the sandbox any more.
 
 What is asked for is judged, never corrected: a wrong entry is refused with its cure.
 """
@@ -13,6 +15,8 @@ What is asked for is judged, never corrected: a wrong entry is refused with its 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +36,7 @@ class Place(Struct, frozen=True):
     runs: str
     home: str = ""
     path: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()  # where commands write before it counts
 
     @classmethod
     def of(cls, base: Path, runs: str, environ: Mapping[str, str]) -> Place:
@@ -42,6 +47,7 @@ class Place(Struct, frozen=True):
             runs=os.path.realpath(base / runs),
             home=os.path.realpath(home) if home.startswith("/") else "",
             path=tuple(dict.fromkeys(map(os.path.realpath, folders))),
+            scratch=scratch_places(environ),
         )
 
     def named(self, entry: str) -> str:
@@ -63,6 +69,21 @@ class Place(Struct, frozen=True):
         return self.real(entry) == os.path.realpath("/tmp")
 
 
+def scratch_places(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the scratch folders of all runs may lie, best first."""
+    home = environ.get("HOME", "")
+    cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home.startswith("/") else "")
+    shared = f"orchestra-{os.geteuid()}"  # where others have theirs too
+    places = ((cache, "orchestra"), (tempfile.gettempdir(), shared), ("/var/tmp", shared))
+    return tuple(os.path.join(os.path.realpath(place), name) for place, name in places if place.startswith("/"))
+
+
+def _installation() -> tuple[str, ...]:
+    """Whatever code of ours, of our dependencies and of our interpreter is loaded from."""
+    places = (os.path.dirname(__file__), sys.prefix, sys.base_prefix, *filter(os.path.isabs, sys.path))
+    return tuple(dict.fromkeys(map(os.path.realpath, places)))
+
+
 def wrong_read(entry: str, place: Place) -> str:
     """Why tools may not read this, with the cure; or an empty string."""
     if wrong := _wrong_text(entry):
@@ -70,7 +91,7 @@ def wrong_read(entry: str, place: Place) -> str:
     real = place.real(entry)
     if real == place.base or place.private(entry):
         return ""  # the workspace is what tools work on, wherever it lies
-    return _too_much(real, place) or _live(real)
+    return _too_much(real, place) or _live(real) or _scratch(real, place)
 
 
 def wrong_write(entry: str, place: Place) -> str:
@@ -80,17 +101,20 @@ def wrong_write(entry: str, place: Place) -> str:
     real = place.real(entry)
     if place.narrowed(entry) or place.private(entry):
         return ""  # rule 3: narrowed to the task's own folder
-    if wrong := _too_much(real, place) or _live(real):
+    if wrong := _too_much(real, place) or _live(real) or _scratch(real, place):
         return wrong
-    if within(place.runs, real) or within(real, place.runs):
+    if _touch(place.runs, real):
         return "runs are kept there: name the runs folder itself (./runs), each task gets its own folder in it"
-    if within(real, place.base) or within(place.base, real):
+    if _touch(real, place.base):
         return "the workspace is not written directly: leave it out; with `default_fs_mode: rw` changes become a patch"
     if any(within(real, folder) for folder in _SYSTEM):
         return "it is a folder of the system; name a folder of your own"
     for folder in place.path:
-        if within(folder, real) or within(real, folder):
+        if _touch(folder, real):
             return f"programs are found there ({folder} is on PATH); name another folder"
+    for folder in _installation():
+        if _touch(folder, real):
+            return f"orchestra itself runs from there ({folder}); name another folder"
     return ""
 
 
@@ -135,3 +159,15 @@ def _live(real: str) -> str:
     if any(within(real, folder) for folder in map(os.path.realpath, _LIVE)):
         return "sockets, devices and other processes are there; it cannot be opened to tools"
     return ""
+
+
+def _scratch(real: str, place: Place) -> str:
+    for folder in place.scratch:
+        if _touch(folder, real):
+            return f"orchestra keeps there what commands wrote ({folder}); name the folders that are needed"
+    return ""
+
+
+def _touch(one: str, other: str) -> bool:
+    """Whether one of two folders is in the other, or they are the same."""
+    return within(one, other) or within(other, one)

@@ -5,18 +5,20 @@ Rules
    has been looked at (worker/layer.py).
 2. It is no truth: a run whose scratch is gone goes on, without the caches that were in it.
 3. It is removed when the run ends.
+4. What it says of itself is believed within its own folder only: no configuration opens it (borders.py), and should a
+   command reach it all the same, it gains no other folder of the host by it.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from orchestra.borders import scratch_places
 from orchestra.core.errors import SandboxError
 from orchestra.core.run import digest
 from orchestra.policy import within
@@ -51,7 +53,8 @@ class Scratch:
             named = msgspec.json.decode((self._folder / name / "layers.json").read_bytes(), type=list[str])
         except (OSError, msgspec.DecodeError):
             return ()
-        return tuple(layer for layer in map(Path, named) if layer.is_dir())
+        own = os.path.realpath(self._folder)
+        return tuple(Path(layer) for layer in named if _is_folder_in(own, layer))
 
     def used(self, name: str) -> Path:
         """The folder of this name as the last command left it, fit to be written on: its caches stay, nothing else."""
@@ -75,12 +78,8 @@ def scratch_root(workspace: Path, environ: Mapping[str, str], *, open_way: bool 
 
     `open_way`: commands run as another user, who must be able to get there.
     """
-    home = environ.get("HOME", "")
-    cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home.startswith("/") else "")
-    shared = f"orchestra-{os.geteuid()}"  # where others have theirs too
-    for place, name in ((cache, "orchestra"), (tempfile.gettempdir(), shared), ("/var/tmp", shared)):
-        root = Path(os.path.realpath(place or "/"), name)
-        if place.startswith("/") and not within(str(root), os.path.realpath(workspace)):
+    for root in map(Path, scratch_places(environ)):
+        if not within(str(root), os.path.realpath(workspace)):
             try:
                 root.mkdir(parents=True, exist_ok=True, mode=0o711)
             except OSError:
@@ -91,6 +90,11 @@ def scratch_root(workspace: Path, environ: Mapping[str, str], *, open_way: bool 
     raise SandboxError(
         f"there is no folder outside {workspace} for what commands write; set XDG_CACHE_HOME to one you may write to"
     )
+
+
+def _is_folder_in(own: str, layer: str) -> bool:
+    """Rule 4; `layer` has no link in it and is not the whole."""
+    return "\0" not in layer and os.path.realpath(layer) == layer != own and within(layer, own) and os.path.isdir(layer)
 
 
 def _is_own(folder: Path) -> bool:

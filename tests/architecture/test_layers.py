@@ -39,7 +39,7 @@ LAYERS: dict[str, set[str]] = {
     "archive": {"core", "gatekeeper"},
     "desk": {"core", "archive"},
     "timekeeper": {"core"},
-    "scratch": {"core", "policy", "worker", "workspace"},
+    "scratch": {"core", "policy", "borders", "worker", "workspace"},
     "runner": {"core", "patch", "policy", "worker", "workspace", "scratch", "timekeeper", "toolbox"},
     "models": {"core", "config", "providers"},
     "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "runner"},
