@@ -55,7 +55,7 @@ from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
 from orchestra.worker.task import MIB, Artifact, Command, CommandResult, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
-from orchestra.workspace import Leftovers, builds, keepable
+from orchestra.workspace import Leftovers, builds, keepable, missed
 
 OUT = "ORCHESTRA_ARTIFACTS"  # names the folder whose files a command hands over
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -250,10 +250,8 @@ class Runner:
         tool = self._shop.resolve(effect, self._policy)
         if isinstance(tool, _Ready):
             return tool
-        if tool.note and tool.note not in self._noted:
-            self._noted.add(tool.note)
-            self._on_note(tool.note)
-        folder = self._scratch.used("checks") if not effect.task else self._scratch.fresh(effect.task)
+        self._note(tool.note)
+        folder = self._scratch.fresh(effect.task) if effect.task else self._checks()
         below = self._below(effect)
         files = (_materialise(folder / "files", effect.files),) if effect.files else ()
         bound, _ = self._bound(effect)
@@ -283,6 +281,20 @@ class Runner:
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )
         return _Ready(held=held, folder=folder, since_ns=time.time_ns(), layers=below, writes=writes)
+
+    def _checks(self) -> Path:
+        """Where checks write: over the build output of those before it, as long as no patch changed the files."""
+        state = str(sum(event.type == "PATCH_APPLIED" for event in self._ledger.events))
+        folder, gone = self._scratch.used("checks", state=state)
+        if gone:
+            one = "one check (sh -c 'make && ./test') or in a build folder"
+            self._note(f"later checks do not see {', '.join(gone[:3])}, which a check wrote: do it in {one}")
+        return folder
+
+    def _note(self, note: str) -> None:
+        if note and note not in self._noted:
+            self._noted.add(note)
+            self._on_note(note)
 
     def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox) -> Command:
         env = {**self._shop.environment(tool), **dict(effect.env)}
@@ -366,13 +378,16 @@ class Runner:
         upper.chmod(0o755)  # a command may have closed its workspace, even to itself
         harvest = changes(upper, self._shop.workspace, ignored=Leftovers(self._shop.workspace), since_ns=ready.since_ns)
         made = diff_of(harvest.files)
-        harvest = msgspec.structs.replace(harvest, kept=keepable(harvest.kept))
+        kept = keepable(harvest.kept, self._shop.workspace)
+        gone = missed(harvest.kept, kept, upper)
+        harvest = msgspec.structs.replace(harvest, kept=kept)
         prune(upper, harvest)
         discard(ready.folder / "work")
         own = (upper,) if harvest.kept else ()
         self._scratch.remember(effect.task, (*ready.layers, *own))
         untaken = tuple(Denied(r.path or "everything", r.reason) for r in harvest.refused)
         untaken += tuple(Denied(path, "taken for build output") for path in builds(harvest.kept))
+        untaken += tuple(Denied(path, "ignored, and the project has its own") for path in gone)
         untaken += tuple(Denied(r.path or "everything", r.message) for r in made.refused)
         if not made.diff:
             return None, untaken

@@ -25,7 +25,7 @@ from orchestra.policy import within
 from orchestra.worker.kept import prune
 from orchestra.worker.layer import changes
 from orchestra.worker.removal import discard
-from orchestra.workspace import Leftovers, keepable
+from orchestra.workspace import Leftovers, keepable, missed, only_built
 
 
 class Scratch:
@@ -56,17 +56,26 @@ class Scratch:
         own = os.path.realpath(self._folder)
         return tuple(Path(layer) for layer in named if _is_folder_in(own, layer))
 
-    def used(self, name: str) -> Path:
-        """The folder of this name as the last command left it, fit to be written on: its caches stay, nothing else."""
+    def used(self, name: str, *, state: str) -> tuple[Path, tuple[str, ...]]:
+        """The folder of this name as the last command left it, fit to be written on: its build output stays, no more.
+
+        For another state of the workspace it begins anew: what other code left must not decide about this one. Also the
+        names that are gone and may be missed.
+        """
         folder = self._folder / name
-        upper = folder / "up"
+        upper, mark = folder / "up", folder / "state"
+        if not mark.is_file() or mark.read_text() != state:
+            self.fresh(name)
+            mark.write_text(state)
+        gone: tuple[str, ...] = ()
         if upper.is_dir():
             upper.chmod(0o755)  # a command may have closed its workspace, even to itself
             harvest = changes(upper, self._workspace, ignored=Leftovers(self._workspace))
-            prune(upper, msgspec.structs.replace(harvest, kept=keepable(harvest.kept)))
+            kept = only_built(keepable(harvest.kept, self._workspace), upper)
+            gone = missed(harvest.kept, kept, upper)
+            prune(upper, msgspec.structs.replace(harvest, kept=kept))
             discard(folder / "work")
-        folder.mkdir(parents=True, exist_ok=True, mode=0o711)
-        return folder
+        return folder, gone
 
     def remove(self) -> None:
         """The run is over."""

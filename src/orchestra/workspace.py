@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -24,8 +25,9 @@ FILES = 100
 LISTED = 2_000
 _REPOSITORIES = {".git", ".hg", ".svn"}
 _RUNS = {".runs", "runs", ".orchestra"}
-_CACHES = {"node_modules", "__pycache__", ".venv", "venv", ".tox"}
-_CACHES |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+_INSTALLED = {"node_modules", ".venv", "venv", ".tox"}
+_REMEMBERED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+_CACHES = _INSTALLED | _REMEMBERED
 _BUILDS = {"dist", "build", "target"}  # unless the project itself has such a folder
 _SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
 _SECRET_NAMES = (".env", "id_rsa", "id_ed25519", ".netrc", ".npmrc", ".pypirc")
@@ -88,14 +90,45 @@ def _walk(root: Path) -> Iterator[tuple[str, int]]:
                 yield path, _size(entry)
 
 
-def keepable(paths: Iterable[str]) -> tuple[str, ...]:
-    """Of the leftovers of a command those that later commands may see: not a repository's or a run's own files."""
-    return tuple(p for p in paths if p.split("/")[0] not in _RUNS and not _REPOSITORIES & set(p.split("/")))
+def keepable(paths: Iterable[str], root: Path) -> tuple[str, ...]:
+    """Of the leftovers of a command those that later ones may see: build output, and what is new.
+
+    Not a repository's or a run's own files. Nothing that takes the place of the workspace's own or joins what is
+    installed there: its code would run in every later command, with no patch that says so. No cache: a .pyc or a result
+    of mypy is believed without a look at the source.
+    """
+    closed = _REPOSITORIES | _REMEMBERED
+    open_ = (p for p in paths if p.split("/")[0] not in _RUNS and not closed & set(p.split("/")))
+    return tuple(p for p in open_ if _name(p) in _BUILDS or not os.path.lexists(root / p))
+
+
+def only_built(paths: Iterable[str], upper: Path) -> tuple[str, ...]:
+    """Of these what a check leaves to the next one: folders of build output. A file lies among the workspace's own."""
+    return tuple(p for p in paths if _name(p) not in _INSTALLED and _is_folder(upper / p))
+
+
+def missed(paths: Iterable[str], kept: tuple[str, ...], upper: Path) -> tuple[str, ...]:
+    """Of the leftovers that are not kept those that a person may miss: programs, installed packages."""
+    gone = (p for p in paths if p not in kept and not (_REPOSITORIES | _REMEMBERED) & set(p.split("/")))
+    return tuple(p for p in gone if _name(p) in _INSTALLED or _is_program(upper / p))
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _is_program(path: Path) -> bool:
+    mode = os.lstat(path).st_mode
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IXUSR)
 
 
 def builds(paths: Iterable[str]) -> tuple[str, ...]:
     """Of the leftovers those that a person might have meant as a change."""
-    return tuple(path for path in paths if path.rpartition("/")[2] in _BUILDS)
+    return tuple(path for path in paths if _name(path) in _BUILDS)
 
 
 class Leftovers:
