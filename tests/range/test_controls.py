@@ -52,6 +52,14 @@ pathlib.Path(os.path.expanduser("~/.config/x")).mkdir(parents=True)
 print(subprocess.run(["sh", "-c", "echo $((1+1)) | tr 2 3"], capture_output=True, text=True).stdout.strip(), end="")
 """
 
+SHARED = """
+import os, pathlib, shutil
+from multiprocessing import shared_memory
+shared = shared_memory.SharedMemory(create=True, size=1 << 20); shared.close(); shared.unlink()
+pathlib.Path("tree/a").mkdir(parents=True); shutil.copytree("tree", "copy"); os.chmod("tree", 0o1777)
+print("done")
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Tasks:
@@ -79,6 +87,10 @@ def test_a_database_file(project: Tasks) -> None:
 
 def test_what_programs_do_every_day(project: Tasks) -> None:
     assert run(project, "python", "-c", EVERYDAY) == "3"
+
+
+def test_shared_memory_and_copied_trees(project: Tasks) -> None:
+    assert run(project, "python", "-c", SHARED) == "done"
 
 
 def test_pytest_from_the_projects_own_venv(project: Tasks) -> None:

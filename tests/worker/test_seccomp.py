@@ -80,10 +80,11 @@ def refused(network: bool) -> dict[str, int]:
 DEPENDS_ON_ARGUMENTS = {
     "clone", "unshare", "socket", "socketpair", "ioctl", "personality", "open", "openat", "creat", "chmod", "fchmod",
     "fchmodat", "fchmodat2", "mknod", "mknodat", "prlimit64", "setpriority",
+    "fcntl", "prctl", "shmget", "semget",
 }  # fmt: skip
 MISSING = {"clone3", "openat2", "statmount", "listmount"}
 ONLY_WITHOUT_NAMESPACES = {
-    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
+    "shmat", "shmctl", "semop", "semtimedop", "semctl", "msgsnd", "msgrcv", "msgctl",
     "mq_open", "mq_unlink", "pidfd_open", "connect", "bind",
 }  # fmt: skip
 FAMILIES = {
@@ -240,15 +241,36 @@ attempt(lambda: os.mknod("h", stat.S_IFREG | 0o4755))
 attempt(lambda: os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3)))
 attempt(lambda: os.mknod("white", stat.S_IFCHR, os.makedev(0, 0)))
 attempt(lambda: os.chmod("f", 0o2755))
+attempt(lambda: os.fchmod(f, 0o2755))
+attempt(lambda: os.open("g", os.O_CREAT | os.O_WRONLY, 0o2755))
+attempt(lambda: os.mknod("h", stat.S_IFREG | 0o2755))
 attempt(lambda: os.chmod("f", 0o755))
+attempt(lambda: os.chmod(".", 0o1777))
 attempt(lambda: os.mkfifo("pipe"))
 attempt(lambda: os.open("k", os.O_CREAT | os.O_WRONLY, 0o755))
 print(json.dumps(out))
 """
 
 
-def test_no_setuid_files_and_no_devices() -> None:
-    assert json.loads(sandboxed(SETUID, program=seccomp.program()).stdout) == [errno.EPERM] * 8 + [0] * 4
+def test_no_set_id_files_and_no_devices() -> None:
+    assert json.loads(sandboxed(SETUID, program=seccomp.program()).stdout) == [errno.EPERM] * 12 + [0] * 4
+
+
+def test_memory_between_processes_is_small_or_countable() -> None:
+    shmget, semget, create = NUMBERS["shmget"], NUMBERS["semget"], 0o1600
+    sizes = [(shmget, 0, size, create) for size in (56, 4096, 16384, 1 << 20, 1 << 32, (1 << 32) + 56)]
+    numbers = [(semget, 0, number, create) for number in (1, 17, 32, 32000)]
+    found = calls(*sizes, *numbers, program=seccomp.program())
+    assert [min(answer, 0) for answer in found] == [0, 0, *[-errno.EINVAL] * 4, 0, 0, *[-errno.EINVAL] * 2]
+    assert calls(sizes[0], numbers[0], program=seccomp.program(network=False)) == [-errno.EPERM] * 2
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_no_leases_and_no_hiding_from_the_watchdog(network: bool) -> None:
+    fcntl, prctl = NUMBERS["fcntl"], NUMBERS["prctl"]
+    requests = [(fcntl, 0, 1024, 1), (fcntl, 0, 1024 | 1 << 32, 1), (fcntl, 0, 1040, 0), (prctl, 4, 0)]
+    assert calls(*requests, program=seccomp.program(network=network)) == [-errno.EPERM] * 4
+    assert calls((fcntl, 0, 1, 0), (prctl, 4, 1), (prctl, 3), program=seccomp.program(network=network)) == [0, 0, 1]
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="32-bit and x32 calls are x86's")

@@ -13,6 +13,8 @@ Rules
    stream pairs (a datagram pair can still be sent to any address), no System V or POSIX queues, no other process's
    limits, no pidfds.
 6. Only whole words of arguments are compared, never what they point to (it may change after the check).
+7. No memory that nobody can count: System V segments and semaphores stay (PostgreSQL takes one small segment), but
+   small, and message queues go; a process cannot close its own figures in /proc to the watchdog (usage.py).
 
 The command inherits it and cannot drop it; it may add filters of its own.
 """
@@ -37,6 +39,8 @@ _REFUSED: Final = """
   open_tree_attr 467 467    name_to_handle_at 303 264 open_by_handle_at 304 265
   # the kernel's keyring, which no namespace divides
   keyctl 250 219            add_key 248 217           request_key 249 218
+  # memory of the kernel's own, up to gigabytes
+  msgget 68 186
   # large, often broken parts of the kernel that a build or a test does not need
   bpf 321 280               perf_event_open 298 241   userfaultfd 323 282       io_uring_setup 425 425
   io_uring_enter 426 426    io_uring_register 427 427 memfd_secret 447 447      modify_ldt 154 -
@@ -52,17 +56,18 @@ _REFUSED: Final = """
 """
 _MISSING: Final = "clone3 435 435  openat2 437 437  statmount 457 457  listmount 458 458"  # rule 3
 _REFUSED_WITHOUT_NAMESPACES: Final = """
-  shmget 29 194             shmat 30 196              shmctl 31 195             semget 64 190
-  semop 65 193              semtimedop 220 192        semctl 66 191             msgget 68 186
-  msgsnd 69 189             msgrcv 70 188             msgctl 71 187             mq_open 240 180
-  mq_unlink 241 181         pidfd_open 434 434        connect 42 203            bind 49 200
+  shmat 30 196              shmctl 31 195
+  semop 65 193              semtimedop 220 192        semctl 66 191             msgsnd 69 189
+  msgrcv 70 188             msgctl 71 187             mq_open 240 180           mq_unlink 241 181
+  pidfd_open 434 434        connect 42 203            bind 49 200
 """
 _LOOKED_AT: Final = """
   clone 56 220              unshare 272 97            socket 41 198             socketpair 53 199
   ioctl 16 29               personality 135 92        open 2 -                  openat 257 56
   creat 85 -                chmod 90 -                fchmod 91 52              fchmodat 268 53
   fchmodat2 452 452         mknod 133 -               mknodat 259 33            prlimit64 302 261
-  setpriority 141 140
+  setpriority 141 140       fcntl 72 25               prctl 157 167             shmget 29 194
+  semget 64 190
 """
 NEWEST: Final = 469  # file_setattr, Linux 6.17: the last call that was judged here (rule 2)
 
@@ -82,7 +87,10 @@ _TCP, _UDP = 6, 17
 _TYPE: Final = 0xF  # of a socket; the rest are flags
 _IOCTLS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD
 _PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, _WORD)  # Linux, 32-bit, old version number, "tell me"
-_SETUID: Final = 0o4000
+_SET_ID: Final = 0o6000  # of a user or a group; for folders too: a filter does not see what a path is
+_LEASES: Final = (1024, 1040)  # F_SETLEASE, F_SETDELEG: whoever opens the host's file next would have to wait
+_SET_DUMPABLE: Final = 4
+_LARGE_SEGMENT, _LARGE_SET = 0xFFFFC000, 0xFFFFFFE0  # bits of sizes from 16 KiB on, of numbers from 32 on
 _CREATES: Final = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE's own bit: only then is there a mode
 _FORMAT, _CHARACTER, _BLOCK = 0o170000, 0o020000, 0o060000
 
@@ -96,10 +104,11 @@ class Is(NamedTuple):
 
 
 class Has(NamedTuple):
-    """The argument has at least one of the bits."""
+    """The argument has at least one of the bits, in its low word or in its high one."""
 
     argument: int
     bits: int
+    high: bool = False
 
 
 class Clause(NamedTuple):
@@ -141,29 +150,33 @@ def _program(network: bool, machine: str) -> bytes:
 def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
     """Calls that depend on their arguments: the first clause that holds decides; if none does, the call is allowed."""
     no = _ERRNO | errno.EPERM
-    setuid = {  # a set-uid file of ours would be somebody's way to us
-        "openat": (Clause((Has(2, _CREATES), Has(3, _SETUID)), no),),
-        "open": (Clause((Has(1, _CREATES), Has(2, _SETUID)), no),),
-        "creat": (Clause((Has(1, _SETUID),), no),),
-        "chmod": (Clause((Has(1, _SETUID),), no),),
-        "fchmod": (Clause((Has(1, _SETUID),), no),),
-        "fchmodat": (Clause((Has(2, _SETUID),), no),),
-        "fchmodat2": (Clause((Has(2, _SETUID),), no),),
-        "mknod": (Clause((Has(1, _SETUID),), no), Clause((Is(1, (_CHARACTER, _BLOCK), _FORMAT),), no)),
-        "mknodat": (Clause((Has(2, _SETUID),), no), Clause((Is(2, (_CHARACTER, _BLOCK), _FORMAT),), no)),
+    set_id = {  # a set-uid or set-gid file of ours would be somebody's way to us
+        "openat": (Clause((Has(2, _CREATES), Has(3, _SET_ID)), no),),
+        "open": (Clause((Has(1, _CREATES), Has(2, _SET_ID)), no),),
+        "creat": (Clause((Has(1, _SET_ID),), no),),
+        "chmod": (Clause((Has(1, _SET_ID),), no),),
+        "fchmod": (Clause((Has(1, _SET_ID),), no),),
+        "fchmodat": (Clause((Has(2, _SET_ID),), no),),
+        "fchmodat2": (Clause((Has(2, _SET_ID),), no),),
+        "mknod": (Clause((Has(1, _SET_ID),), no), Clause((Is(1, (_CHARACTER, _BLOCK), _FORMAT),), no)),
+        "mknodat": (Clause((Has(2, _SET_ID),), no), Clause((Is(2, (_CHARACTER, _BLOCK), _FORMAT),), no)),
     }
     always = {
-        **setuid,
+        **set_id,
         "ioctl": (Clause((Is(1, _IOCTLS),), no),),
         "clone": (Clause((Has(0, _NEW_NAMESPACE),), no),),
         "unshare": (Clause((Has(0, _NEW_NAMESPACE | _NEW_TIME),), no),),
         "personality": (Clause((Is(0, _PERSONALITIES),), _ALLOW), Clause((), no)),
+        "fcntl": (Clause((Is(1, _LEASES),), no),),
+        "prctl": (Clause((Is(0, (_SET_DUMPABLE,)), Is(1, (0,))), no),),
     }
     no_family = Clause((), _ERRNO | errno.EAFNOSUPPORT)
     if not network:
         pair = Clause((Is(0, (_UNIX,)), Is(1, (_STREAM, _SEQPACKET), _TYPE)), _ALLOW)
         own = Clause((Is(0, (0,)),), _ALLOW)
         return always | {
+            "shmget": (Clause((), no),),
+            "semget": (Clause((), no),),
             "socket": (no_family,),
             "socketpair": (pair, no_family),
             "prlimit64": (own, Clause((), no)),
@@ -171,7 +184,10 @@ def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
         }
     internet = Is(0, (_INET, _INET6))
     ordinary = (Is(1, (_STREAM, _DGRAM), _TYPE), Is(2, (0, _TCP, _UDP)))
+    too_large = _ERRNO | errno.EINVAL  # the kernel's own word for it
     return always | {
+        "shmget": (Clause((Has(1, _LARGE_SEGMENT),), too_large), Clause((Has(1, _WORD, high=True),), too_large)),
+        "semget": (Clause((Has(1, _LARGE_SET),), too_large),),
         "socket": (
             Clause((Is(0, (_UNIX,)),), _ALLOW),
             Clause((internet, *ordinary), _ALLOW),
@@ -240,9 +256,9 @@ def _clause(clause: Clause) -> list[bytes]:
 
 def _test(test: Is | Has, rest: int) -> list[bytes]:
     """Fall through if it holds, else jump over the rest of the clause."""
-    load = [_load(16 + 8 * test.argument)]  # seccomp_data.args, the low word: the kernel reads no more of these
+    load = [_load(16 + 8 * test.argument)]  # seccomp_data.args, the low word: the kernel reads no more of most
     if isinstance(test, Has):
-        return [*load, _jump(0x45, test.bits, 0, rest)]
+        return [_load(20 + 8 * test.argument) if test.high else load[0], _jump(0x45, test.bits, 0, rest)]
     if test.mask != _WORD:
         load.append(_instruction(0x54, test.mask))  # AND
     last = len(test.values) - 1
