@@ -38,6 +38,23 @@ BOMBS = {
         "import os, time\nfor _ in range(10):\n f = os.memfd_create('x')\n for _ in range(60): os.write(f, bytes(1 << 20))\ntime.sleep(60)",
         ("memory", "failed", "time"), 5_000,
     ),
+    "memory files on their way": Bomb(
+        "import os, socket, time\nk = []\nfor _ in range(12):\n f = os.memfd_create('x')\n for _ in range(50): os.write(f, bytes(1 << 20))\n k.append(socket.socketpair()); socket.send_fds(k[-1][0], [b'x'], [f]); os.close(f)\ntime.sleep(60)",
+        ("memory",),
+    ),
+    "memory files only mapped": Bomb(
+        "import os, mmap, time\nk = []\nfor _ in range(12):\n f = os.memfd_create('x')\n for _ in range(50): os.write(f, bytes(1 << 20))\n k.append(mmap.mmap(f, 50 << 20))\n os.closerange(3, 99)\ntime.sleep(60)",
+        ("memory",),
+    ),
+    "memory files of a program that cannot be read": Bomb(
+        "import os, shutil, sys\nshutil.copy('/usr/bin/python3', '/tmp/p'); os.chmod('/tmp/p', 0o111)\n"
+        "c = \"import os, time\\nfor _ in range(12):\\n f = os.memfd_create('x')\\n for _ in range(50): os.write(f, bytes(1 << 20))\\ntime.sleep(60)\"\n"
+        "os.execv('/tmp/p', ['p', '-I', '-S', '-c', c, sys.argv[1]])",
+        ("memory",),
+    ),
+    "shared memory of System V": Bomb(
+        "import ctypes, sys\nl = ctypes.CDLL(None)\nif l.shmget(0, 50 << 20, 0o1600) < 0: sys.exit(7)", ("failed",)
+    ),
     "memory in /dev/shm": Bomb(
         "import time\nfor n in range(100):\n with open(f'/dev/shm/{n}', 'wb') as f: f.write(bytes(8 << 20))\ntime.sleep(60)",
         ("memory", "failed", "disk"),
@@ -57,6 +74,14 @@ BOMBS = {
     "a large removed file": Bomb(
         "import os, time\nfor n in range(20):\n f = open('gone', 'wb'); os.remove('gone'); os.dup(f.fileno()); f.write(bytes(32 << 20)); f.flush()\ntime.sleep(60)",
         ("disk", "time", "failed"), 5_000,
+    ),
+    "removed files on their way": Bomb(
+        "import os, socket, time\nk = []\nfor n in range(12):\n f = os.open('gone', os.O_CREAT | os.O_RDWR); os.remove('gone')\n for _ in range(50): os.write(f, bytes(1 << 20))\n k.append(socket.socketpair()); socket.send_fds(k[-1][0], [b'x'], [f]); os.close(f)\ntime.sleep(60)",
+        ("disk",),
+    ),
+    "removed files only mapped": Bomb(
+        "import os, mmap, time\nk = []\nfor n in range(12):\n f = os.open('gone', os.O_CREAT | os.O_RDWR); os.remove('gone')\n for _ in range(50): os.write(f, bytes(1 << 20))\n k.append(mmap.mmap(f, 50 << 20))\n os.closerange(3, 99)\ntime.sleep(60)",
+        ("disk",),
     ),
     # -- numbers of things
     "many files": Bomb("n = 0\nwhile True: open(f'f{n}', 'w').close(); n += 1", ("files",)),

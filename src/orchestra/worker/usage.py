@@ -8,8 +8,11 @@ Rules
 2. Memory: what is resident, each shared page once, plus what its tmpfs folders and unnamed memory files hold. The exact
    figure costs more and is asked for only if the rough one, which counts shared pages often, is over the limit.
 3. Disk: its layer and its tmpfs folders, plus files that have no name any more but are still open.
-4. What hides from being counted counts as too much: paths longer than the kernel takes at once, folders made
-   unreadable if the disk as a whole lost that much.
+4. What hides from being counted counts as too much: paths longer than the kernel takes at once; and, if the machine as
+   a whole lost that much, folders and processes made unreadable, descriptors on their way through a socket, files that
+   are only mapped.
+
+Not counted: what the kernel itself holds for a command, e.g. the buffers of its sockets and pipes.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TMPFS = ("", "/tmp", "/dev/shm")  # the root's is where a layer that is thrown away lies
+_MEMORY = ("/memfd:", "/dev/zero", "/SYSV")
+_MEMORY_NAMES = tuple(name.encode() for name in _MEMORY)
 _MANY = 4096  # processes that one look goes through
+_MANY_LINES = 200_000  # of mappings
 _SLICE_S = 0.02  # how long one look may walk through folders: the spawner has other commands to watch
 
 
@@ -39,6 +45,7 @@ class Meter:
         self._written = _Scan(writes, limits) if writes else None
         self._before: tuple[int, int] | None = None  # what was in `writes` when we first looked
         self._devices = {os.stat(path).st_dev for path in writes}
+        self._shared = _machines_shared()
 
     def exceeded(self) -> str | None:
         """The name of the limit that is broken, if one is."""
@@ -48,7 +55,9 @@ class Meter:
         if len(below) > limits["processes"] or sum(map(_threads, below)) > limits["processes"]:
             return "processes"
         held, files, tmpfs = _tmpfs(self._root)
-        memory, disk = _nameless(below, lambda device: device not in tmpfs if self._upper else device in self._devices)
+        memory, disk, open_ = _nameless(
+            below, lambda device: device not in tmpfs if self._upper else device in self._devices
+        )
         disk += held
         if self._layer:
             self._layer.step()
@@ -68,6 +77,17 @@ class Meter:
         memory += held
         if memory + sum(map(_resident, below)) > limits["memory"] < memory + sum(map(_share, below)):
             return "memory"
+        return self._hidden(below, memory, open_)
+
+    def _hidden(self, below: list[int], memory: int, open_: set[int]) -> str | None:
+        """Rule 4; looked for only if the machine lost more than the command may have."""
+        limits = self._limits
+        shared = _machines_shared() - self._shared > limits["memory"]
+        if shared and (_hides(below) or memory + _mapped(below, open_) > limits["memory"]):
+            return "memory"
+        lost = any(scan.lost()[0] > limits["disk"] for scan in (self._layer, self._written) if scan)
+        if lost and (_hides(below) or _mapped(below, open_, memory=False) > limits["disk"]):
+            return "disk"
         return None
 
 
@@ -99,9 +119,14 @@ class _Scan:
         self._round = None
         self.size, self.files = self._partial
         if self._closed and self.hidden is None:
-            size, files = (before - now for before, now in zip(self._free, _free(self._folders[0]), strict=True))
+            size, files = self.lost()
             self.hidden = "disk" if size > self._limits["disk"] else "files" if files > self._limits["files"] else None
         return True
+
+    def lost(self) -> tuple[int, int]:
+        """Bytes and files that the disk has less than at the start, whoever took them."""
+        now = _free(self._folders[0])
+        return self._free[0] - now[0], self._free[1] - now[1]
 
     def _entries(self) -> Iterator[int]:
         waiting = list(self._folders)
@@ -184,8 +209,8 @@ def _tmpfs(root: int) -> tuple[int, int, set[int]]:
     return size, files, seen
 
 
-def _nameless(pids: list[int], counts: Callable[[int], bool]) -> tuple[int, int]:
-    """Bytes of memory files, bytes of deleted files that are open and lie on a device that counts."""
+def _nameless(pids: list[int], counts: Callable[[int], bool]) -> tuple[int, int, set[int]]:
+    """Bytes of memory files, bytes of deleted files that are open and lie on a device that counts; inodes of both."""
     memory = disk = 0
     seen = set()
     for pid in pids:
@@ -204,11 +229,54 @@ def _nameless(pids: list[int], counts: Callable[[int], bool]) -> tuple[int, int]
                 continue
             if (found.st_dev, found.st_ino) not in seen:
                 seen.add((found.st_dev, found.st_ino))
-                if name.startswith(("/memfd:", "/dev/zero", "/SYSV")):
+                if name.startswith(_MEMORY):
                     memory += found.st_blocks * 512
                 elif counts(found.st_dev):
                     disk += found.st_blocks * 512
-    return memory, disk
+    return memory, disk, {inode for _, inode in seen}
+
+
+def _machines_shared() -> int:
+    """Bytes of all memory files, shared mappings and tmpfs of the machine."""
+    with open("/proc/meminfo", "rb") as file:
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Shmem:")), 0)
+
+
+def _hides(pids: list[int]) -> bool:
+    """Whether one of them keeps its descriptors from us, or has some on their way through a socket."""
+    for pid in pids:
+        try:
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                if os.readlink(f"/proc/{pid}/fd/{number}").startswith("socket:"):
+                    with open(f"/proc/{pid}/fdinfo/{number}", "rb") as file:
+                        if any(line.startswith(b"scm_fds:") and int(line.split()[1]) for line in file):
+                            return True
+        except PermissionError:
+            return True
+        except OSError:
+            continue  # it ended meanwhile
+    return False
+
+
+def _mapped(pids: list[int], open_: set[int], *, memory: bool = True) -> int:
+    """Bytes of memory files, or of deleted ones on disk, that are mapped but not open: as far as the mappings reach."""
+    reach: dict[int, int] = {}
+    lines = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/maps", "rb") as file:
+                for line in file:
+                    lines += 1
+                    if lines > _MANY_LINES:
+                        return 1 << 62  # who has so many has something to hide
+                    if line.endswith(b" (deleted)\n"):
+                        where, _, offset, _, inode, name = line.split(maxsplit=5)
+                        if name.startswith(_MEMORY_NAMES) == memory and int(inode) not in open_:
+                            low, high = (int(number, 16) for number in where.split(b"-"))
+                            reach[int(inode)] = max(reach.get(int(inode), 0), int(offset, 16) + high - low)
+        except OSError:
+            continue  # it ended meanwhile
+    return sum(reach.values())
 
 
 def _threads(pid: int) -> int:
