@@ -15,6 +15,7 @@ What is asked for is judged, never corrected: a wrong entry is refused with its 
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -34,7 +35,8 @@ class Place(Struct, frozen=True):
 
     base: str
     runs: str
-    home: str = ""
+    home: str = ""  # what `~` means
+    homes: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()  # where commands write before it counts
 
@@ -46,6 +48,7 @@ class Place(Struct, frozen=True):
             base=os.path.realpath(base),
             runs=os.path.realpath(base / runs),
             home=os.path.realpath(home) if home.startswith("/") else "",
+            homes=homes(environ),
             path=tuple(dict.fromkeys(map(os.path.realpath, folders))),
             scratch=scratch_places(environ),
         )
@@ -67,6 +70,16 @@ class Place(Struct, frozen=True):
     def private(self, entry: str) -> bool:
         """Whether it is /tmp, of which every command has its own, empty one (sandbox.md, "Resolved conflicts")."""
         return self.real(entry) == os.path.realpath("/tmp")
+
+
+def homes(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The person's home folder, as the environment and as the system has it: keys lie in either."""
+    try:
+        known = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        known = ""  # a user id without a name, as in containers
+    found = (os.path.realpath(home) for home in (environ.get("HOME", ""), known) if home.startswith("/"))
+    return tuple(dict.fromkeys(home for home in found if home != "/"))
 
 
 def scratch_places(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -150,7 +163,7 @@ def _wrong_text(entry: str) -> str:
 def _too_much(real: str, place: Place) -> str:
     if real == "/":
         return "it is everything there is; name the folders that are needed"
-    if place.home and within(place.home, real):
+    if any(within(home, real) for home in place.homes):
         return "your home folder is in it, with your keys; name the folders that are needed"
     return ""
 

@@ -6,8 +6,9 @@ Rules
 2. A program inside the workspace is used only if the configuration maps the name to it (`tools:`), or a person typed
    its path.
 3. `/usr` and its like are in every sandbox. Of anything else a tool needs, the smallest whole thing is given for
-   reading: a venv and its base, a version of pyenv, nvm or asdf, a conda environment, a node_modules; else the file
-   alone. Never a home folder, never a folder above the workspace.
+   reading: a venv and its base, a version of pyenv, nvm or asdf, a conda environment, a JDK, a node_modules, what is
+   installed below /opt; else the file alone: who has a `bin` may keep anything beside it. Never a home folder, never a
+   folder above the workspace.
 4. Links and `#!` lines are followed to the end, each step accounted for. From inside the workspace they lead only to
    the system, to installed interpreters and to folders on PATH: a planted link opens nothing else.
 5. Shims are resolved by the files their manager would read, never by running them.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from orchestra.borders import homes
 from orchestra.policy import within, wrong_tool_name
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what every sandbox has of the host
@@ -33,6 +35,7 @@ STAND_INS = {
     "node": ("nodejs",),
 }  # where only the other spelling is installed
 _FORWARDERS = {"mise": "mise", "rtx": "mise", "volta-shim": "volta", "snap": "snap", "rustup": "rustup"}
+_PACKAGED = ("/opt", "/home/linuxbrew/.linuxbrew")  # where package managers put programs with all they need
 _MAX_STEPS = 40
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}(?:/envs/[A-Za-z0-9][A-Za-z0-9._+-]{0,63})?")
 
@@ -74,6 +77,7 @@ class Toolbox:
         self._environ = environ or {}
         home = self._environ.get("HOME", "")
         self._home = os.path.realpath(home) if home.startswith("/") else ""
+        self._homes = homes(self._environ)
         self._known: dict[str, Tool | NoTool] = {}
         self._folders: list[str] = []
         self._inside: list[str] = []  # folders on PATH that lie in the workspace
@@ -270,13 +274,13 @@ class Toolbox:
 
     def _fit_to_give(self, root: str) -> bool:
         real = os.path.realpath(root)
-        if real == "/" or within(self._workspace, real) or (self._home and within(self._home, real)):
+        if real == "/" or within(self._workspace, real) or any(within(home, real) for home in self._homes):
             return False
-        if self._home and within(real, self._home):  # ~/.cargo, ~/.local, ~/go hold more than programs
-            return (
-                _interpreter(root) or os.path.isfile(f"{root}/pyvenv.cfg") or os.path.isdir(f"{root}/lib/node_modules")
-            )
-        return True
+        if os.path.dirname(real) == "/home":
+            return False  # another person's
+        packaged = any(within(real, place) and real != "/opt" for place in _PACKAGED)
+        version = os.path.basename(os.path.dirname(os.path.dirname(real))) == "installs"  # asdf, mise: of one tool
+        return packaged or version or _interpreter(root) or _environment(root)
 
     def user_installed(self, path: str) -> bool:
         """Whether `pip install --user` put it there."""
@@ -364,12 +368,18 @@ class _Walk:
         self.through(os.path.normpath(interpreter))
 
 
+def _environment(root: str) -> bool:
+    return os.path.isfile(f"{root}/pyvenv.cfg") or os.path.isdir(f"{root}/lib/node_modules")
+
+
 def _interpreter(root: str) -> bool:
-    """Whether a folder is an installation of Python, node or Rust, or a conda environment."""
+    """Whether a folder is an installation of Python, node, Rust, Go or Java, or a conda environment."""
     return (
         os.path.isdir(f"{root}/lib/rustlib")
         or bool(glob(f"{_plain(root)}/lib*/python3*/os.py"))
         or os.path.isdir(f"{root}/conda-meta")
+        or os.path.isfile(f"{root}/lib/jvm.cfg")
+        or os.path.isdir(f"{root}/pkg/tool")
         or (os.path.isfile(f"{root}/bin/node") and os.path.isdir(f"{root}/lib/node_modules"))
     )
 

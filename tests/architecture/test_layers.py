@@ -24,7 +24,7 @@ LAYERS: dict[str, set[str]] = {
     "yamlfile": {"core"},
     "borders": {"core", "policy"},
     "config": {"core", "policy", "yamlfile", "borders"},
-    "toolbox": {"core", "policy", "config"},
+    "toolbox": {"core", "policy", "borders", "config"},
     "workspace": {"core"},
     "providers": {"core", "yamlfile"},
     "worker": {"core"},

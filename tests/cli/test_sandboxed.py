@@ -130,6 +130,21 @@ def test_only_the_strict_tier_can_make_a_patch_of_changes(tmp_path: Path, tier: 
     assert not (project.path / "new").exists()
 
 
+def test_a_tool_brings_itself_and_nothing_that_lies_beside_it(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p")
+    alice = tmp_path / "alice"
+    for folder in (".ssh", "bin", "app"):
+        (alice / folder).mkdir(parents=True)
+    (alice / ".ssh" / "id_rsa").write_text("a key")
+    (alice / "app" / "tool").write_text("#!/bin/sh\nbasename $0; cat $1\n")
+    (alice / "app" / "tool").chmod(0o755)
+    (alice / "bin" / "tool").symlink_to("../app/tool")
+    path = {"PATH": f"{alice}/bin:{os.environ['PATH']}"}
+    assert project.run("tool", "run", "--", "tool", "/dev/null", env=path).stdout == "tool\n"
+    done = project.run("tool", "run", "--", "tool", str(alice / ".ssh" / "id_rsa"), env=path)
+    assert done.returncode == 1 and done.stdout == "tool\n" and "No such file" in done.stderr
+
+
 def test_a_check_that_closes_its_copy_of_the_workspace_hurts_no_later_one(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     checks = ["--check", "python -c \"import os; os.chmod('.', 0)\"", "--check", "grep -q 'a + b' calc.py"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -153,7 +154,8 @@ def test_a_chain_of_links_and_scripts_is_followed_to_the_end(host: Host) -> None
     host.link("home/.local/bin/tool", host.root / "opt/app/bin/tool")
     tool = found(host.box(host.home / ".local/bin").resolve("tool"))
     assert tool.path == str(host.home / ".local/bin/tool")
-    assert set(tool.prefixes) == {tool.path, str(host.root / "opt/app"), str(python)}
+    app = host.root / "opt/app"
+    assert set(tool.prefixes) == {tool.path, f"{app}/bin/tool", f"{app}/lib/tool.py", str(python)}
 
 
 @pytest.mark.parametrize(
@@ -200,6 +202,23 @@ def test_loops_and_broken_chains_are_named(host: Host) -> None:
     assert "neither a program nor a script" in reasons["empty"] and "neither" in reasons["text"]
     assert "names no interpreter" in reasons["env-of-nothing"]
     assert lost(box.resolve_path(str(host.root / "bin/a")))
+
+
+def test_what_lies_beside_a_bin_folder_is_not_given(host: Host) -> None:
+    (host.root / "alice/.ssh").mkdir(parents=True)
+    tool = host.program("alice/bin/x")
+    assert found(host.box(tool.parent).resolve("x")).prefixes == (str(tool),)
+    for place, sign in (("jdk", "lib/jvm.cfg"), ("venv", "pyvenv.cfg"), ("go", "pkg/tool/x")):
+        tool = host.program(f"{place}/bin/x")
+        (host.root / place / sign).parent.mkdir(parents=True, exist_ok=True)
+        (host.root / place / sign).touch()
+        assert found(host.box(tool.parent).resolve("x")).prefixes == (str(host.root / place),)
+
+
+def test_the_home_the_system_has_is_one_too(host: Host) -> None:
+    # HOME says something else; were it believed alone, the home would be given with its keys.
+    home = Path(os.path.realpath(os.path.expanduser(f"~{pwd.getpwuid(os.geteuid()).pw_name}")))
+    assert not host.box(HOME="/nonexistent")._fit_to_give(str(home))
 
 
 def test_never_a_home_nor_a_folder_above_the_workspace(host: Host) -> None:

@@ -181,7 +181,7 @@ def _blanked() -> tuple[str, ...]:
 def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
     """Look at everything the sandbox names."""
     uid, gid = user(sandbox)
-    files, absent = set(), set()
+    files, absent, aliases = set(), set(), []
     for path in (*sandbox.reads, *sandbox.hides):
         try:
             mode = os.lstat(path).st_mode
@@ -190,6 +190,9 @@ def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
             continue
         if stat.S_ISREG(mode):
             files.add(path)
+        elif stat.S_ISLNK(mode) and path in sandbox.reads:
+            aliases.append((os.readlink(path), path))
+            absent.add(path)
         elif not stat.S_ISDIR(mode):
             absent.add(path)
     platform, links = _platform()
@@ -202,6 +205,7 @@ def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
         base=_base(sandbox, files, absent),
         files=frozenset(files),
         absent=frozenset(absent),
+        aliases=tuple(aliases),
         mask=_masked() if uid == 0 else ("/proc/sys",),
         blanks=_blanked() if uid == 0 else (),
         names=tuple((os.path.realpath(path), path) for path in _NAMES if os.path.isfile(path)),

@@ -40,6 +40,7 @@ class WrapFacts(msgspec.Struct, frozen=True, kw_only=True):
     base: str | None = None  # holds the places for `reads` in a workspace that is not visible but kept
     files: frozenset[str] = frozenset()  # of all paths the sandbox names, those that are files
     absent: frozenset[str] = frozenset()  # and those that cannot be shown: not there, a link, a socket
+    aliases: tuple[tuple[str, str], ...] = ()  # (target, path) of the links among `reads`: a tool's name for itself
     mask: tuple[str, ...] = ()  # below /proc: switches of the system, and more if it is root to the kernel (trap 2)
     blanks: tuple[str, ...] = ()  # below /proc: what only root may read, and a command is to find empty
     names: tuple[tuple[str, str], ...] = ()  # (file, where in /etc) by which the host finds addresses
@@ -61,6 +62,9 @@ def wrap(command: Command, sandbox: Sandbox, facts: WrapFacts) -> list[bytes]:
     for path in sandbox.reads:
         if path not in facts.absent and path not in mounts and not _shown(path, sandbox, facts):
             mounts[path] = _read(path, facts)
+    for target, path in facts.aliases:  # inside, it leads to what is there, whatever that is on the host
+        if not _shown(path, sandbox, facts) and not any(within(path, read) and path != read for read in sandbox.reads):
+            mounts[path] = ["--symlink", target, path]
     for path in sandbox.hides:
         if path in facts.absent:
             continue
