@@ -8,6 +8,7 @@ Rules (sandbox.md §4, "Policy mapping"; decisions section 5, S2 "Safety")
    folders or where programs are found. `./runs` is the exception by name: a task gets its own folder below it.
 4. Nothing opens the scratch folders, in which orchestra itself believes what it finds, nor is orchestra's own
    installation written: who can change them needs no way out of the sandbox any more.
+5. Nothing that is opened lies in a folder that is written for real: a command could put a link in its place.
 
 What is asked for is judged, never corrected: a wrong entry is refused with its cure.
 """
@@ -18,7 +19,7 @@ import os
 import pwd
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -104,7 +105,13 @@ def wrong_read(entry: str, place: Place) -> str:
     real = place.real(entry)
     if real == place.base or place.private(entry):
         return ""  # the workspace is what tools work on, wherever it lies
-    return _too_much(real, place) or _live(real) or _scratch(real, place)
+    if wrong := _too_much(real, place) or _live(real) or _scratch(real, place):
+        return wrong
+    if within(real, "/etc"):
+        return "a command has an /etc of its own (users, hosts, certificates); copy what is needed into the project"
+    if within(place.base, real):
+        return "the workspace lies in it; name the folders beside the workspace one by one"
+    return ""
 
 
 def wrong_write(entry: str, place: Place) -> str:
@@ -114,20 +121,36 @@ def wrong_write(entry: str, place: Place) -> str:
     real = place.real(entry)
     if place.narrowed(entry) or place.private(entry):
         return ""  # rule 3: narrowed to the task's own folder
-    if wrong := _too_much(real, place) or _live(real) or _scratch(real, place):
+    if wrong := _too_much(real, place) or _live(real):
         return wrong
     if _touch(place.runs, real):
         return "runs are kept there: name the runs folder itself (./runs), each task gets its own folder in it"
     if _touch(real, place.base):
         return "the workspace is not written directly: leave it out; with `default_fs_mode: rw` changes become a patch"
-    if any(within(real, folder) for folder in _SYSTEM):
+    if any(_touch(real, folder) for folder in _SYSTEM):
         return "it is a folder of the system; name a folder of your own"
+    if wrong := _scratch(real, place):
+        return wrong
     for folder in place.path:
         if _touch(folder, real):
             return f"programs are found there ({folder} is on PATH); name another folder"
     for folder in _installation():
         if _touch(folder, real):
             return f"orchestra itself runs from there ({folder}); name another folder"
+    if not os.path.isdir(real):
+        return f"there is no folder {real}; make it, or take the line out"
+    return ""
+
+
+def wrong_nesting(entry: str, writes: Iterable[str], place: Place) -> str:
+    """Rule 5: why this cannot be opened besides these folders to write; or an empty string."""
+    if _wrong_text(entry):
+        return ""  # which is told already
+    for write in writes:
+        if place.private(write) or place.narrowed(write) or place.real(write) == place.real(entry):
+            continue
+        if within(place.real(entry), place.real(write)):
+            return f"it lies in {write!r}, which commands write to: they could put a link in its place"
     return ""
 
 

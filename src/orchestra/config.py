@@ -22,10 +22,10 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct, field
 
-from orchestra.borders import Place, wrong_read, wrong_runs, wrong_target, wrong_write
+from orchestra.borders import Place, wrong_nesting, wrong_read, wrong_runs, wrong_target, wrong_write
 from orchestra.core.domains import parse_entry
 from orchestra.core.errors import UsageError
-from orchestra.core.inputs import forbidden_variable
+from orchestra.core.inputs import wrong_variable
 from orchestra.policy import Bounds, Decision, Example, Layer, Policy, Rule, Tier, within, wrong_tool_name
 from orchestra.yamlfile import Mistake, Origins, read_yaml
 
@@ -40,6 +40,7 @@ Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Mebibytes = Annotated[int, Meta(ge=1, le=1 << 24)]
 Words = str | tuple[str, ...]
 RUN_ID = "{run_id}"
+_HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}"  # RFC 9110, "token"
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True):
@@ -280,17 +281,22 @@ def _judged(config: Config, place: Place) -> Iterator[Judgement]:
         yield ("security", "fs", "allow_read"), 'tools would see nothing; write ["./"] for the workspace'
     yield from _each(fs.allow_read, lambda entry: wrong_read(entry, place), "security", "fs", "allow_read")
     yield from _each(fs.allow_write, lambda entry: wrong_write(entry, place), "security", "fs", "allow_write")
+    writes = [entry for entry in fs.allow_write if not wrong_write(entry, place)]
+    for key, entries in (("allow_read", fs.allow_read), ("allow_write", fs.allow_write)):
+        yield from _each(entries, lambda entry: wrong_nesting(entry, writes, place), "security", "fs", key)
     yield from _each(config.security.net.allow_domains, _wrong_domain, "security", "net", "allow_domains")
     if wrong := wrong_runs(config.paths.runs, place):
         yield ("paths", "runs"), wrong
     yield from _placeholders(config.paths, place)
     for name, target in config.tools.items():
-        if wrong := wrong_tool_name(name) or wrong_target(target, place):
+        if wrong := wrong_tool_name(name) or wrong_target(target, place) or wrong_nesting(target, writes, place):
             yield ("tools", name), wrong
-    yield from _each(config.sandbox.env, forbidden_variable, "sandbox", "env")
     for name, entry in config.providers.items():
         if isinstance(entry, ProviderSection) and (wrong := _wrong_provider(name, entry)):
             yield ("providers", name), wrong
+    yield from _each(config.sandbox.env, wrong_variable, "sandbox", "env")
+    if not re.fullmatch(_HEADER, config.telemetry.trace_id_header):
+        yield ("telemetry", "trace_id_header"), "it is no name of an HTTP header: letters, digits and - only"
     for index, rule in enumerate(config.rules):
         if wrong := _wrong_rule(rule):
             yield ("rules", index), wrong

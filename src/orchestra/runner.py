@@ -144,6 +144,9 @@ class Workshop:
     def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
         """What this command may see and touch."""
         root = str(self.workspace)
+        for path in (*policy.reads, *policy.writes):
+            if (now := os.path.realpath(path)) != path:  # they were real paths when the policy was made
+                raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
         hides = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
         return Sandbox(

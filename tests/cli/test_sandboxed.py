@@ -145,6 +145,30 @@ def test_a_tool_brings_itself_and_nothing_that_lies_beside_it(tmp_path: Path) ->
     assert done.returncode == 1 and done.stdout == "tool\n" and "No such file" in done.stderr
 
 
+@pytest.mark.parametrize("key", ["allow_read", "allow_write"])
+def test_a_folder_that_became_a_link_is_not_opened(tmp_path: Path, key: str) -> None:
+    # A run waits for a person; meanwhile another program of theirs, or an earlier command, moved the folder.
+    fs = {"allow_read": ["./"], "allow_write": []}
+    data, keys = tmp_path / "data", tmp_path / "keys"
+    (data / "in").mkdir(parents=True)
+    keys.mkdir()
+    (keys / "id").write_text("a key")
+    fs[key] = [*fs[key], str(data / "in")]
+    look = f"import os; print(os.listdir({str(data / 'in')!r}))"
+    project = Tasks(
+        tmp_path / "p", step("a", code=look), config={"security": {"fs": fs}, "dag": {"approval": "always"}}
+    )
+    assert project.dag().returncode == 3
+    data.rename(tmp_path / "moved")
+    data.mkdir()
+    (data / "in").symlink_to(keys)
+    # The configuration itself is judged anew; what was decided for this run must hold too.
+    project.configure({})
+    done = project.run("approve", "last", "--no-input")
+    assert done.returncode == 5 and "leads to" in done.stderr, done.stderr
+    assert not any("a key" in path.read_text() for path in project.folder.path.rglob("*.txt"))
+
+
 def test_a_check_that_closes_its_copy_of_the_workspace_hurts_no_later_one(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     checks = ["--check", "python -c \"import os; os.chmod('.', 0)\"", "--check", "grep -q 'a + b' calc.py"]

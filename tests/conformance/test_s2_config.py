@@ -230,6 +230,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("~/bin/sub", "is on PATH"),
         ("/usr", "folder of the system"),
         ("/etc/cron.d", "folder of the system"),
+        ("/var", "folder of the system"),
+        ("../../data/none", "there is no folder"),
         ("/proc", "sockets, devices"),
         ("/dev/shm", "sockets, devices"),
         ("/run", "sockets, devices"),
@@ -260,6 +262,8 @@ def test_folders_that_no_configuration_opens_for_writing(
         ("to-home", "your home folder"),
         ("/proc/self", "sockets, devices"),
         ("/var/run", "sockets, devices"),
+        ("/etc", "an /etc of its own"),
+        ("/etc/ssl", "an /etc of its own"),
         ("", "it is empty"),
     ],
 )
@@ -282,6 +286,47 @@ def test_what_is_opened_is_told_by_real_paths(tmp_path: Path, monkeypatch: pytes
     assert policy.reads == (real, "/usr/share", data, f"{os.path.dirname(real)}/x")
     assert policy.writes == (data,)  # of runs, each task gets its own folder; /tmp is private
     assert refused(project, "security: {fs: {allow_read: []}}")
+
+
+@pytest.mark.spec("S2-74", "S2-75")
+def test_nothing_is_opened_inside_a_folder_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = host(tmp_path, monkeypatch)
+    for folder in ("data/in", "data/tool"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "data" / "tool" / "x").touch(0o755)
+    fs = "security: {{fs: {{allow_read: [./, {}], allow_write: [{}]}}}}\n"
+    [said] = refused(project, fs.format("../../data/in", "to-out"))
+    assert "`security.fs.allow_read.1`: '../../data/in': it lies in 'to-out'" in said
+    [said] = refused(project, fs.format("./", "../../data, ../../data/in"))
+    assert "`security.fs.allow_write.1`: '../../data/in': it lies in '../../data'" in said
+    [said] = refused(project, fs.format("./", "../../data") + "tools: {x: ../../data/tool/x}\n")
+    assert "`tools.x`: it lies in '../../data'" in said
+    load(project, fs.format("../../data", "../../data/in"))  # this way round nothing can be moved
+    load(project, fs.format("../../data", "to-out"))
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ('telemetry: {trace_id_header: "X-A\\r\\nX-B: 1"}', "no name of an HTTP header"),
+        ("telemetry: {trace_id_header: X Trace}", "no name of an HTTP header"),
+        ('telemetry: {trace_id_header: ""}', "no name of an HTTP header"),
+        ("sandbox: {env: [DEBUG=1]}", "no name of a variable"),
+        ('sandbox: {env: [""]}', "no name of a variable"),
+        ("sandbox: {env: [LD_PRELOAD]}", "no task may have"),
+    ],
+)
+def test_names_that_cannot_work_are_refused(tmp_path: Path, text: str, mistake: str) -> None:
+    [said] = refused(tmp_path, text)
+    assert mistake in said
+
+
+@pytest.mark.spec("S2-74")
+def test_a_folder_above_the_workspace_is_not_readable_by_name(tmp_path: Path) -> None:
+    project = tmp_path / "above" / "project"
+    project.mkdir(parents=True)
+    [said] = refused(project, "security: {fs: {allow_read: [./, ..]}}")
+    assert "the workspace lies in it" in said
 
 
 def test_a_project_in_the_home_folder_itself_still_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,13 @@ def _variables(env: Mapping[str, str]) -> Iterator[Violation]:
             yield Violation("INPUT_INVALID", where, wrong)
 
 
+def wrong_variable(name: str) -> str:
+    """Why this cannot be handed on to commands, or an empty string."""
+    if not _ENV_NAME.fullmatch(name):
+        return "it is no name of a variable: letters, digits and _; its value is taken from your environment"
+    return forbidden_variable(name)
+
+
 def forbidden_variable(name: str) -> str:
     """Why a task may not set this variable (rule 3), or an empty string. In either case: `http_proxy` is read too."""
     upper = name.upper()
