@@ -15,6 +15,7 @@ from typing import get_args
 import msgspec
 
 from orchestra.archive import RunSummary
+from orchestra.borders import homes
 from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
@@ -41,7 +42,7 @@ from orchestra.desk import Desk
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.models import Choice, Directory, Models
-from orchestra.policy import Policy, decide, narrow
+from orchestra.policy import Policy, decide, narrow, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
@@ -119,6 +120,7 @@ class App(Desk):
 
     def start_loop(self, job: Job, models: Models) -> RunFolder:
         """Start a patch loop in this project."""
+        self._refuse_home()
         models = self.directory.settled(models)
         provider = self._provider(models, "evaluator")
         if isinstance(provider, Serves) and not provider.serves("evaluator", "evaluate"):
@@ -153,6 +155,7 @@ class App(Desk):
 
     def start_dag(self, job: DagJob, models: Models, *, source: str = "the plan") -> RunFolder:
         """Start a task graph in this project. `source` is how a person knows the plan they gave."""
+        self._refuse_home()
         models = self.directory.settled(models)
         if job.plan is not None:
             self._refuse_bad_plan(job, job.plan, source)
@@ -210,6 +213,14 @@ class App(Desk):
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await self.close()
+
+    def _refuse_home(self) -> None:
+        """Everything in a project is shown to models and commands."""
+        if any(within(home, str(self.project)) for home in homes(self._environ)):
+            raise UsageError(
+                f"your home folder, with your keys, is in {self.project}: commands and models would see all of it."
+                " Start in the folder of a project, or give -C DIR"
+            )
 
     def _hide_runs(self, folder: Path) -> None:
         """Runs hold prompts and replies: a project under git must not take them in by accident."""

@@ -46,7 +46,7 @@ LAYERS: dict[str, set[str]] = {
     "trial": {"core", "policy", "runner", "scratch", "toolbox", "worker"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
-    | {"models", "talking"},
+    | {"borders", "models", "talking"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models"}
     | {"report", "verify", "schemas", "workflows"},
     "__main__": {"cli"},

@@ -169,6 +169,25 @@ def test_a_folder_that_became_a_link_is_not_opened(tmp_path: Path, key: str) -> 
     assert not any("a key" in path.read_text() for path in project.folder.path.rglob("*.txt"))
 
 
+@pytest.mark.parametrize("above", ["", ".."])
+def test_a_home_folder_is_no_project(tmp_path: Path, above: str) -> None:
+    home = tmp_path / "people" / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("a key")
+    project = Project(home / above, role("planner", PLAN), role("developer", RIGHT_PATCH))
+    env = {"HOME": str(home)}
+    for done in (
+        project.run("tool", "run", "--", "cat", f"{home}/.ssh/id_rsa", env=env),
+        project.loop("--approval", "never", env=env),
+        project.run("dag", "g", "--provider", f"scripted:{project.script}", "--no-input", env=env),
+    ):
+        assert done.returncode == 2 and "your home folder, with your keys" in done.stderr
+        assert "a key" not in done.stdout + done.stderr
+    assert project.runs == [] and project.run("doctor", env=env).returncode == 0
+    (home / "code").mkdir()
+    assert project.run("-C", str(home / "code"), "tool", "run", "--", "echo", "fine", env=env).stdout == "fine\n"
+
+
 def test_a_check_that_closes_its_copy_of_the_workspace_hurts_no_later_one(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     checks = ["--check", "python -c \"import os; os.chmod('.', 0)\"", "--check", "grep -q 'a + b' calc.py"]
