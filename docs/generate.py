@@ -130,7 +130,7 @@ says what holds for a command and by which line of the file, `orchestra policy t
   Shells and programs that start others (`bash`, `env`, `xargs`, …) are tools like any other: refused unless named.
 - The strictest matching rule of `rules` wins: forbid, then ask, then allow, then the whitelist. A rule that allows or
   asks admits the commands it names without the whole tool being whitelisted. Rules that forbid or ask see through
-  wrappers and options: `timeout 5 git -C . push` is `git push`.
+  wrappers, runners and options: `timeout 5 git -C . push` is `git push`, and so is `poetry run git push`.
 - What a person typed (`--check`, `loop.checks`) needs no whitelist; rules that forbid hold for it too.
 - A tool is found once, on the PATH of the person who started orchestra, never in the workspace. A program of the
   project needs a line: `tools: {python: .venv/bin/python}`. An interpreter outside `/usr` (venv, pyenv, nvm, asdf,

@@ -10,7 +10,8 @@ Rules of `decide`
 3. One spelling per tool: a model names a tool exactly as the policy does. Paths, other cases, look-alikes, version
    suffixes are refused, with the spelling that is meant.
 4. Programs that start other programs (WRAPPERS) are tools like any other, so they are refused unless named. Rules that
-   forbid or ask look through them, and through options before a sub-command: `timeout 5 git -C . push` is `git push`.
+   forbid or ask look through them, through runners (`poetry run`), and through options before a sub-command: `timeout 5
+   git -C . push` is `git push`. An option that is not known is read in both ways, with a value and without.
 5. A policy narrows and never widens: `narrow` keeps the rules of both sides as layers, and every layer must agree; a
    task's own constraints can only tighten (S2-113).
 
@@ -57,6 +58,15 @@ WRAPPERS = SHELLS | _names(
     " watch strace ltrace gdb perf script expect unshare nsenter chroot bwrap firejail flock start-stop-daemon"
     " systemd-run ssh at batch crontab ld.so ld-linux.so ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 eval exec command"
 )
+# Sub-commands that run what comes after them; "": the program itself does.
+RUNNERS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), frozenset({""})),
+    **dict.fromkeys(("poetry", "pdm", "hatch", "rye", "pipenv", "pipx", "conda", "mamba", "uv"), _names("run")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), _names("exec x dlx run run-script")),
+    "bundle": _names("exec"),
+    "mise": _names("exec x"),
+    "tox": _names("exec"),
+}
 # Whitelisted or not, worth saying: an argument of these starts other programs.
 STARTERS = {
     "find": "find -exec and -delete act on what they find",
@@ -72,6 +82,18 @@ _VALUED: dict[str, frozenset[str]] = {
     "poetry": _names("-C --directory -P --project"),
     "docker": _names("-H --host -c --context --config -l --log-level"),
 }
+# Options before the sub-command that take none.
+_FLAGS: dict[str, frozenset[str]] = {
+    "git": _names(
+        "-p -P -v -h --paginate --no-pager --bare --version --help --html-path --man-path --info-path --exec-path"
+        " --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs --glob-pathspecs"
+        " --noglob-pathspecs --icase-pathspecs"
+    ),
+}
+_ATTACHED = re.compile(r"-[A-Za-z]*?[Sc](?=[^\s=])|--[\w-]+=")  # `env -Sgit push`, `su -c'git push'`, `--call=git push`
+_RENAMING = ("alias.", "include.", "includeif.")  # settings of git by which a word means another command
+_SHELL = r"[\s;&|()'\"`$]+"
+_MOST_PREFIX = 50  # words of a rule's prefix that can match a reading
 _MOST_WORDS = 5_000  # of a wrapped command that are looked at
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 
@@ -209,6 +231,10 @@ def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
         return _refused("spelling", wrong)
     command = (name, *argv[1:])
     readings = tuple(_readings(command)) if policy.rules else ()
+    if any(map(_renames, (command, *readings))):
+        return _refused(
+            "spelling", "git -c alias.… and -c include.… give commands other names; name the command itself"
+        )
     rulings = [_by_layer(command, readings, layer, asker) for layer in policy.layers or (Layer(),)]
     return max(rulings, key=lambda ruling: _STRICTNESS[ruling.decision])
 
@@ -289,30 +315,57 @@ def _applies(rule: Rule, argv: tuple[str, ...], readings: Readings) -> bool:
 
 def _readings(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Other commands that this one amounts to: without options before its first plain word, without a wrapper."""
-    if len(argv) > 1 and argv[1].startswith("-"):
-        yield _without_options(argv)
-    if argv[0] in WRAPPERS:
+    plain = [argv]
+    if argv[1:2] == argv[:1]:
+        plain.append(argv[1:])  # a plan drops the repetition (G2-2)
+    plain += [reading for one in plain for reading in _without_options(one)]
+    yield from plain[1:]
+    if any(map(_runs, plain)):
         words = [word for text in argv[1:] for word in _words(text)]
         for start in range(min(len(words), _MOST_WORDS)):
-            inner = (words[start].rpartition("/")[2], *words[start + 1 : start + 50])
+            inner = (words[start].rpartition("/")[2], *words[start + 1 : start + _MOST_PREFIX])
             yield inner
-            yield _without_options(inner)
+            yield from _without_options(inner)
+
+
+def _runs(argv: tuple[str, ...]) -> bool:
+    known = RUNNERS.get(argv[0], frozenset())
+    return argv[0] in WRAPPERS or "" in known or (len(argv) > 1 and argv[1] in known)
 
 
 def _words(text: str) -> list[str]:
-    """The words of `sh -c TEXT`; a plain argument is one word."""
-    if not re.search(r"[\s;&|()]", text):
-        return [text]
-    return re.split(r"[\s;&|()'\"`$]+", text)
+    """The words of `sh -c TEXT`; a plain argument is one word. A value may hang on its option."""
+    attached = _ATTACHED.match(text)
+    texts = (text, text[attached.end() :]) if attached else (text,)
+    return [word for one in texts for word in (re.split(_SHELL, one) if re.search(r"[\s;&|()]", one) else [one])]
 
 
-def _without_options(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The command without the options before its first plain word."""
-    valued = _VALUED.get(argv[0], frozenset())
-    at = 1
-    while at < len(argv) and argv[at].startswith("-"):
-        at += 2 if argv[at] in valued else 1
-    return (argv[0], *argv[at:])
+def _without_options(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The command without the options before its first plain word, in every way they can be read."""
+    valued, flags = _VALUED.get(argv[0], frozenset()), _FLAGS.get(argv[0], frozenset())
+    reached = {1}
+    for at in range(1, min(len(argv), _MOST_WORDS)):
+        if at not in reached:
+            continue
+        word = argv[at]
+        if not word.startswith("-"):
+            if at > 1:
+                yield (argv[0], *argv[at : at + _MOST_PREFIX])
+        elif word in valued:
+            reached.add(at + 2)
+        else:
+            reached |= {at + 1} if word in flags or "=" in word else {at + 1, at + 2}
+
+
+def _renames(argv: tuple[str, ...]) -> bool:
+    """Whether git is told another name for a command."""
+    if argv[0] != "git":
+        return False
+    for option, value in zip(argv[1:], (*argv[2:], ""), strict=False):
+        text = value if option in ("-c", "--config-env") else re.sub("^(-c|--config-env=)", "", option)
+        if option.startswith("-") and text.lower().startswith(_RENAMING):
+            return True
+    return False
 
 
 # -- the examples a rule carries --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 
 from orchestra.policy import (
+    RUNNERS,
     WRAPPERS,
     Example,
     Layer,
@@ -149,21 +150,64 @@ def test_wrappers_are_refused_unless_named(name: str) -> None:
         ("xargs", "-n1", "/usr/bin/git", "push"),
         ("nice", "-n", "5", "timeout", "1", "git", "fetch"),
         ("env", *["A=1"] * 300, "git", "push"),
+        ("git", "--shallow-file", "x", "push"),
+        ("git", "--new-option", "--no-pager", "push"),
+        ("git", "git", "push"),
+        ("git", "git", "-C", ".", "push"),
+        ("git", "-c", "alias.p=push", "p"),
+        ("git", "-c", "Alias.P=push", "p"),
+        ("git", "-calias.p=push", "p"),
+        ("git", "--config-env=alias.p=WORD", "p"),
+        ("git", "-c", "include.path=aliases", "p"),
+        ("timeout", "1", "git", "-c", "alias.p=push", "p"),
+        ("env", "-Sgit push"),
+        ("env", "-vSgit push"),
+        ("env", "--split-string=git push"),
+        ("env", "-S", "git push"),
+        ("su", "-cgit push"),
+        ("poetry", "run", "git", "push"),
+        ("poetry", "-C", ".", "run", "git", "push"),
+        ("pnpm", "exec", "git", "push"),
+        ("pnpm", "--silent", "dlx", "git", "push"),
+        ("npm", "exec", "--", "git", "push"),
+        ("npm", "exec", "--call=git push"),
+        ("npx", "-c", "git push"),
+        ("uv", "run", "--with", "x", "git", "push"),
+        ("yarn", "exec", "timeout", "5", "git", "push"),
     ],
 )
 def test_a_rule_that_forbids_sees_through_wrappers_and_options(command: tuple[str, ...]) -> None:
-    every = Policy(layers=(Layer(whitelist=(*WHITELIST, *WRAPPERS), rules=(PUSH,)),))
+    every = Policy(layers=(Layer(whitelist=(*WHITELIST, *WRAPPERS, *RUNNERS), rules=(PUSH,)),))
     assert said(*command, policy=every) == "forbid"
     assert said(*command, policy=every, asker="person") == "forbid"
 
 
 @pytest.mark.parametrize(
     "command",
-    [("git", "log", "push"), ("git", "--no-pager", "log"), ("echo", "git", "push"), ("bash", "-c", "git log")],
+    [
+        ("git", "log", "push"),
+        ("git", "--no-pager", "log"),
+        ("git", "--no-pager", "log", "push"),
+        ("git", "-c", "user.name=push", "log"),
+        ("git", "commit", "-c", "HEAD"),
+        ("git", "log", "alias.p"),
+        ("echo", "git", "push"),
+        ("bash", "-c", "git log"),
+        ("poetry", "add", "git", "push"),
+        ("npm", "run", "build"),
+    ],
 )
 def test_a_rule_that_forbids_leaves_other_commands_alone(command: tuple[str, ...]) -> None:
-    every = Policy(layers=(Layer(whitelist=(*WHITELIST, *WRAPPERS), rules=(PUSH,)),))
+    every = Policy(layers=(Layer(whitelist=(*WHITELIST, *WRAPPERS, *RUNNERS), rules=(PUSH,)),))
     assert said(*command, policy=every) == "allow"
+
+
+def test_an_option_nobody_knows_is_read_in_both_ways() -> None:
+    publish = Rule(prefix=(("npm",), ("publish",)), decision="forbid")
+    policy = Policy(layers=(Layer(whitelist=("npm",), rules=(publish,)),))
+    for command in (("npm", "--tag", "beta", "publish"), ("npm", "--silent", "publish"), ("npm", "-w", "a", "publish")):
+        assert said(*command, policy=policy) == "forbid"
+    assert said("npm", "--tag=beta", "test", policy=policy) == "allow"
 
 
 def test_a_rule_that_allows_sees_through_nothing() -> None:
