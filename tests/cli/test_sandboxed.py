@@ -202,6 +202,18 @@ def test_a_file_no_patch_can_carry_is_named(tmp_path: Path) -> None:
     assert done.returncode == 0 and "not taken over: a.bin" in done.stderr
 
 
+def test_names_of_files_forge_no_lines(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p")
+    names = ("a\n\u2713   completed", "b\u2028c", "d\u202etxt.exe", "e\x1b[31m", "f\x85g")
+    write = "os.symlink('x', n); os.symlink('x', os.environ['ORCHESTRA_ARTIFACTS'] + '/' + n)"
+    code = f"import os\nfor n in {names!r}: {write}"
+    done = project.run("tool", "run", "--fs", "rw", "--no-input", "--", "python", "-c", code)
+    text = "".join(path.read_text() for path in project.folder.path.glob("*.md")) + project.read("tasks.jsonl")
+    assert done.stderr.split("\n").count("\u2713   completed") == 1, "the program's own"
+    assert not set("\u2028\u202e\x1b\x85") & set(done.stdout + done.stderr + text)
+    assert "not taken over: a\\n\u2713   completed" in done.stderr
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run commands as another")
 def test_as_root_commands_can_run_as_another_user(tmp_path: Path) -> None:
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))  # pytest's own folders are closed to others

@@ -218,7 +218,7 @@ def test_what_a_text_patch_cannot_say_is_refused_by_name(make: Make, uid: int | 
         "shut": reasons(harvest)["shut"],  # its mode as root, "Permission denied" as user
         "dark": "the folder's own mode (000) forbids entry",
         "sparse": f"it holds {10 << 30} bytes; files up to {16 << 20} are taken",
-        "two\nlines": "its name holds control characters, or is no UTF-8",
+        "two\\nlines": "its name holds control characters, or is no UTF-8",
         "bad\\xff": "its name holds control characters, or is no UTF-8",
     }
 
@@ -485,7 +485,7 @@ def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
         said = subprocess.run(["sha256sum", "--", into / name], capture_output=True, text=True, check=True).stdout
         assert artifact.sha256 == f"sha256:{said.split()[0].lstrip(chr(92))}"
         assert artifact.bytes == (into / name).stat().st_size
-    assert [skipped.path for skipped in got.skipped] == ["line\nfeed", "link", "pipe", "sock", "sparse"]
+    assert [skipped.path for skipped in got.skipped] == ["line\\nfeed", "link", "pipe", "sock", "sparse"]
 
 
 def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 _MARKS = ("user.overlay.", "trusted.overlay.")
 
 
@@ -86,7 +87,9 @@ def join(path: str, name: str) -> str:
 
 
 def shown(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A name for people: on one line, and nothing in it that is not seen."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(ascii(char)[1:-1] if unicodedata.category(char) in _UNSEEN else char for char in text)
 
 
 def marks(fd: int) -> dict[str, bytes]:
