@@ -115,7 +115,34 @@ def test_a_secret_in_a_persons_own_command_is_refused_not_altered(tmp_path: Path
     refused = project.run("tool", "run", "--", "echo", key)
     assert (refused.returncode, refused.stdout) == (2, "") and "holds a secret" in refused.stderr
     assert key not in refused.stderr and project.runs == []
+    plan = project.path / "plan.json"
+    for task in (step("a", tool=key), step("a", key), {**step("a", "b"), "tools": ["x\x1b[31m"]}):
+        plan.write_text(json.dumps([task]))
+        refused = project.run("dag", "g", "--plan", str(plan), "--no-input")
+        assert refused.returncode in (2, 5) and "cannot be used" in refused.stderr
+        assert key not in refused.stderr and "\x1b" not in refused.stderr
+    assert project.runs == []
+    assert project.run("tool", "run", "--", "echo", "***REDACTED***").stdout == "***REDACTED***\n"
     assert project.run("tool", "run", "--", "echo", "echo", "hi").stdout == "echo hi\n"
+
+
+@pytest.mark.spec("C-03")
+def test_tasks_may_be_called_what_our_own_are_called(tmp_path: Path) -> None:
+    names = ("run", "coordinate", "plan")
+    project = Tasks(tmp_path / "p", *(step(name, tool="echo") for name in names))
+    assert project.dag().returncode == 0
+    ids = {(line["level"], line["label"]): line["task_id"] for line in project.lines()}
+    every = [*ids.values(), project.json("plan.json")["plan_id"]]
+    assert len(ids) == 5 and len(set(every)) == 6
+    conforms(project)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0"])
+def test_a_timeout_is_a_number_of_seconds(tmp_path: Path, seconds: str) -> None:
+    project = Tasks(tmp_path / "p")
+    done = project.run("tool", "run", "--timeout", seconds, "--", "echo", "hi")
+    assert (done.returncode, done.stdout) == (2, "") and "--timeout" in done.stderr
+    assert project.runs == []
 
 
 def test_the_scratch_folder_is_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def run() -> int:
         click.echo("interrupted", err=True)
         return 130
     except OrchestraError as error:
-        click.echo(f"orchestra: {error}", err=True)
+        _say(f"orchestra: {error}")
         return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush complains
@@ -94,15 +94,14 @@ def run() -> int:
             click.echo("orchestra: the folder you are in was removed; go to another one (cd DIR)", err=True)
             return 2
         where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"orchestra: {error.strerror or error}{where}", err=True)
+        _say(f"orchestra: {error.strerror or error}{where}")
         return 1
     except Exception as error:
         if os.environ.get("ORCHESTRA_DEBUG"):
             raise
-        click.echo(
+        _say(
             f"orchestra: internal error: {type(error).__name__}: {error}\n"
-            "The run is safe in its folder. Please report this, with what ORCHESTRA_DEBUG=1 prints.",
-            err=True,
+            "The run is safe in its folder. Please report this, with what ORCHESTRA_DEBUG=1 prints."
         )
         return 1
 
@@ -113,3 +112,11 @@ def _stands_nowhere() -> bool:
     except OSError:
         return True
     return False
+
+
+def _say(text: str) -> None:
+    """An error may quote a file of anybody's: no secret of it, and nothing that a terminal would obey."""
+    from orchestra.core.redact import Redactor
+    from orchestra.core.text import clean
+
+    click.echo(clean(Redactor.from_environment(os.environ).text(text)), err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def tool() -> None:
     help="rw: what it changes is shown as a patch, and applied if you approve it. read-only: it is thrown away.",
 )
 @click.option("--net", is_flag=True, help="Let it reach the configured allow_domains.")
-@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop it after this long.")
+@click.option("--timeout", type=click.FloatRange(0.1, 1e9), metavar="SECONDS", help="Stop it after this long.")
 @options.driving
 @options.project
 def run(
@@ -60,6 +61,8 @@ def run(
     session = Session(project, as_json=as_json, no_input=no_input)
     app = session.app
     words = tuple(map(options.clean, argv))
+    if timeout is not None and math.isnan(timeout):
+        raise UsageError("--timeout: name a number of seconds")
     if net and not app.policy.domains:
         raise UsageError("--net: no domain is allowed; set policies.allow_network and security.net.allow_domains")
     _refuse(words, app.policy)

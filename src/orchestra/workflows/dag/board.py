@@ -148,7 +148,8 @@ class Board:
     def _own(self, event: Event, level: Level, label: str, intent: str, parent: str | None) -> Entry:
         assert self.job is not None
         limits = Constraints(max_duration_sec=self.job.policy.max_total_sec, max_retries=self.job.retries)
-        planned = PlannedTask(task_uuid(event.runId, label), label, intent, (), (), Inputs(), limits)
+        # No label of a plan holds "~": a task may be called "run" without being taken for ours.
+        planned = PlannedTask(task_uuid(event.runId, f"~{label}"), label, intent, (), (), Inputs(), limits)
         return Entry(planned, planned.inputs, level, parent, event.ts, started=event.ts)
 
     def _called(self, event: Event) -> None:

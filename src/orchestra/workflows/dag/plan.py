@@ -90,7 +90,7 @@ def read_plan(
     if asker == "model":  # a person's `echo echo` is meant as it is typed
         wanted = tuple(_without_repetition(task, warnings) for task in wanted)
     labels = _labels(wanted, problems)
-    problems += [problem for task in wanted for problem in _malformed(task)]
+    problems += [problem for task in wanted for problem in _malformed(task, asker)]
     denied = [problem for task in wanted for problem in _denied(task, policy, asker)]
     ids = {name: task_uuid(run_id, scope + label) for name, label in labels.items()}
     after = {task.task_id: _dependencies(task, ids, problems) for task in wanted}
@@ -113,7 +113,7 @@ def read_plan(
         )
         for task in wanted
     )
-    return make_plan(task_uuid(run_id, f"{scope}plan"), tasks, tuple(warnings))
+    return make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings))
 
 
 def task_uuid(run_id: str, label: str) -> str:
@@ -272,13 +272,13 @@ def _labels(tasks: tuple[_Wanted, ...], problems: list[str]) -> dict[str, str]:
     return labels
 
 
-def _malformed(task: _Wanted) -> Iterator[str]:
+def _malformed(task: _Wanted, asker: Asker) -> Iterator[str]:
     if not task.intent.strip():
         yield f"task {task.task_id!r}: intent is empty"
     if len(task.tools) != 1:
         yield f"task {task.task_id!r}: one tool per task, not {len(task.tools)}; split it into several tasks"  # G2-2
     texts = (*task.inputs.args, *task.inputs.env.values(), *(file.content for file in task.inputs.files))
-    if any(MASK in text for text in texts):  # what would run is not what was written
+    if asker == "model" and any(MASK in text for text in texts):  # what would run is not what was written
         yield f"task {task.task_id!r}: its inputs hold a secret, which is masked; name a variable instead (sandbox.env)"
 
 
