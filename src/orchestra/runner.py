@@ -148,14 +148,15 @@ class Workshop:
             if (now := os.path.realpath(path)) != path:  # they were real paths when the policy was made
                 raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
-        hides = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
+        named = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
+        hides = dict.fromkeys((*named, *map(os.path.realpath, named)))  # a link hides nothing: what it leads to must go
         return Sandbox(
             tier=policy.tier,
             workspace=root,
             visible=any(within(root, read) for read in policy.reads),
             upper=str(upper) if upper else None,
             layers=tuple(map(str, layers)),
-            hides=tuple(path for path in hides if within(path, root)),
+            hides=tuple(path for path in hides if within(path, root) and path != root),
             reads=tuple(read for read in (*policy.reads, *tool.prefixes) if not within(root, read)),
             writes=tuple((path, path) for path in policy.writes),
             domains=tuple(map(str, policy.domains)),

@@ -188,6 +188,17 @@ def test_a_home_folder_is_no_project(tmp_path: Path, above: str) -> None:
     assert project.run("-C", str(home / "code"), "tool", "run", "--", "echo", "fine", env=env).stdout == "fine\n"
 
 
+def test_runs_behind_a_link_are_hidden_too(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p")
+    for name in (".runs", "runs"):
+        (project.path / f"var{name}").mkdir()
+        (project.path / f"var{name}" / "secret").write_text("what a run holds")
+        (project.path / name).symlink_to(f"var{name}")
+    done = project.run("tool", "run", "--", "sh", "-c", "cat .runs/* runs/* var.runs/* varruns/*; ls var.runs varruns")
+    assert "what a run holds" not in done.stdout + done.stderr
+    assert "secret" not in done.stdout
+
+
 def test_a_check_that_closes_its_copy_of_the_workspace_hurts_no_later_one(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     checks = ["--check", "python -c \"import os; os.chmod('.', 0)\"", "--check", "grep -q 'a + b' calc.py"]

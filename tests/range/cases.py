@@ -121,6 +121,14 @@ with open('/proc/1/maps') as maps, open('/proc/1/mem', 'rb', 0) as memory:
     "user map": "os.open('/proc/self/uid_map', os.O_WRONLY); write('/proc/self/uid_map', b'0 0 4294967295')",
     "oom score": "write('/proc/self/oom_score_adj', b'-1000')",
     "oom score of process 1": "write('/proc/1/oom_score_adj', b'-1000')",
+    "keys and memory of the host": """
+leak = []
+for name in ('keys', 'key-users', 'slabinfo', 'vmallocinfo', 'pagetypeinfo', 'kpagecount', 'kpageflags', 'kpagecgroup', 'allocinfo'):
+    try:
+        leak += [name] if read('/proc/' + name) and os.getuid() == 0 else []
+    except OSError:
+        pass
+""",
     "timer list": "leak = read('/proc/timer_list')",
     "disks": "leak = [l for l in ('/proc/scsi/scsi', '/proc/acpi/wakeup') if os.open(l, os.O_WRONLY)]",
     "mount options of bound folders": "leak = [l for l in open('/proc/self/mountinfo') if ' - overlay ' not in l and 'nosuid' not in l.split(' - ')[0]]",

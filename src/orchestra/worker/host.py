@@ -41,7 +41,10 @@ _READ = (  # of the host's own /etc, in tier landlock
 _NAMES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")  # of the host's own, for who is online
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MASKED = ("fs", "acpi", "scsi", "driver", "dynamic_debug")  # may hold what root can write; bwrap does not cover them
-_BLANK = ("timer_list", "sched_debug", "latency_stats")  # of the host's processes
+_BLANK = (  # of the host's processes, keys and memory
+    *("timer_list", "sched_debug", "latency_stats", "keys", "key-users", "slabinfo", "vmallocinfo", "pagetypeinfo"),
+    *("kpagecount", "kpageflags", "kpagecgroup", "vmcore", "allocinfo"),
+)
 
 
 class Bwrap(msgspec.Struct, frozen=True, kw_only=True):
