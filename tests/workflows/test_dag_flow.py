@@ -281,3 +281,25 @@ def test_a_report_of_a_run_that_goes_on_shows_what_runs_as_running(tmp_path: Pat
     sofar = events[: begun + 1]
     text = render(board_of(sofar), sofar, status="running", message="", ended=sofar[-1].ts)
     assert "| a | do a | echo | running |" in text and "| b | do b | echo | not run |" in text
+
+
+ONE = json.dumps([task("one")])
+TWO = json.dumps([task("two")])
+
+
+@pytest.mark.spec("S2-61")
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (f"{ONE}\n{TWO}", "two_plans"),
+        (f"```json\n{ONE}\n```\nor\n```json\n{TWO}\n```", "two_plans"),
+        (ONE[:-1], "no_json"),  # cut off
+        ('{"tasks": [{"task_id": "outer", "subtasks": ' + ONE, "no_json"),  # what is inside is not the plan
+        ("I plan: " + ONE.replace('"one"', "'one'"), "no_json"),
+        ("no plan today", "no_json"),
+    ],
+)
+def test_a_plan_is_used_whole_or_not_at_all(reply: str, reason: str) -> None:
+    with pytest.raises(ContractError) as refused:
+        read_plan(reply, "r", POLICY)
+    assert refused.value.reason == reason

@@ -60,6 +60,7 @@ def resume(
             model=model or recorded.model,
             maxBudgetUsd=max_budget_usd or recorded.maxBudgetUsd,
         )
+    options.warn_of_unknown_prices(models or recorded, app.directory)
     session = Session(project, as_json=as_json, no_input=no_input, models=models)
     return session.drive(lambda: folder, known=True, accept_drift=frozenset(drift))
 

@@ -28,7 +28,8 @@ _SYSTEM = "Answer the user, briefly."
 def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int:
     """Who could answer: what is configured and what the environment offers, with context size and price.
 
-    Nothing is contacted unless you say --reach. `*` marks who answers if you say nothing.
+    Nothing is contacted unless you say --reach; then the exit code is 6 if who answers is not reached. `*` marks who
+    answers if you say nothing.
     """
     if ctx.invoked_subcommand:
         return 0
@@ -55,7 +56,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
             click.echo(f"{offer.name}: {safe(app.redactor.text(offer.state))}")
     if not any(offer.default for offer in offers):
         click.echo(f"nobody answers yet; {app.directory.ways}", err=True)
-    return 0
+    return 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
 
 
 async def _offers(app: App, *, reach: bool) -> list[Offer]:

@@ -36,6 +36,7 @@ from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, Plann
 
 MOST_TASKS = 100_000
 _TRIES = 50  # brackets in prose before the plan
+_BRACKET = re.compile(r"[\[{](?P<json>\s*[\[{\"])?")  # with what follows it, if that cannot be prose
 _FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
 _MISSING = re.compile(r"Object missing required field (`\w+`)")
 _LABEL = re.compile(r"\w[\w-]{0,63}")
@@ -136,40 +137,61 @@ def make_plan(plan_id: str, tasks: tuple[PlannedTask, ...], warnings: tuple[str,
 
 
 def _document(text: str) -> Any:
-    other: list[Any] | None = None  # a list in the prose; taken if there is nothing better, to say what is wrong
-    for candidate in _candidates(text.removeprefix("\ufeff").strip()):
-        if isinstance(candidate, dict) and "tasks" in candidate:
-            return candidate
-        if isinstance(candidate, list) and any(isinstance(entry, dict) for entry in candidate):
-            return candidate
-        other = candidate if other is None and isinstance(candidate, list) else other
-    if other is not None:
-        return other
+    found = list(_candidates(text.removeprefix("\ufeff").strip()))
+    plans = [candidate for candidate in found if _is_plan(candidate)]
+    if len(plans) > 1:
+        raise ContractError("two_plans", "the reply holds more than one list of tasks; answer with one array alone")
+    others = [candidate for candidate in found if isinstance(candidate, list)]  # to say what is wrong with one
+    if plans or others:
+        return (plans or others)[0]
     raise ContractError(
         "no_json", "the reply holds no JSON array of tasks; answer with the array alone, no explanation"
     )
 
 
+def _is_plan(candidate: Any) -> bool:
+    if isinstance(candidate, dict):
+        return "tasks" in candidate
+    return isinstance(candidate, list) and any(isinstance(entry, dict) for entry in candidate)
+
+
 def _candidates(text: str) -> Iterator[Any]:
-    """What may be the plan, the likeliest first (rule 1)."""
+    """What may be the plan (rule 1): the whole, or what is fenced, or what stands in prose."""
     fences = list(_FENCE.finditer(text))
-    blocks = (text[one.end() : other.start()] for one, other in itertools.pairwise(fences))
-    for part in (text, *blocks):
+    blocks = [text[one.end() : other.start()] for one, other in itertools.pairwise(fences)]
+    for parts in ([text], blocks):
+        found = list(_decoded(parts))
+        if found:
+            yield from found
+            return
+    yield from _in_prose(text)
+
+
+def _decoded(parts: list[str]) -> Iterator[Any]:
+    for part in parts:
         try:
             yield msgspec.json.decode(part)
         except (msgspec.DecodeError, RecursionError):
             continue
+
+
+def _in_prose(text: str) -> Iterator[Any]:
+    """Every whole piece of JSON, from left to right. A broken one is no prose, and nothing inside it is a plan."""
     decoder = json.JSONDecoder()
-    for bracket in "[{":
-        at = -1
-        for _ in range(_TRIES):
-            at = text.find(bracket, at + 1)
-            if at < 0:
-                break
-            try:
-                yield decoder.raw_decode(text, at)[0]
-            except (ValueError, RecursionError):
-                continue
+    at = 0
+    for _ in range(_TRIES):
+        bracket = _BRACKET.search(text, at)
+        if bracket is None:
+            return
+        try:
+            value, at = decoder.raw_decode(text, bracket.start())
+            yield value
+        except (ValueError, RecursionError):
+            if bracket["json"]:
+                raise ContractError(
+                    "no_json", "the JSON of the reply breaks off or has a mistake; answer with the whole array alone"
+                ) from None
+            at = bracket.start() + 1
 
 
 def _entries(document: Any) -> list[Any]:
