@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.others import needs_open_checkout
 from tests.support.project import PLAN, RIGHT_PATCH, Project, conforms, records, role
 from tests.support.tasks import Tasks, step
 
@@ -226,6 +227,7 @@ def test_names_of_files_forge_no_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run commands as another")
+@needs_open_checkout
 def test_as_root_commands_can_run_as_another_user(tmp_path: Path) -> None:
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))  # pytest's own folders are closed to others
     try:
@@ -238,6 +240,7 @@ def test_as_root_commands_can_run_as_another_user(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run commands as another")
+@needs_open_checkout
 def test_a_project_that_is_closed_to_the_commands_user_is_told_before_anything_happens(tmp_path: Path) -> None:
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))  # pytest's own folders are closed to others
     try:

@@ -14,10 +14,14 @@ import pytest
 import orchestra
 from tests.range.bombs import BOMBS
 from tests.range.cases import CATEGORIES
+from tests.support.others import needs_open_checkout
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
-USERS = ("as we are", "unprivileged", "root, commands as another")
+USERS = [
+    "as we are",
+    *(pytest.param(user, marks=needs_open_checkout) for user in ("unprivileged", "root, commands as another")),
+]
 # Small parts, so that a failure is found soon and two workers share them.
 BOMB_PARTS = [list(BOMBS)[at : at + 6] for at in range(0, len(BOMBS), 6)]
 

@@ -30,9 +30,10 @@ from orchestra.worker.kept import fold, prune
 from orchestra.worker.layer import Bounds, Harvest, changes
 from orchestra.worker.outputs import Room, collect
 from orchestra.worker.removal import discard
+from tests.support.others import needs_open_checkout
 
 NOBODY = 65534
-USERS = [pytest.param(None, id="as we are"), pytest.param(NOBODY, id="as nobody")]
+USERS = [pytest.param(None, id="as we are"), pytest.param(NOBODY, id="as nobody", marks=needs_open_checkout)]
 
 
 def ignored(path: str, is_folder: bool) -> bool:
@@ -446,6 +447,7 @@ def test_a_link_in_the_folder_s_place_is_removed_not_followed(tmp_path: Path) ->
     assert os.listdir(tmp_path / "canary") == ["file"]
 
 
+@needs_open_checkout
 def test_what_cannot_be_removed_is_named(make: Make) -> None:
     """A folder of somebody else inside ours: the user cannot empty it, and is told so."""
     place = make(NOBODY)

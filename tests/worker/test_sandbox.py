@@ -15,6 +15,7 @@ from orchestra.core.disk import Disk
 from orchestra.worker import host
 from orchestra.worker.launcher import PROXY_PORT, Launcher
 from orchestra.worker.task import MIB, CommandResult, Denial
+from tests.support.others import needs_open_checkout
 from tests.worker.rig import PYTHON, REDACTOR, Rig, command, python, sh, with_launcher
 
 pytestmark = pytest.mark.skipif(not os.path.exists(PYTHON), reason="needs a Python that a sandbox can see")
@@ -157,6 +158,7 @@ def test_switches_of_the_system_cannot_be_opened_for_writing(rig: Rig) -> None:
     assert [path for path in found if not path.startswith("/proc/pressure/")] == []
 
 
+@needs_open_checkout
 def test_another_user_can_be_told_to_run_it(rig: Rig, tmp_path: Path) -> None:
     sandbox = rig.changed(run_as=65534, upper=str(tmp_path / "upper"))
     tmp_path.chmod(0o711)

@@ -1,0 +1,14 @@
+"""Tests that run something as another user need a checkout others may enter: not root's home, no private folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+_FOLDERS = (*Path(__file__).resolve().parents, Path(sys.prefix), *Path(sys.prefix).parents)
+_CLOSED = [str(folder) for folder in _FOLDERS if not os.stat(folder).st_mode & stat.S_IXOTH]
+needs_open_checkout = pytest.mark.skipif(bool(_CLOSED), reason=f"{', '.join(_CLOSED[:1])} is closed to other users")
