@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from orchestra.core.errors import BudgetReached
 from orchestra.core.model import Usage
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price, known
-from tests.support.modelserver import ModelServer, Say
-from tests.support.project import PLAN, RIGHT_PATCH, Project
+from tests.support.modelserver import ModelServer, Say, Stall
+from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project
 
 PASS = "DECISION: PASS\nGROUNDS: 된다"
 
@@ -90,6 +91,26 @@ def test_a_run_stops_before_the_call_that_could_pass_the_cap_and_goes_on_after_a
         assert again.returncode == 0, again.stderr
         assert len(server.seen) == 3
     assert "possibly twice" not in project.run("audit", "last").stdout
+
+
+def test_a_call_that_a_kill_cut_off_counts_at_its_most(tmp_path: Path) -> None:
+    with ModelServer(Stall(after=1), Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
+        project = configured(tmp_path / "p", server)
+        arguments = ("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+        killed = subprocess.Popen(
+            [PROGRAM, *arguments, "--max-budget-usd", "0.15"],
+            cwd=project.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        server.wait_for_seen(20)
+        killed.kill()
+        killed.wait()
+        done = project.run("resume", "last", "--no-input")
+        assert done.returncode == 4 and "for a call cut off by a kill" in done.stderr
+        assert len(server.seen) == 1
+        done = project.run("resume", "last", "--no-input", "--max-budget-usd", "1")
+        assert done.returncode == 0, done.stderr
+        assert server.seen[0].headers["idempotency-key"] == server.seen[1].headers["idempotency-key"]
+    assert "possibly twice" in project.run("audit", "last").stdout
 
 
 def test_a_cap_below_one_call_makes_none(tmp_path: Path) -> None:

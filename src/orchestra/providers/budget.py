@@ -21,6 +21,7 @@ class Budget:
     def __init__(self, cap: float | None, *, spent: float, run_id: str) -> None:
         self.cap = cap
         self._spent = spent
+        self._guessed = 0.0  # of it, for calls whose price nobody learnt
         self._run_id = run_id
         self._aside: dict[str, float] = {}
         self._changed = asyncio.Event()
@@ -42,11 +43,17 @@ class Budget:
         self._spent += cost
         self._changed.set()
 
+    def cut_off(self, most: float) -> None:
+        """An earlier process made this call and was killed before it knew the price: it counts at its most."""
+        self._spent += most
+        self._guessed += most
+
     def _reached(self, key: str, most: float) -> str:
         assert self.cap is not None
         next_call = f", and the next call ({key}) may cost up to ${most:.4f}" if most else ""
         enough = 2 * max(self.cap, self._spent + most)
+        guessed = f" (${self._guessed:.4f} of it at most, for a call cut off by a kill)" if self._guessed else ""
         return (
-            f"run {self._run_id}: ${self._spent:.4f} of ${self.cap:.4f} spent{next_call}. "
+            f"run {self._run_id}: ${self._spent:.4f} of ${self.cap:.4f} spent{guessed}{next_call}. "
             f"To go on: orchestra resume {self._run_id} --max-budget-usd {enough:.2g}"
         )

@@ -120,7 +120,7 @@ class Caller:
         tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
         most = route.price.at_most(tokens, self._max_output(effect, route))
         if redo:
-            self._budget.settle(key, most)  # an earlier process asked, and was perhaps charged, before it was killed
+            self._budget.cut_off(most)
         await self._budget.set_aside(key, most)
 
     def _files(self, effect: ModelCall) -> CallFiles:
