@@ -118,6 +118,10 @@ def test_a_provider_program_that_is_gone_is_said_before_a_run_exists(project: Pr
         ("providers: {fast: {kind: openai_compat, key_env: sk-0123456789abcdef}}", "never the key itself"),
         ("providers: {fast: {kind: openai_compat, idle_sec: 0}}", "idle_sec"),
         ("providers: {'a:b': {kind: local}}", "cannot hold a colon"),
+        ("providers: {claude_code: {base_url: 'http://h'}}", "`base_url` means nothing to claude_code"),
+        ("providers: {anthropic: {extra: {top_k: 1}}}", "`extra` means nothing to anthropic"),
+        ("providers: {openai_compat: {extra: {n: 4}}}", "`extra.n` is orchestra's to say"),
+        ("providers: {openai_compat: {extra: {max_tokens: 4}}}", "use max_output_tokens"),
     ],
 )
 def test_a_wrong_entry_is_refused_with_its_line(project: Project, text: str, words: str) -> None:
@@ -133,6 +137,7 @@ def test_a_wrong_entry_is_refused_with_its_line(project: Project, text: str, wor
         ("providers: {default: {kind: openai_compat, base_url: 'ftp://x'}}", {}, "is no address"),
         ("providers: {default: {kind: openai_compat, base_url: 'http://u:p@h/v1'}}", {}, "must not hold a password"),
         ("providers: {default: {kind: openai_compat, base_url: 'http://h/v1', key_env: NO_SUCH}}", {}, "NO_SUCH"),
+        ("providers: {default: {kind: openai_compat, base_url: 'http://h/v1?key=1'}}", {}, "has a query"),
         ("providers: {default: a, a: b, b: a}", {}, "leads back to itself"),
         ("providers: {default: openai_compat}", {"OPENAI_API_KEY": "sk-\u200babc"}, "characters no key has"),
         ("roles: {evaluator: openai_compatt}\nproviders: {default: local}", {}, "did you mean 'openai_compat'?"),

@@ -121,6 +121,19 @@ def test_a_cap_below_one_call_makes_none(tmp_path: Path) -> None:
         assert server.seen == []
 
 
+def test_a_model_known_only_by_its_answer_has_its_price(tmp_path: Path) -> None:
+    with ModelServer(Say(PLAN, input_tokens=1_000_000), Say(RIGHT_PATCH), Say(PASS)) as server:
+        project = Project(tmp_path / "p")
+        (project.path / "orchestra.config.yaml").write_text(
+            f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1}}}}\n"
+            "budget: {prices: {wire-model: {input: 2.0}}}\n"
+        )
+        done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+        assert done.returncode == 0, done.stderr
+    first = json.loads(project.run("audit", "last", "--json").stdout.splitlines()[0])
+    assert (first["model"], first["costUsd"]) == ("wire-model", 2.0)
+
+
 def test_usage_that_is_not_told_is_estimated_and_marked(tmp_path: Path) -> None:
     with ModelServer(Say(PLAN, usage=False), Say(RIGHT_PATCH), Say(PASS)) as server:
         project = configured(tmp_path / "p", server)

@@ -75,6 +75,28 @@ def test_a_flag_wins_over_the_file_and_names_last(app: App) -> None:
         app.directory.settled(Models(default="nope"))
 
 
+@pytest.mark.parametrize(
+    ("agent", "model"),
+    [("everyone", "flag"), ("main", "large"), ("worker", "tiny")],  # `--model` is for the default, not for a role's own
+)
+def test_the_model_flag_is_for_the_default(app: App, agent: str, model: str) -> None:
+    models = app.directory.routing(provider="openai_compat", roles={}, model="flag", budget=None)
+    assert app.directory.choice_for(models, agent, agent).model == model
+
+
+def test_an_alias_takes_another_model_and_a_kind_may_stand_under_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "orchestra.config.yaml").write_text(
+        "providers:\n  judge: anthropic:claude-haiku-4-5\n  claude_code: claude_code:opus\n"
+        "  mine: {kind: local, file: m.gguf, context_tokens: 1024}\n"
+    )
+    directory = App(tmp_path, environ={"PATH": os.environ["PATH"]}).directory
+    assert directory.choose("judge").model == "claude-haiku-4-5"
+    assert directory.choose("judge:other").spec == "anthropic:other"
+    assert directory.choose("claude_code").model == "opus"
+    mine = directory.choose(directory.settled(Models(default="mine")).default)
+    assert (mine.argument, mine.entry.context_tokens) == ("m.gguf", 1024)  # an entry keeps all it says
+
+
 class Listener:
     """A face that keeps what it is told of tokens."""
 
