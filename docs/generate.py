@@ -220,6 +220,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     gatekeeper.log                    every patch, approval and rejection
     run.log                           the rest: start, verdicts, questions, errors in full, end
   inbox/<request>.json                an answer, approval or cancel on its way in
+  inbox/models.json                   another model or budget, as given to `resume`; holds from then on
   lock                                held by the process that drives the run; holds its process id
   scratch/                            half-made files of a patch that is being applied
 ```

@@ -69,6 +69,7 @@ from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workspace import gather
 
 ROLES: tuple[Role, ...] = get_args(Role)
+_MODELS = "models.json"  # in a run's inbox
 AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
 
 
@@ -244,9 +245,10 @@ class App(Desk):
     # -- handlers -----------------------------------------------------------------------------------------------------
 
     def _handlers(self, ledger: Ledger, created: Event) -> Handlers:
-        recorded = msgspec.convert(created.payload.get("models", {}), Models)
-        models = self.directory.settled(self._override) if self._override else recorded
         root = self.root_of(ledger.folder)
+        if self._override:
+            self._keep_models(root, self.directory.settled(self._override))
+        models = self.models_of(root, created)
 
         def route(call: ModelCall) -> Route:
             choice = self.directory.choice_for(models, call.agent, call.role)
@@ -282,6 +284,18 @@ class App(Desk):
             ApplyPatch: gate.apply,
             Evaluate: record_evaluation,
         }
+
+    def models_of(self, root: RunFolder, created: Event) -> Models:
+        """Who answers in a run: what a person said last when resuming it, or what it began with."""
+        try:
+            return msgspec.json.decode((root.inbox / _MODELS).read_bytes(), type=Models)
+        except (OSError, msgspec.DecodeError):
+            return msgspec.convert(created.payload.get("models", {}), Models)
+
+    def _keep_models(self, root: RunFolder, models: Models) -> None:
+        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
+        root.inbox.mkdir(exist_ok=True)
+        self.disk.publish(root.inbox / _MODELS, self.redactor.data(msgspec.json.encode(models)), durable=True)
 
     def _policy_of(self, created: Event) -> Policy:
         """What binds a run: its own policy within all those of the runs above it."""

@@ -113,6 +113,17 @@ def test_a_call_that_a_kill_cut_off_counts_at_its_most(tmp_path: Path) -> None:
     assert "possibly twice" in project.run("audit", "last").stdout
 
 
+def test_a_raise_lasts_though_somebody_else_drives_the_run_on(tmp_path: Path) -> None:
+    with ModelServer(Say(PLAN, output_tokens=900), Say(RIGHT_PATCH), Say(PASS)) as server:
+        project = configured(tmp_path / "p", server)
+        first = project.run("loop", "g", "--check", project.check, "--no-input", "--max-budget-usd", "0.15")
+        assert first.returncode == 4
+        assert project.run("resume", "last", "--no-input", "--max-budget-usd", "1").returncode == 3  # the patch waits
+        done = project.run("approve", "last", "--no-input")
+        assert done.returncode == 0, done.stderr
+    assert project.run("verify", "last").returncode == 0
+
+
 def test_a_cap_below_one_call_makes_none(tmp_path: Path) -> None:
     with ModelServer() as server:
         project = configured(tmp_path / "p", server)

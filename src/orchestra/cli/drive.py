@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
@@ -51,7 +50,7 @@ def resume(
     """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget."""
     app = App(project)
     folder = app.find(run)
-    recorded = msgspec.convert(app.summary(folder).created.payload.get("models", {}), Models)
+    recorded = app.models_of(app.root_of(folder), app.summary(folder).created)
     models: Models | None = None
     if provider or roles or model or max_budget_usd:
         models = Models(
