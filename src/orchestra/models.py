@@ -235,7 +235,8 @@ class Directory:
             can = self.make(choice).capabilities
             context, model = can.maxContextTokens, model or (can.version or "" if choice.kind == "local" else "")
         except UsageError as error:
-            problem = str(error).partition(f"; {WAYS}")[0].removeprefix(f"provider {choice.kind}").lstrip(": ")
+            problem = str(error).partition(f"; {WAYS}")[0].removeprefix("provider ")
+            problem = problem.removeprefix(choice.kind).removeprefix(name).lstrip(": ")
         return Offer(
             name=name,
             kind=choice.kind,
@@ -325,7 +326,9 @@ class Directory:
         url, url_from = self._url(choice, "OPENAI_BASE_URL", OPENAI_URL)
         key, key_from = self._key(choice, "OPENAI_API_KEY")
         if not key and url == OPENAI_URL:
-            raise UsageError(f"provider openai_compat needs a key or another server: set OPENAI_API_KEY; {WAYS}")
+            raise UsageError(
+                f"provider openai_compat needs a server or a key: set OPENAI_BASE_URL or OPENAI_API_KEY; {WAYS}"
+            )
         headers = {"authorization": f"Bearer {key}"} if key else {}
         entry = choice.entry
         return module.OpenAICompat(

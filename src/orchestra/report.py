@@ -80,10 +80,9 @@ def headline(event: Event) -> str:
         case "PHASE_COMPLETED":
             return f"{event.phase} done ({payload.get('key')})"
         case "PHASE_FAILED" if event.phase == "execute" and "/" in payload.get("key", ""):
-            again = f"; tried again at {payload['retryAt'][11:19]} UTC" if "retryAt" in payload else ""
-            return f"{_task(event)} failed: {_short(error.get('message', ''))}{again}"
+            return f"{_task(event)} failed: {_short(error.get('message', ''))}{_again(payload)}"
         case "PHASE_FAILED":
-            return f"{event.phase} failed: {_short(error.get('message', ''))}"
+            return f"{event.phase} failed: {_short(error.get('message', ''))}{_again(payload)}"
         case "PATCH_PRODUCED":
             if outcome.get("refusal"):
                 return "patch: it does not fit the files"
@@ -149,6 +148,10 @@ def _count(number: int, what: str) -> str:
 def _cell(text: str) -> str:
     """Text inside a Markdown table."""
     return text.replace("|", "\\|")
+
+
+def _again(payload: dict[str, Any]) -> str:
+    return f"; tried again at {payload['retryAt'][11:19]} UTC" if "retryAt" in payload else ""
 
 
 def _short(text: str) -> str:

@@ -88,7 +88,7 @@ def test_one_call_streams_the_reply_and_tells_its_figures(project: Project) -> N
     ("behaviour", "code", "words"),
     [
         (Fail(401, f"bad key {KEY}"), 6, "Check the key"),
-        (Fail(404, "no such model"), 6, "orchestra models --reach"),
+        (Fail(404, "no such model"), 6, "the model's name"),
         (Fail(400, "bad"), 1, "answered 400"),
         (Stall(head=False), 6, "no complete reply within 0.5 s"),
     ],
@@ -101,6 +101,11 @@ def test_a_call_that_fails_says_why_with_the_right_exit_code(
         done = project.run("models", "try", "openai_compat:m", "x", "--timeout", "0.5", env=env)
     assert done.returncode == code
     assert words in done.stderr and KEY not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_empty_prompt_costs_no_call(project: Project) -> None:
+    done = project.run("models", "try", "local", "  ")
+    assert done.returncode == 2 and "the prompt is empty" in done.stderr
 
 
 def test_a_provider_program_that_is_gone_is_said_before_a_run_exists(project: Project) -> None:
@@ -154,7 +159,7 @@ def test_what_cannot_work_is_said_before_a_run_exists(
 
 
 def test_doctor_says_who_answers_and_what_is_missing(project: Project) -> None:
-    assert "models: nobody answers yet" in project.run("doctor", env={"PATH": BARE}).stdout
+    assert "models: nobody answers" in project.run("doctor", env={"PATH": BARE}).stdout
     configure(
         project, "providers: {default: {kind: openai_compat, base_url: 'http://127.0.0.1:9/v1', key_env: NOPE}}\n"
     )

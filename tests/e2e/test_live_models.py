@@ -151,6 +151,14 @@ def test_a_failure_that_may_pass_is_waited_out_as_long_as_the_server_says(tmp_pa
     assert (project.folder.artifacts / "execute" / "iter-0001.attempt-1.raw.txt").read_text()  # the prefix is kept
 
 
+def test_a_reply_cut_at_its_limit_is_said_to_be_cut(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    with ModelServer(REPLIES[0], Say("반쯤 쓴 답", finish="length"), REPLIES[1], REPLIES[2]) as server:
+        done = run_loop(project, environment("openai_compat", server.url))
+        assert done.returncode == 0, done.stderr
+    assert "cut by the length limit (raise the provider's max_output_tokens)" in done.stderr
+
+
 def test_a_dead_server_is_exit_code_6_with_its_address_and_the_cure(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     (project.path / "orchestra.config.yaml").write_text("retries: {max: 1, backoff_base_sec: 0}\n")

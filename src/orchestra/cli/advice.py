@@ -11,7 +11,7 @@ from orchestra.app import App
 from orchestra.archive import RunSummary
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import RunLocked
+from orchestra.core.errors import BudgetReached, RunLocked
 from orchestra.core.inbox import waiting
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
@@ -38,7 +38,7 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
         lines += how_to_answer(app, folder)
     if end.exit_code == 130:
         lines.append(f"  nothing is lost; go on: {command(app, 'resume', end.run_id)}")
-    if stopped:
+    if stopped and end.exit_code != BudgetReached.exit_code:  # that message has its own way on
         lines.append(f"  nothing is lost; when that is cured, go on: {command(app, 'resume', end.run_id)}")
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
     if folder.report.exists():

@@ -124,7 +124,7 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
         elif offer.name in app.config.providers:
             yield True if offer.ready else None, f"models: {offer.name}", app.redactor.text(offer.state)
     if not any(offer.default for offer in offers):
-        yield None, "models: nobody answers yet", app.directory.ways
+        yield None, "models: nobody answers unless you say who (--provider NAME)", app.directory.ways
 
 
 def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:

@@ -55,7 +55,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         if offer.state != "ready":
             click.echo(f"{offer.name}: {safe(app.redactor.text(offer.state))}")
     if not any(offer.default for offer in offers):
-        click.echo(f"nobody answers yet; {app.directory.ways}", err=True)
+        click.echo(f"nobody answers unless you say who (--provider NAME); {app.directory.ways}", err=True)
     return 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
 
 
@@ -81,6 +81,8 @@ def try_(words: tuple[str, ...], model: str, max_tokens: int | None, timeout: fl
     """
     if len(words) > 2:
         raise UsageError('give a provider and one prompt: orchestra models try local "Say hello."')
+    if not words[-1].strip():
+        raise UsageError('the prompt is empty; say something: orchestra models try "Say hello."')
     app = App(project)
     spec = options.from_here(words[0]) if len(words) == 2 else ""
     chosen = app.directory.routing(provider=spec, roles={}, model=model, budget=None)
@@ -126,6 +128,7 @@ def _figures(response: ProviderResponse, cost: float | None) -> None:
     if not isinstance(usage, UnsetType):
         cached = f" ({usage.cacheReadTokens} cached)" if usage.cacheReadTokens else ""
         parts.append(f"{usage.inputTokens or 0} tokens in{cached}, {usage.outputTokens or 0} out")
-    own = response.costUsd if not isinstance(response.costUsd, UnsetType) else cost
+    known = cost if not isinstance(usage, UnsetType) else None
+    own = response.costUsd if not isinstance(response.costUsd, UnsetType) else known
     parts.append("cost unknown" if own is None else f"${own:.4f}")
     click.echo(" · ".join(parts), err=True)

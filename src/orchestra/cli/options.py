@@ -97,7 +97,7 @@ def warn_of_unknown_prices(models: Models, directory: Directory) -> None:
     for agent in ("", *models.roles):
         choice = directory.choice_for(models, agent, agent) if models.spec(agent, agent) else None
         if choice and models.maxBudgetUsd is not None and directory.price(choice) is None:
-            what = f"no price is known for model {choice.model!r}"
+            what = f"no price is known for {choice.model or 'the model of ' + choice.spec}"
             click.echo(f"orchestra: {what}: the budget cannot hold (add budget.prices)", err=True)
 
 

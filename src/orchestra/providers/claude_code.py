@@ -100,7 +100,8 @@ class ClaudeCode:
         """Ask once."""
         began = time.monotonic()
         keyed = self._has(KEYS)
-        reader = CliReader(stops_itself=keyed)
+        server = self._environ.get("ANTHROPIC_BASE_URL", "")
+        reader = CliReader(stops_itself=keyed, server=f" (ANTHROPIC_BASE_URL is {server})" if server else "")
         patience = Patience(request.constraints.timeoutMs / 1000, self._limits)
 
         def heard(data: bytes) -> bool:
@@ -225,9 +226,10 @@ class CliReader(MessagesReader):
 
     wire: ClassVar[str] = "a line of claude's stream-json"
 
-    def __init__(self, *, stops_itself: bool = True) -> None:
+    def __init__(self, *, stops_itself: bool = True, server: str = "") -> None:
         super().__init__()
         self._stops_itself = stops_itself
+        self._server = server  # where it calls, for the cure
         self._rest = b""
         self.enough = False  # the CLI may be ended
 
@@ -268,13 +270,15 @@ class CliReader(MessagesReader):
         message = said.result or "; ".join(said.errors or []) or "it does not say why"
         if said.api_error_status:
             code, retriable = meaning(said.api_error_status)
-            self.fail(code, f"claude: status {said.api_error_status}: {message}", retriable=retriable)
+            cure = f". {_LOG_IN}" if code == "AUTH" else ""
+            what = f"claude: status {said.api_error_status}: {message}{cure}{self._server}"
+            self.fail(code, what, retriable=retriable)
         elif any(words in message.lower() for words in _NOT_LOGGED_IN):
             self.fail("AUTH", f"claude: {message}. {_LOG_IN}", retriable=False)
         elif "timed out" in message.lower():
             self.fail("TIMEOUT", f"claude: {message}", retriable=True)
         else:
-            self.fail("UNKNOWN", f"claude: {message}", retriable=True)
+            self.fail("UNKNOWN", f"claude: {message}{self._server}", retriable=True)
 
 
 _LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"

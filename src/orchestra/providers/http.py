@@ -185,8 +185,8 @@ class Http:
             return f"Check the key ({self.endpoint.key_from or 'none was sent'})"
         where = f" ({self.endpoint.url_from})" if self.endpoint.url_from else ""
         if status in (404, 405):
-            return f"Check the address{where} and the model's name; orchestra models --reach lists what is there"
-        return f"Is the server running, and is the address right{where}? orchestra models --reach tries it"
+            return f"Check the address{where} and the model's name"
+        return f"Is the server running, and is the address right{where}?"
 
     def _masked(self, text: str) -> str:
         return text.replace(self.endpoint.secret, MASK) if self.endpoint.secret else text

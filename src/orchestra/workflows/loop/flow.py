@@ -145,7 +145,13 @@ async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
 
 
 def _read_reply(reply: ModelReply) -> Written:
-    result = read_result(reply.text)
+    try:
+        result = read_result(reply.text)
+    except ContractError as broken:
+        if reply.finishReason != "length":
+            raise
+        limit = "the reply was cut by the length limit (raise the provider's max_output_tokens)"
+        raise ContractError("truncated", f"{limit}: {broken}") from broken
     cut = reply.finishReason == "length" and isinstance(result, Patch)
     if (
         cut and "[PATCH_END]" not in reply.text
