@@ -366,7 +366,7 @@ def test_a_script_from_the_configuration_is_found_beside_it(tmp_path: Path) -> N
         (["loop", "g", "--check", "true"], "no model is configured; three ways to a model"),
         (["loop", "g", "--check", "true", "--provider", "claude_code"], "claude"),
         (["loop", "g", "--check", "true", "--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
-        (["loop", "g", "--check", "true", "--provider", "openai_compat"], "set OPENAI_API_KEY"),
+        (["loop", "g", "--check", "true", "--provider", "openai_compat"], "set OPENAI_BASE_URL or OPENAI_API_KEY"),
         (["loop", "g", "--check", "true", "--provider", "local:nope.gguf"], "there is no model file"),
         (["loop", "g", "--check", "true", "--provider", "gpt"], "there is no provider 'gpt'"),
         (["loop", "g", "--check", "true", "--provider", "antropic"], "did you mean 'anthropic'?"),
