@@ -221,7 +221,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
 def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
     """Whether a command may run."""
     name = argv[0] if argv else ""
-    if any("\0" in word for word in argv):
+    if "\0" in "".join(argv):
         return _refused("spelling", "a word of the command has a NUL character")
     if asker == "person":
         name = name.rpartition("/")[2]  # a path is a person's right; rules are about the program
@@ -236,7 +236,7 @@ def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
             "spelling", "git -c alias.… and -c include.… give commands other names; name the command itself"
         )
     rulings = [_by_layer(command, readings, layer, asker) for layer in policy.layers or (Layer(),)]
-    return max(rulings, key=lambda ruling: _STRICTNESS[ruling.decision])
+    return max(rulings, key=lambda ruling: _STRICTNESS[ruling.decision]) if len(rulings) > 1 else rulings[0]
 
 
 def wrong_tool_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from orchestra.core.errors import ContractError, PolicyError, StepFailed
 from orchestra.core.journal import read_events
 from orchestra.core.work import CommandOutcome, RunCommand
-from orchestra.workflows.dag.plan import read_plan
+from orchestra.workflows.dag.plan import read_plan, task_uuid
 from orchestra.workflows.dag.report import board_of, render
 from tests.support.graph import POLICY, Graph, job, passed, task
 
@@ -271,6 +272,30 @@ def test_large_plans_are_carried_out_and_gone_through_again(tmp_path: Path, plan
     assert all(done[earlier] < done[each["task_id"]] for each in plan for earlier in each["depends_on"])
     graph.live()
     assert len(graph.began) == len(plan), "a second life finds everything done"
+
+
+def test_what_a_task_does_is_on_file_while_it_does_it(tmp_path: Path) -> None:
+    """S2-132: lines are written many at once, but never held back while something goes on."""
+    graph = Graph(tmp_path / "r", job([task(f"t{n}") for n in range(300)] + [task("slow")]))
+    seen: list[str] = []
+
+    async def run(command: RunCommand, attempt: int) -> CommandOutcome:
+        if command.task == "slow":
+            await asyncio.sleep(0.01)
+            seen.append(graph.final()["slow"])
+        return passed(command)
+
+    graph.run = run
+    assert graph.live().status == "completed"
+    assert seen == ["running"]
+    assert [line["state"] for line in graph.lines() if line["label"] == "t7"] == ["planned", "running", "done"]
+
+
+def test_ids_are_uuids_of_version_five() -> None:
+    """C-03: whoever knows the run and the label can work out the id."""
+    run = uuid.uuid5(uuid.NAMESPACE_OID, "2026-01-01_001_일")
+    for label in ("t1", "라이선스-조사", *map(str, range(200))):
+        assert task_uuid("2026-01-01_001_일", label) == str(uuid.uuid5(run, label))
 
 
 def test_a_report_of_a_run_that_goes_on_shows_what_runs_as_running(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -35,6 +34,7 @@ from msgspec import Struct
 from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, Sleep, Token
 from orchestra.core.errors import Canceled, ContractError, Drift, DurabilityError, StepFailed, Suspended
 from orchestra.core.ledger import Ledger
+from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
 T = TypeVar("T")
@@ -338,13 +338,9 @@ class Context:
         result; all others are. With failures: the first in the order of `branches`. With a parked branch and no
         failure: Suspended.
         """
-        missing = {name: len(set(after.get(name, ()))) for name in branches}
-        followers: dict[str, list[str]] = {name: [] for name in branches}
-        for name in branches:
-            for earlier in set(after.get(name, ())):
-                followers[earlier].append(name)
-        ready = deque(name for name, count in missing.items() if not count)
-        scopes = {name: self._scope.branch(name) for name in branches}
+        order = Order({name: after.get(name, ()) for name in branches})
+        ready = order.ready
+        paths = {name: self._scope.branch(name) for name in branches}
         done: dict[str, T] = {}
         failed: dict[str, Exception] = {}
         stopped: list[Suspended | Canceled] = []
@@ -354,23 +350,28 @@ class Context:
             nonlocal running
             while ready and (not limit or running < limit):
                 running += 1
-                group.create_task(settle(ready.popleft()))
+                group.create_task(work(ready.popleft()))
+
+        async def work(name: str) -> None:
+            """One branch after the other: whoever is done goes on with the next; a task is made for what is beyond."""
+            nonlocal running
+            while True:
+                await settle(name)
+                if not ready:
+                    running -= 1
+                    return
+                name = ready.popleft()
+                fill()
 
         async def settle(name: str) -> None:
-            nonlocal running
             try:
-                done[name] = await branches[name](self._derive(scopes[name], self._phase, self._iteration))
-                for follower in followers[name] if go_on(done[name]) else ():
-                    missing[follower] -= 1
-                    if not missing[follower]:
-                        ready.append(follower)
+                done[name] = await branches[name](self._derive(_Scope(paths[name]), self._phase, self._iteration))
+                if go_on(done[name]):
+                    order.done(name)
             except (Suspended, Canceled) as stop:
                 stopped.append(stop)
             except Exception as error:  # kept, and raised below in a stable order
                 failed[name] = error
-            finally:
-                running -= 1
-            fill()
 
         with self._scope.busy():
             async with asyncio.TaskGroup() as group:
@@ -414,12 +415,12 @@ class _Scope:
         count = self._used[name] = self._used.get(name, 0) + 1
         return f"{self._path}{name}.{count}"
 
-    def branch(self, name: str) -> _Scope:
-        """A scope below this one. The second of the same name is another place: `draft/` and `draft.2/`."""
+    def branch(self, name: str) -> str:
+        """The path of a scope below this one. The second of the same name is another place: `draft/`, `draft.2/`."""
         if "/" in name or _COUNTED.search(name):
             raise DurabilityError(f"branch {name!r}: a branch's name may not contain '/' or end like a repeat count")
         count = self._used[f"{name}/"] = self._used.get(f"{name}/", 0) + 1
-        return _Scope(f"{self._path}{name}/" if count == 1 else f"{self._path}{name}.{count}/")
+        return f"{self._path}{name}/" if count == 1 else f"{self._path}{name}.{count}/"
 
     @contextmanager
     def busy(self) -> Iterator[None]:

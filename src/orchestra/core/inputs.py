@@ -76,9 +76,9 @@ def check_inputs(
     closed: Sequence[str] = CLOSED,
 ) -> tuple[Violation, ...]:
     """Everything that is wrong with a task's inputs. `files` are (path, content); `closed` are closed folders."""
-    listed = list(files)
-    found = [*_arguments(args), *_variables(env), *_files(listed, closed)]
-    total = sum(len(_utf8(text)) + 1 for text in (*args, *env, *env.values()))
+    found = [*_arguments(args), *_variables(env), *_files(list(files), closed)]
+    texts = (*args, *env, *env.values())
+    total = len(_utf8("".join(texts))) + len(texts)  # as the kernel counts: each ends with a NUL
     if total > MAX_TOTAL_BYTES:
         why = f"arguments and variables have {total} bytes together; at most {MAX_TOTAL_BYTES}: use a file"
         found.append(Violation("INPUT_LIMIT", "inputs", why))

@@ -22,13 +22,13 @@ It knows nothing of keys, tables or states.
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import os
 from pathlib import Path
 
 import msgspec
 
+from orchestra.core.collector import uncollected
 from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.errors import DurabilityError, JournalCorrupt
 from orchestra.core.records import Event
@@ -164,13 +164,8 @@ def _parse(data: bytes, path: str, until: str = "") -> tuple[list[Event], int]:
     if data[end:].strip(b"\0") == b"" and end:  # a tail of zeros may follow, or stand in place of, the last newline
         end = len(data.rstrip(b"\0"))
         end = data.rfind(b"\n", 0, end) + 1
-    collecting = gc.isenabled()
-    gc.disable()  # many fresh objects, none of them garbage: the collector would only look at them, again and again
-    try:
+    with uncollected():
         return _events(data[:end], path, until), end
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _events(data: bytes, path: str, until: str) -> list[Event]:

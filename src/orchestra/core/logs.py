@@ -19,7 +19,7 @@ from orchestra.core.run import RunFolder
 
 _encode = msgspec.json.encode
 _GATE = ("APPROVAL_", "PATCH_")
-_QUIET = ("prev", "intent", "outcome", "key", "effect", "error")
+_QUIET = ("prev", "intent", "outcome", "key", "effect", "error", "params")
 
 
 class LogBook:

@@ -1,7 +1,7 @@
 """The files of a task graph: plan.json, and what follows from its events: tasks.jsonl, messages.jsonl (S2-85, S2-132).
 
-The latter are projections: appended as events come, those of one turn of the event loop at once, and rebuilt whole when
-a kill left them behind or somebody removed them.
+The latter are projections: appended as events come, as soon as a turn of the event loop brings no more of them, and
+rebuilt whole when a kill left them behind or somebody removed them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 
 from orchestra.core.context import Step
 from orchestra.core.disk import PRIVATE, Disk
@@ -25,7 +24,9 @@ from orchestra.workflows.dag.board import Board, Line
 
 Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
+_MOST = 256  # events that wait for their lines
 _encode = msgspec.json.Encoder().encode
+_ndjson = msgspec.json.Encoder().encode_lines
 
 
 class TaskFiles:
@@ -39,7 +40,8 @@ class TaskFiles:
         self._tasks = folder.path / "tasks.jsonl"
         self._messages = folder.path / "messages.jsonl"
         self._fd = -1
-        self._unwritten: list[bytes] = []
+        self._unwritten: list[Event] = []
+        self._seen = 0  # how many of them there were a turn ago
         self._failure: Exception | None = None  # of a write in the loop's own time: raised to whoever comes next
 
     def restore(self, events: Iterable[Event]) -> None:
@@ -57,14 +59,22 @@ class TaskFiles:
         """Add what this event changed."""
         if self._failure is not None:
             raise self._failure
-        self._board.add(event)
-        lines = self._shown()
-        if not lines:
+        self._unwritten.append(event)
+        if len(self._unwritten) == 1:
+            self._seen = 0
+            self._wait()
+
+    def _wait(self) -> None:
+        """Write when a turn of the loop brought nothing new: a busy graph's lines are made and written many at once.
+
+        After every sync Python runs cold: made one by one, between other things, they take twice as long.
+        """
+        if self._seen == len(self._unwritten) or self._seen >= _MOST:
+            self._flush()
             return
-        self._unwritten.append(_ndjson(lines))
+        self._seen = len(self._unwritten)
         try:
-            if len(self._unwritten) == 1:
-                asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._wait)
         except RuntimeError:  # there is no loop yet: the run is only being created
             self._flush()
 
@@ -85,10 +95,15 @@ class TaskFiles:
             self._disk.publish(self._messages, data, durable=False)
 
     def _flush(self) -> None:
-        data, self._unwritten = b"".join(self._unwritten), []
-        if not data or self._failure is not None:
+        events, self._unwritten = self._unwritten, []
+        if self._failure is not None:
             return
         try:
+            for event in events:
+                self._board.add(event)
+            data = _ndjson(self._shown())
+            if not data:
+                return
             if self._fd < 0:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._fd = os.open(self._tasks, flags, PRIVATE)
@@ -107,17 +122,15 @@ async def adopt(effect: AdoptPlan, step: Step) -> Adopted:
     """Handler of `AdoptPlan`: the plan as a file of its own, whole before the event that names it (D-04)."""
     ledger = step.ledger
     plan: Any = effect.plan
-    if ledger.redactor.suspects(_encode(plan)):
+    data = _encode(plan)
+    if ledger.redactor.suspects(data):
         plan = ledger.redactor.record(plan)
-    data = msgspec.json.format(_encode(plan)) + b"\n"
+        data = _encode(plan)
+    data = msgspec.json.format(data) + b"\n"
     path = ledger.folder.artifact(f"plan/{step.key}.json")
     ledger.disk.publish(path, data, durable=True)
     ledger.disk.publish(ledger.folder.path / "plan.json", data, durable=False)  # the newest, where people look
     return Adopted(plan=plan, file=ledger.folder.reference(path, data), added=effect.added)
-
-
-def _ndjson(records: Iterable[Struct]) -> bytes:
-    return b"".join(_encode(record) + b"\n" for record in records)
 
 
 def _read(path: Path) -> bytes:

@@ -5,7 +5,7 @@ plan ─ adopt ─ agree ─▶ tasks, each the moment its last dependency is do
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -40,7 +40,7 @@ SHOWN_TASKS = 200  # of them, in a prompt
 SHOWN_CHARS = 400  # of one task's output, in a prompt
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, frozen=True, gc=False):
     """How a task ended."""
 
     state: Literal["done", "failed", "not run"]
@@ -188,18 +188,15 @@ async def run_tasks(ctx: Context, job: Job, plan: Plan) -> Ended:
     after = {task.label: tuple(labels[one] for one in task.depends_on) for task in plan.tasks}
     over: list[bool] = []  # the run's time is: nothing new begins
 
-    def branch(task: PlannedTask) -> Callable[[Context], Awaitable[Done]]:
-        async def run(here: Context) -> Done:
-            if over:
-                return Done("not run", "the run's time was over")
-            done = await run_task(here, job, task, after[task.label])
-            if done.expired:
-                over.append(True)
-            return done
+    async def run(task: PlannedTask, here: Context) -> Done:
+        if over:
+            return Done("not run", "the run's time was over")
+        done = await run_task(here, job, task, after[task.label])
+        if done.expired:
+            over.append(True)
+        return done
 
-        return run
-
-    branches = {task.label: branch(task) for task in plan.tasks}
+    branches = {task.label: partial(run, task) for task in plan.tasks}
     here = ctx.at("execute", 1)
     ended = await here.graph(branches, after, limit=job.maxWorkers, go_on=lambda done: done.state == "done")
     return {label: ended.get(label, Done("not run", "a task it depends on did not succeed")) for label in branches}
