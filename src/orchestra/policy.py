@@ -230,12 +230,13 @@ def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
     elif wrong := wrong_tool_name(name):
         return _refused("spelling", wrong)
     command = (name, *argv[1:])
-    readings = tuple(_readings(command)) if policy.rules else ()
-    if any(map(_renames, (command, *readings))):
+    layers = policy.layers or (Layer(),)
+    readings = tuple(_readings(command)) if any(layer.rules for layer in layers) else ()
+    if _renames(command) or any(map(_renames, readings)):
         return _refused(
             "spelling", "git -c alias.… and -c include.… give commands other names; name the command itself"
         )
-    rulings = [_by_layer(command, readings, layer, asker) for layer in policy.layers or (Layer(),)]
+    rulings = [_by_layer(command, readings, layer, asker) for layer in layers]
     return max(rulings, key=lambda ruling: _STRICTNESS[ruling.decision]) if len(rulings) > 1 else rulings[0]
 
 

@@ -5,6 +5,7 @@ plan ─ adopt ─ agree ─▶ tasks, each the moment its last dependency is do
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Literal
 
@@ -281,7 +282,8 @@ def describe(plan: Plan, ended: Ended) -> str:
 
 def verdict(ended: Ended) -> Verdict:
     """Completed if every task is done; the report says what is not, and why."""
-    counts = {state: sum(done.state == state for done in ended.values()) for state in ("done", "failed", "not run")}
+    counted = Counter(done.state for done in ended.values())
+    counts = {state: counted[state] for state in ("done", "failed", "not run")}
     if counts["done"] == len(ended):
         return Verdict(status="completed", result=counts)
     if is_expired(ended):

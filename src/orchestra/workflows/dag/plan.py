@@ -227,9 +227,10 @@ def _forgiven(entry: Any) -> Any:
     """What planners write for the same thing: one tool as a string, `null` for "none"."""
     if not isinstance(entry, dict):
         return entry
-    entry = {key: value for key, value in entry.items() if value is not None or key == "task_id"}
+    if None in entry.values():
+        entry = {key: value for key, value in entry.items() if value is not None or key == "task_id"}
     if isinstance(entry.get("tools"), str):
-        entry["tools"] = [entry["tools"]]
+        entry = {**entry, "tools": [entry["tools"]]}
     return entry
 
 
@@ -240,12 +241,15 @@ class UnknownKey(Struct, frozen=True):
     cure: str
 
 
-_KEYS: dict[str, tuple[str, ...]] = {  # S2's own record of a task has more than a plan needs; none of it is a mistake
-    "": tuple(dict.fromkeys((*_Wanted.__struct_fields__, *Task.__struct_fields__))),
-    "inputs": _WantedInputs.__struct_fields__,
-    "inputs.files": _WantedFile.__struct_fields__,
-    "constraints": _WantedConstraints.__struct_fields__,
-    "constraints.sandbox": _WantedSandbox.__struct_fields__,
+_KEYS: dict[str, dict[str, None]] = {
+    place: dict.fromkeys(name for kind in kinds for name in kind.__struct_fields__)
+    for place, kinds in {
+        "": (_Wanted, Task),  # S2's own record of a task has more than a plan needs; none of it is a mistake
+        "inputs": (_WantedInputs,),
+        "inputs.files": (_WantedFile,),
+        "constraints": (_WantedConstraints,),
+        "constraints.sandbox": (_WantedSandbox,),
+    }.items()
 }
 
 
@@ -273,7 +277,7 @@ def _unknown(part: Any, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _explained(place: str, key: str, tasks: list[str]) -> UnknownKey:
-    known = _Wanted.__struct_fields__ if not place else _KEYS[place]
+    known = tuple(_KEYS[place]) if place else _Wanted.__struct_fields__
     near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
     cure = f"did you mean `{near[0]}`?" if near else f"known keys there: {', '.join(known)}"
     named = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
@@ -314,25 +318,24 @@ def _malformed(task: _Wanted, asker: Asker) -> Iterator[str]:
 
 def _denied(task: _Wanted, policy: Policy, asker: Asker) -> Iterator[str]:
     """What no plan may hold: another tool, a forbidden command, inputs that reach out (S2-59, rule 2)."""
-    where = f"task {task.task_id!r}"
+    inputs = task.inputs
     for tool in task.tools:
-        ruling = decide((tool, *task.inputs.args), policy, asker=asker)
+        ruling = decide((tool, *inputs.args), policy, asker=asker)
         if ruling.decision == "forbid":
             by = f" (rule `{ruling.rule}`, {ruling.where})" if ruling.code == "RULE_FORBIDS" else ""
-            yield f"{where}: {ruling.reason}{by}"
-    files = [(file.path, file.content) for file in task.inputs.files]
-    for violation in check_inputs(task.inputs.args, task.inputs.env, files):
-        yield f"{where}: {violation.where}: {violation.reason}"
+            yield f"task {task.task_id!r}: {ruling.reason}{by}"
+    files = [(file.path, file.content) for file in inputs.files]
+    for violation in check_inputs(inputs.args, inputs.env, files):
+        yield f"task {task.task_id!r}: {violation.where}: {violation.reason}"
 
 
 def _dependencies(task: _Wanted, ids: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
     """`depends_on` if it is there; else a parent_id is the only dependency (G2-3)."""
     named = task.depends_on if task.depends_on is not None else (task.parent_id,) if task.parent_id else ()
-    known = tuple(dict.fromkeys(name for name in named if name in ids))
     problems += [
         f"task {task.task_id!r} depends on {name!r}, which is not in the plan" for name in named if name not in ids
     ]
-    return known
+    return tuple(dict.fromkeys(named))
 
 
 def _cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
