@@ -24,6 +24,8 @@ import streaming
 import tasks
 from measure import SCRATCH, Row, markdown
 
+from orchestra.core.collector import relax
+
 GROUPS: dict[str, Callable[[], list[Row]]] = {
     "steps": steps.bench,
     "runs": concurrent_runs.bench,
@@ -46,6 +48,7 @@ def main(names: list[str]) -> int:
         sys.stderr.write(f"no benchmark {', '.join(unknown)}; there are: {', '.join(GROUPS)}\n")
         return 2
     rows: list[Row] = []
+    relax()  # as the program itself does
     try:
         for name in names or GROUPS:
             start = time.perf_counter()

@@ -16,6 +16,9 @@ def main() -> None:
         except OSError as error:
             sys.exit(f"orchestra: {error.strerror}")
         return
+    from orchestra.core.collector import relax
+
+    relax()  # first of all: loading the program makes objects, too
     try:
         from orchestra.cli.program import run
 

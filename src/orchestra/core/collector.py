@@ -1,6 +1,6 @@
-"""The garbage collector, kept out of the way where very many objects are made and none of them is garbage.
+"""The garbage collector, kept out of the way: a run makes very many objects that stay, and hardly a cycle.
 
-It would look at all of them again and again: a tenth to a fifth of the time of reading a long journal or a big plan.
+It would look at all of them again and again: a tenth to a fifth of the time of a big graph, a long journal, a big plan.
 """
 
 from __future__ import annotations
@@ -8,6 +8,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+def relax() -> None:
+    """For a whole process: begin to look after 50,000 new objects instead of 700, as compilers and linters do."""
+    gc.set_threshold(50_000, 20, 50)
 
 
 @contextmanager
