@@ -12,6 +12,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.model import Usage
 from orchestra.providers.local import find_weights
 from tests.support.models import Line, failure, request
+from tests.support.project import Project
 
 PLAN = {
     "type": "array",
@@ -85,3 +86,15 @@ def test_a_file_that_is_not_there_is_said_before_anything_is_loaded(tmp_path: Pa
     with pytest.raises(UsageError, match="there is no model file"):
         find_weights(str(tmp_path / "none.gguf"))
     assert find_weights("").suffix == ".gguf"
+
+
+@pytest.mark.parametrize("content", [b"", b"no model at all\n", b"GGUF\3\0\0\0" + bytes(range(256)) * 8])
+def test_a_file_that_is_no_model_is_told_once_and_ends_the_call(tmp_path: Path, content: bytes) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "torn.gguf").write_bytes(content)
+    done = project.run("models", "try", "local:torn.gguf", "hello")
+    assert done.returncode == 1, done.stderr  # the engine is there; what was asked of it is wrong
+    [message] = [line for line in done.stderr.splitlines() if line.startswith("orchestra:")]
+    assert f"{project.path / 'torn.gguf'} cannot be loaded as a model" in message
+    assert message.endswith(". Name a GGUF file that llama.cpp reads") and ".." not in message
+    assert "Traceback" not in done.stderr

@@ -4,7 +4,8 @@
    (in `modelwires`).
 2. Each POST to one of the two wires takes the next behaviour, then the default. Every request is kept: tests count
    them, because a request is money.
-3. It takes any key, model and body, and ignores the query: what was sent is for the test to judge, in `seen`.
+3. It takes any key, model and body, and ignores the query: what was sent is for the test to judge, in `seen`. Asked
+   for a whole address, as a proxy is, it answers for that address.
 4. One answer per connection.
 5. `close` leaves no thread and no socket, whatever the clients do.
 
@@ -21,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from tests.support.modelwires import (
     WIRES,
@@ -56,7 +58,12 @@ class _Left(Exception):
 class ModelServer:
     """Serves from its making until `close`. `seen` holds the POSTs, `asked` every request."""
 
-    def __init__(self, *behaviours: Behaviour, default: Behaviour = Say()) -> None:  # noqa: B008  # frozen
+    def __init__(
+        self,
+        *behaviours: Behaviour,
+        default: Behaviour = Say(),  # noqa: B008  # frozen
+        host: str = "127.0.0.1",
+    ) -> None:
         self.seen: list[Seen] = []
         self.asked: list[Seen] = []
         self.hang_ups = 0
@@ -65,8 +72,8 @@ class ModelServer:
         self._changed = threading.Condition()
         self._closing = False
         self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._listener = socket.create_server((host, 0))
+        self.url = f"http://{host}:{self._listener.getsockname()[1]}"
         self._threads = [threading.Thread(target=self._accept, name="modelserver", daemon=True)]
         self._threads[0].start()
 
@@ -134,7 +141,7 @@ class ModelServer:
                 connection.close()
 
     def _steps(self, request: Seen) -> Iterator[Step]:
-        path = request.path.partition("?")[0]
+        path = urlsplit(request.path).path
         with self._changed:
             self.asked.append(request)
             request_id = f"req_{len(self.asked)}"

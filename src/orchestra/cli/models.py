@@ -35,10 +35,11 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         return 0
     app = App(project)
     offers = asyncio.run(_offers(app, reach=reach))
+    code = 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
     if as_json:
         for offer in offers:
             print_json(offer)
-        return 0
+        return code
     rows = [
         (
             f"{'*' if offer.default else ' '} {offer.name}",
@@ -56,7 +57,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
             click.echo(f"{offer.name}: {safe(app.redactor.text(offer.state))}")
     if not any(offer.default for offer in offers):
         click.echo(f"nobody answers unless you say who (--provider NAME); {app.directory.ways}", err=True)
-    return 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
+    return code
 
 
 async def _offers(app: App, *, reach: bool) -> list[Offer]:

@@ -28,7 +28,7 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.model import OnToken, ProviderRequest, ProviderResponse
 from orchestra.core.redact import MASK
-from orchestra.providers.failures import meaning
+from orchestra.providers.failures import Meaning, meaning
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.reading import UNREADABLE, Reader
 
@@ -38,6 +38,7 @@ _LIST_BYTES = 4 << 20
 _EVENT_BYTES = 64 << 20
 _DAY = 86_400.0
 _LIST_S = 10.0
+_PROXY = "Check the proxy (HTTP_PROXY, HTTPS_PROXY)"
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -126,7 +127,8 @@ class Http:
         except UNREADABLE:
             why = f"GET {url} answered with something else than a list of models. {self._cure()}"
         except (httpx2.HTTPError, httpx2.InvalidURL, ImportError, ValueError) as error:
-            why = f"cannot reach {url}: {_reason(error)}. {self._cure()}"
+            cure = _PROXY if isinstance(error, httpx2.ProxyError) else self._cure()
+            why = f"cannot reach {url}: {_reason(error)}. {cure}"
         raise OSError(self._masked(why))
 
     async def _read(self, response: httpx2.Response, reader: Reader, patience: Patience, on_token: OnToken) -> None:
@@ -170,7 +172,10 @@ class Http:
         if isinstance(error, httpx2.ConnectTimeout):
             what = f"no connection to {url} within {self.endpoint.connect_sec:g} s"
             reader.fail("TIMEOUT", f"{what}. {self._cure()}", retriable=True)
-        elif isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+        elif isinstance(error, httpx2.ProxyError):
+            code, retriable = _refused_tunnel(reason)
+            reader.fail(code, f"cannot reach {url}: {reason}. {_PROXY}", retriable=retriable)
+        elif isinstance(error, httpx2.ConnectError):
             reader.fail("UNKNOWN", f"cannot reach {url}: {reason}. {self._cure()}", retriable=True)
         elif isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
             reader.fail("UNKNOWN", f"{url} is no address: {reason}. {self._cure()}", retriable=False)
@@ -180,7 +185,7 @@ class Http:
 
     def _cure(self, status: int = 0) -> str:
         if status == 407:
-            return "Check the proxy (HTTP_PROXY, HTTPS_PROXY)"
+            return _PROXY
         if status in (401, 402, 403):
             return f"Check the key ({self.endpoint.key_from or 'none was sent'})"
         where = f" ({self.endpoint.url_from})" if self.endpoint.url_from else ""
@@ -231,6 +236,12 @@ def _is_here(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _refused_tunnel(reason: str) -> Meaning:
+    """What a proxy means that does not let us through to a server: httpx2 tells its status as the first word."""
+    status = reason.partition(" ")[0]
+    return meaning(int(status)) if status.isdecimal() else ("UNKNOWN", True)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

@@ -74,7 +74,8 @@ class Local:
                 try:
                     self._server = await asyncio.to_thread(self._load)
                 except (RuntimeError, ValueError, OSError) as error:
-                    why = f"{self._gguf} cannot be loaded as a model: {error}. Name a GGUF file that llama.cpp reads"
+                    said = str(error).rstrip(".")
+                    why = f"{self._gguf} cannot be loaded as a model: {said}. Name a GGUF file that llama.cpp reads"
                     failure = ProviderFailure(code="BAD_REQUEST", message=why, retriable=False)
                     return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
         headers = {"authorization": f"Bearer {self._key}"}
