@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -95,6 +96,21 @@ def test_a_failure_costs_one_request_and_says_which(
     assert (error.code, error.retriable) == (code, retriable)
     assert error.message and KEY not in error.message
     assert processes(server) == []
+
+
+@pytest.mark.parametrize("behaviour", [Fail(401, "invalid x-api-key"), Fail(404, "no such model"), Fail(500, "oops")])
+def test_a_failure_names_the_server_it_talked_to(tmp_path: Path, behaviour: Fail) -> None:
+    with ModelServer(default=behaviour) as server:  # after a 404 the CLI asks once more, without a stream
+        error = failure(Line(tmp_path, "claude_code", server.url).ask()[0])
+    assert f"status {behaviour.status}" in error.message and f"(ANTHROPIC_BASE_URL is {server.url})" in error.message
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else takes the port, and nobody answers
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        error = failure(Line(tmp_path, "claude_code", url).ask()[0])
+    assert f"(ANTHROPIC_BASE_URL is {url})" in error.message
 
 
 def test_a_refusal_is_not_tried_again(tmp_path: Path) -> None:
