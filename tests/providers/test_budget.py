@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,40 @@ def test_cached_tokens_have_their_own_price() -> None:
     usage = Usage(1000, 100, 1100, cacheReadTokens=600, cacheWriteTokens=300)
     assert price.of(usage) == pytest.approx((100 * 3 + 600 * 0.3 + 300 * 3.75 + 100 * 15) / 1e6)
     assert price.at_most(1000, 100) >= price.of(usage)
+
+
+def test_what_is_cached_for_an_hour_is_paid_at_the_price_of_an_hour(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    plan = Say(PLAN, input_tokens=1_000_000, cached_tokens=100_000, written_tokens=700_000, hour_tokens=400_000)
+    with ModelServer(plan, Say(RIGHT_PATCH), Say(PASS)) as server:
+        (project.path / "orchestra.config.yaml").write_text(
+            f"providers: {{default: {{kind: anthropic, base_url: {server.url}, model: m}}}}\n"
+            "budget: {prices: {m: {input: 1.0, cache_read: 0.1, cache_write: 1.25}}}\n"
+        )
+        done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+        assert done.returncode == 0, done.stderr
+    first = json.loads(project.run("audit", "last", "--json").stdout.splitlines()[0])
+    assert first["costUsd"] == pytest.approx(0.2 * 1.0 + 0.1 * 0.1 + 0.3 * 1.25 + 0.4 * 2.0)
+
+
+def test_a_budget_sets_aside_what_an_hour_in_the_cache_would_cost(tmp_path: Path) -> None:
+    def asked(cap: float, price: str) -> tuple[int, str, int]:
+        with ModelServer() as server:
+            project = Project(tmp_path / f"p{cap}{len(price)}")
+            (project.path / "orchestra.config.yaml").write_text(
+                f"providers: {{default: {{kind: anthropic, base_url: {server.url}, model: m}}}}\n"
+                f"budget: {{prices: {{m: {price}}}}}\nretries: {{max: 0}}\n"
+            )
+            arguments = ("loop", "g", "--check", "true", "--no-input", "--max-budget-usd", str(cap))
+            done = project.run(*arguments)
+            return done.returncode, done.stderr, len(server.seen)
+
+    code, told, calls = asked(0.01, "{input: 100.0}")
+    assert (code, calls) == (4, 0)
+    [plain] = map(float, re.findall(r"may cost up to \$([0-9.]+[0-9])", told))
+    cached = "{input: 100.0, cache_write: 125.0}"
+    assert asked(1.9 * plain, cached)[::2] == (4, 0)  # enough for five minutes, not for an hour
+    assert asked(2.1 * plain, cached)[2] > 0
 
 
 def test_a_dated_name_is_found_by_its_longest_beginning() -> None:

@@ -53,6 +53,8 @@ class Say:
     input_tokens: int = 12  # all of the input, as OpenAI counts it; Anthropic's number is without the cached ones
     output_tokens: int = 3
     cached_tokens: int = 0
+    written_tokens: int = 0  # of the input, into the cache (Anthropic only)
+    hour_tokens: int = 0  # of those written, the ones kept for an hour
     delay: float = 0  # seconds between pieces
     reasoning: str = ""  # thought before the text, in as many pieces
     torn: bool = False  # TCP writes end in the worst places, and lines end in CRLF and LF by turns
@@ -238,8 +240,12 @@ def _chat_usage(say: Say) -> dict[str, Any]:
 def _messages_usage(say: Say, *, output_tokens: int) -> dict[str, Any]:
     if not say.usage:
         return {}
-    cached = {"cache_read_input_tokens": say.cached_tokens, "cache_creation_input_tokens": 0}
-    return {"usage": {"input_tokens": say.input_tokens - say.cached_tokens, "output_tokens": output_tokens, **cached}}
+    kept = {"ephemeral_5m_input_tokens": say.written_tokens - say.hour_tokens}
+    kept["ephemeral_1h_input_tokens"] = say.hour_tokens
+    cached: dict[str, Any] = {"cache_read_input_tokens": say.cached_tokens, "cache_creation": kept}
+    cached["cache_creation_input_tokens"] = say.written_tokens
+    plain = say.input_tokens - say.cached_tokens - say.written_tokens
+    return {"usage": {"input_tokens": plain, "output_tokens": output_tokens, **cached}}
 
 
 def _split(text: str, pieces: int) -> list[str]:

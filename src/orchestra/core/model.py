@@ -70,6 +70,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     totalTokens: int | UnsetType = UNSET
     cacheReadTokens: int | UnsetType = UNSET
     cacheWriteTokens: int | UnsetType = UNSET
+    cacheWriteHourTokens: int | UnsetType = UNSET  # of those written, the ones kept for an hour: they cost more
     estimated: bool = False  # by us: the provider did not say
 
 

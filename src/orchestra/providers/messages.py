@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from orchestra.core.errors import ProviderErrorCode
 from orchestra.core.model import FinishReason, Usage
@@ -74,6 +74,7 @@ class MessagesReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._tokens = dict.fromkeys(_FIGURES, 0)
+        self._hour = 0  # of the tokens written into the cache, those that are kept for an hour
 
     def hear(self, event: str, data: str) -> str:
         """Take one server-sent event."""
@@ -118,6 +119,12 @@ class MessagesReader(Reader):
         for name in _FIGURES:
             if (value := figure(said.get(name))) is not None:
                 self._tokens[name] = value
+        kept = said.get("cache_creation")
+        if isinstance(kept, dict) and (value := figure(kept.get("ephemeral_1h_input_tokens"))) is not None:
+            self._hour = value
         plain, out, read, write = self._tokens.values()
         into = plain + read + write
-        self.usage = Usage(into, out, into + out, cacheReadTokens=read, cacheWriteTokens=write)
+        hour = min(self._hour, write) or UNSET
+        self.usage = Usage(
+            into, out, into + out, cacheReadTokens=read, cacheWriteTokens=write, cacheWriteHourTokens=hour
+        )

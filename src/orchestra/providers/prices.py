@@ -27,17 +27,23 @@ class Price(Struct, frozen=True):
             return 0.0
         read, write = usage.cacheReadTokens or 0, usage.cacheWriteTokens or 0
         plain = max(0, (usage.inputTokens or 0) - read - write)
+        hour = min(write, usage.cacheWriteHourTokens or 0)
         return (
             plain * self.input
             + read * (self.input if self.cache_read is None else self.cache_read)
-            + write * (self.input if self.cache_write is None else self.cache_write)
+            + (write - hour) * (self.input if self.cache_write is None else self.cache_write)
+            + hour * self._dearest_input
             + (usage.outputTokens or 0) * self.output
         ) / 1_000_000
 
     def at_most(self, input_tokens: int, output_tokens: int) -> float:
-        """The most such a call can cost: what is written into a cache for an hour costs twice the input."""
-        dearest = self.input if self.cache_write is None else max(2 * self.input, self.cache_write)
-        return (input_tokens * dearest + output_tokens * self.output) / 1_000_000
+        """The most such a call can cost."""
+        return (input_tokens * self._dearest_input + output_tokens * self.output) / 1_000_000
+
+    @property
+    def _dearest_input(self) -> float:
+        """What is written into a cache for an hour costs twice the input, where writing has a price at all."""
+        return self.input if self.cache_write is None else max(2 * self.input, self.cache_write)
 
 
 class Known(Struct, frozen=True):
