@@ -119,7 +119,7 @@ CONFIG_RULES = """\
 - There are no secrets in this file: a provider names the variable that holds its key (`key_env`).
 
 `orchestra config show` prints what is in force, `orchestra config path` where it was found, and
-`orchestra config validate` checks it: all mistakes at once.
+`orchestra config validate` checks it, and that the names of providers and roles lead somewhere: all mistakes at once.
 
 ## What tools may do
 

@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 
@@ -25,7 +24,7 @@ from orchestra.core.errors import ContractError, PolicyError, SandboxError, Usag
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
-from orchestra.core.records import Event, Role, utf8
+from orchestra.core.records import Event, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.work import (
@@ -41,7 +40,7 @@ from orchestra.core.work import (
 from orchestra.desk import Desk
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
-from orchestra.models import Choice, Directory, Models
+from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.policy import Policy, decide, narrow, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
@@ -68,9 +67,7 @@ from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workspace import gather
 
-ROLES: tuple[Role, ...] = get_args(Role)
 _MODELS = "models.json"  # in a run's inbox
-AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
 
 
 class App(Desk):
@@ -83,14 +80,19 @@ class App(Desk):
         face: Face | None = None,
         environ: Mapping[str, str] = os.environ,
         models: Models | None = None,
+        config: Path | None = None,
     ) -> None:
+        """`config` is another file than the project's own."""
         if not project.is_dir():
             raise UsageError(f"{project} is not a folder; give -C DIR")
         self.project = project.resolve()
-        self.config_path = find_config(self.project)
+        self.config_path = config or find_config(self.project)
         loaded = read_config(self.config_path, environ)
         self.config: Config = loaded.config
-        self.base = self.config_path.parent if self.config_path else self.project  # of relative paths (G2-10)
+        self.origins = loaded.origins
+        self.base = (
+            self.config_path.absolute().parent if self.config_path else self.project
+        )  # of relative paths (G2-10)
         self.policy = policy_of(self.config, self.base, loaded.origins, environ)
         self.runs = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.face: Face = Told(face or Silent())
@@ -230,10 +232,9 @@ class App(Desk):
             self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)
 
     def _refuse_unknown_roles(self, models: Models) -> None:
-        if unknown := set(models.roles) - {*ROLES, *AGENTS}:
-            raise UsageError(
-                f"--role {unknown.pop()}: there is no such role or agent; there are {', '.join((*ROLES, *AGENTS))}"
-            )
+        for name in models.roles:
+            if wrong := wrong_role(name):
+                raise UsageError(f"--role {name}: {wrong}")
 
     def _refuse_secrets(self, *texts: str) -> None:
         """A person's own words run as they are or not at all: what is written down is masked, and that would run."""

@@ -15,7 +15,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -252,29 +252,29 @@ def find_config(project: Path) -> Path | None:
     raise UsageError(f"{path}{where} is {kind}; put a file there (orchestra init writes one), or remove it")
 
 
-def load_config(path: Path | None) -> Config:
-    """Read a configuration; None is all defaults."""
-    return read_config(path).config
-
-
 def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Loaded:
-    """The same, with the line of each key."""
+    """Read a configuration, with the line of each key; None is all defaults."""
     if path is None:
         return Loaded(Config(), Origins())
     config, origins, mistakes = read_yaml(path, Config)
     place = Place.of(path.resolve().parent, config.paths.runs, environ)
-    for keys, wrong in _judged(config, place):
-        mistakes.append(Mistake(origins.line(*keys), f"`{'.'.join(origins.places(*keys))}`: {wrong}"))
-    if mistakes:
-        raise UsageError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(mistakes)))
+    told = {mistake.places for mistake in mistakes}
+    refuse(path, origins, _judged(config, place, told), mistakes)
     return Loaded(config, origins)
 
 
 Judgement = tuple[tuple[str | int, ...], str]  # key path, what is wrong
 
 
-def _judged(config: Config, place: Place) -> Iterator[Judgement]:
-    """What is of the right type and still wrong (rule 5)."""
+def refuse(path: Path, origins: Origins, wrong: Iterable[Judgement], mistakes: Iterable[Mistake] = ()) -> None:
+    """UsageError with every mistake of the file, each with its line; nothing if there is none."""
+    judged = [(origins.line(*keys), f"`{'.'.join(origins.places(*keys))}`: {text}") for keys, text in wrong]
+    if found := sorted([*judged, *((mistake.line, mistake.text) for mistake in mistakes)]):
+        raise UsageError("\n".join(f"{path}:{line}: {text}" for line, text in found))
+
+
+def _judged(config: Config, place: Place, told: Set[tuple[str, ...]]) -> Iterator[Judgement]:
+    """What is of the right type and still wrong (rule 5); not what follows from what was told already."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     fs = config.security.fs
     if not fs.allow_read:
@@ -292,7 +292,8 @@ def _judged(config: Config, place: Place) -> Iterator[Judgement]:
         if wrong := wrong_tool_name(name) or wrong_target(target, place) or wrong_nesting(target, writes, place):
             yield ("tools", name), wrong
     for name, entry in config.providers.items():
-        if isinstance(entry, ProviderSection) and (wrong := _wrong_provider(name, entry)):
+        kindless = ("providers", name, "kind") in told  # what else its keys mean, nobody can say
+        if isinstance(entry, ProviderSection) and not kindless and (wrong := _wrong_provider(name, entry)):
             yield ("providers", name), wrong
     yield from _each(config.sandbox.env, wrong_variable, "sandbox", "env")
     if not re.fullmatch(_HEADER, config.telemetry.trace_id_header):

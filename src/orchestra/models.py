@@ -19,17 +19,18 @@ import difflib
 import functools
 import importlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.config import KINDS, Config, Kind, ProviderSection
+from orchestra.config import KINDS, Config, Judgement, Kind, ProviderSection
 from orchestra.core.errors import UsageError
 from orchestra.core.model import Provider, ProviderRequest
+from orchestra.core.records import Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.calling import Route
 from orchestra.providers.prices import Known, Price, known
@@ -43,6 +44,8 @@ WAYS = (
 )
 OPENAI_URL, ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropic.com"
 MAX_OUTPUT = {"claude_code": 32_000, "anthropic": 16_384, "openai_compat": 16_384, "local": 1024}
+ROLES: tuple[Role, ...] = get_args(Role)
+AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
 _FILES = ("scripted", "local")  # kinds whose argument is a file
 
 
@@ -167,6 +170,7 @@ class Directory:
 
     def choose(self, spec: str, model: str = "") -> Choice:
         """Understand a spec; `model` is for one that names none itself."""
+        began = spec.partition(":")[0]
         for _ in range(1 + len(self._config.providers)):
             name, _, argument = spec.partition(":")
             entry = self._config.providers.get(name)
@@ -178,7 +182,7 @@ class Directory:
                 argument, entry = argument or usual, None
                 break
         else:
-            raise UsageError(f"providers: the entry {name!r} leads back to itself")
+            raise UsageError(f"providers: the entry {began!r} leads back to itself")
         if entry is None and name not in KINDS:
             raise UsageError(f"{_unknown(name, self._config)}. {WAYS}" if name else f"no model is configured; {WAYS}")
         entry = entry or ProviderSection()
@@ -216,6 +220,26 @@ class Directory:
             bytes_per_token=1 if choice.kind == "local" else 3,
             price_of=lambda model: self.price(msgspec.structs.replace(choice, model=model)) or Price(),
         )
+
+    def mistakes(self) -> Iterator[Judgement]:
+        """What a start would refuse of the file itself, whatever the environment holds; each mistake once."""
+        specs = {("providers", name): name for name in self._config.providers}
+        specs |= {("roles", name): spec for name, spec in self._config.roles.items()}
+        told: set[str] = set()
+        for keys, spec in specs.items():
+            try:
+                self.choose(spec)
+            except UsageError as error:
+                why = str(error).removesuffix(WAYS).removeprefix("providers: ").rstrip(".; ")
+                if why not in told:  # a name for another name is wrong where that one is
+                    yield keys, why
+                told.add(why)
+        for name, entry in self._config.providers.items():
+            if isinstance(entry, ProviderSection) and entry.base_url and (wrong := wrong_url(entry.base_url)):
+                yield ("providers", name, "base_url"), wrong
+        for name in self._config.roles:
+            if wrong := wrong_role(name):
+                yield ("roles", name), wrong
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
@@ -409,6 +433,12 @@ def wrong_url(url: str) -> str:
     if "@" in parts.netloc:
         return "an address must not hold a password; name the variable with the key: key_env"
     return ""
+
+
+def wrong_role(name: str) -> str:
+    """Why nobody has this name; empty if somebody does."""
+    names = (*ROLES, *AGENTS)
+    return "" if name in names else f"there is no such role or agent; there are {', '.join(names)}"
 
 
 def _unknown(name: str, config: Config) -> str:

@@ -56,6 +56,7 @@ class Mistake(NamedTuple):
 
     line: int
     text: str
+    places: tuple[str, ...] = ()  # the key path, as the file has it
 
 
 def read_yaml(path: Path, kind: type[Record]) -> tuple[Record, Origins, list[Mistake]]:
@@ -89,7 +90,7 @@ def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[in
             places = tuple(_places(keys, shifts))
             if (*places, missing) not in taken:  # or it is missing because it was wrong
                 name = ".".join(places) or "the file"
-                mistakes.append(Mistake(_line(tree, places), message.replace("{key}", name)))
+                mistakes.append(Mistake(_line(tree, places), message.replace("{key}", name), places))
             taken.add(places)
             if len(mistakes) >= MOST or not _take_out(data, keys, shifts):
                 return _blank(kind), mistakes

@@ -136,6 +136,60 @@ def test_a_wrong_entry_is_refused_with_its_line(project: Project, text: str, wor
     assert words in done.stderr and "orchestra.config.yaml:1" in done.stderr
 
 
+def test_a_wrong_kind_is_told_once(project: Project) -> None:
+    configure(
+        project, "providers:\n  fast: {kind: gpt, base_url: 'http://h/v1'}\n  local: {kind: lokal, base_url: x}\n"
+    )
+    done = project.run("config", "validate")
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert ":2: `providers.fast.kind`" in first and "it can be claude_code, openai_compat" in first
+    assert ":3: `providers.local.kind`" in second
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "providers:\n  default: opneai_compat:m",
+            ":2: `providers.default`: there is no provider 'opneai_compat'; did",
+        ),
+        ("providers:\n  fast: local\n  default: fats", ":3: `providers.default`: there is no provider 'fats'; did you"),
+        ("providers:\n  a: b\n  b: a", ":2: `providers.a`: the entry 'a' leads back to itself"),
+        (
+            "providers:\n  fast: {kind: anthropic, base_url: 'ftp://h'}",
+            ":2: `providers.fast.base_url`: 'ftp://h' is no",
+        ),
+        (
+            "providers:\n  fast: {kind: openai_compat, base_url: 'h:80/v1'}",
+            ":2: `providers.fast.base_url`: 'h:80/v1' is",
+        ),
+        ("roles:\n  evaluator: nobody", ":2: `roles.evaluator`: there is no provider 'nobody'"),
+        ("roles:\n  evaluater: local", ":2: `roles.evaluater`: there is no such role or agent; there are planner"),
+    ],
+)
+def test_a_name_or_an_address_that_leads_nowhere_is_found_before_a_run(project: Project, text: str, words: str) -> None:
+    (project.path / "other.yaml").write_text(text + "\n")
+    done = project.run("config", "validate", "other.yaml", env={"PATH": BARE})
+    assert done.returncode == 2
+    assert f"other.yaml{words}" in done.stderr and "three ways to a model" not in done.stderr
+
+
+def test_all_names_that_lead_nowhere_are_told_each_once_and_the_environment_is_not_asked(project: Project) -> None:
+    configure(
+        project,
+        "providers:\n  default: fast\n  other: default\n"
+        "  fast: {kind: openai_compat, base_url: 'nowhere', key_env: NOT_SET}\n  third: gone\n  fourth: third\n"
+        "roles: {evaluator: third, planner: fast, fixerr: fast}\n",
+    )
+    done = project.run("config", "validate", env={"PATH": BARE})
+    assert done.returncode == 2
+    told = [line.partition("orchestra.config.yaml:")[2].partition(": ")[0] for line in done.stderr.splitlines()]
+    assert told == ["4", "5", "7"]
+    configure(project, "providers:\n  fast: {kind: openai_compat, base_url: 'http://h/v1', key_env: NOT_SET}\n")
+    assert project.run("config", "validate", env={"PATH": BARE}).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("text", "env", "words"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestra.config import FILE_NAME, Config, find_config, load_config, policy_of, read_config, run_path
+from orchestra.config import FILE_NAME, Config, find_config, policy_of, read_config, run_path
 from orchestra.core.errors import UsageError
 from orchestra.policy import Constraints, decide, for_task
 from tests.support.project import Project
@@ -20,7 +20,7 @@ SAMPLE = Path(__file__).with_name("s2_sample.config.yaml")  # the seed's text, b
 def load(folder: Path, text: str) -> Config:
     path = folder / FILE_NAME
     path.write_text(text, encoding="utf-8")
-    return load_config(path)
+    return read_config(path).config
 
 
 def refused(folder: Path, text: str) -> list[str]:
@@ -106,7 +106,7 @@ def test_the_seeds_sample_loads_unchanged_and_is_the_default(tmp_path: Path) -> 
 def test_what_init_writes_is_the_default_too(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     assert project.run("init").returncode == 0
-    assert load_config(project.path / FILE_NAME) == Config()
+    assert read_config(project.path / FILE_NAME).config == Config()
 
 
 @pytest.mark.spec("S2-44", "S2-53", "S2-83", "S2-84", "S2-88")

@@ -9,7 +9,7 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.config import FILE_NAME, find_config, load_config
+from orchestra.config import FILE_NAME, refuse
 from orchestra.core.errors import UsageError
 
 
@@ -46,12 +46,12 @@ def path(project: Path) -> int:
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @options.project
 def validate(file: Path | None, project: Path) -> int:
-    """Check a configuration file; each mistake is named with its line."""
-    found = file or find_config(project.resolve())
-    if found is None:
-        raise UsageError(f"there is no {FILE_NAME} in {project.resolve()}; write one: orchestra init")
-    load_config(found)
-    click.echo(f"{found}: valid")
+    """Check a configuration file, the names of providers and roles too; each mistake is named with its line."""
+    app = App(project, config=file)
+    if app.config_path is None:
+        raise UsageError(f"there is no {FILE_NAME} in {app.project}; write one: orchestra init")
+    refuse(app.config_path, app.origins, app.directory.mistakes())
+    click.echo(f"{app.config_path}: valid")
     return 0
 
 

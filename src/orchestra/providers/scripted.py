@@ -207,4 +207,4 @@ def load_script(path: Path) -> Script:
 def _mistakes(path: Path) -> str:
     """All mistakes of a YAML script, each with its line."""
     _, _, mistakes = read_yaml(path, Script)
-    return "".join(f"\n{path}:{line}: {text}" for line, text in sorted(mistakes))
+    return "".join(f"\n{path}:{mistake.line}: {mistake.text}" for mistake in sorted(mistakes))
