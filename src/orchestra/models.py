@@ -210,15 +210,21 @@ class Directory:
 
     def route(self, choice: Choice, provider: Provider) -> Route:
         """Where a call goes, and what it may cost."""
+        asks = choice.kind not in ("scripted", "replay")
+        free = None if asks else Price()  # what answers without a model costs nothing
+
+        def price_of(model: str) -> Price | None:
+            return self.price(msgspec.structs.replace(choice, model=model)) or free
+
         return Route(
             provider=provider,
             name=choice.spec,
             model=choice.model,
-            price=self.price(choice) or Price(),
+            price=self.price(choice) or free,
             max_output=choice.entry.max_output_tokens or MAX_OUTPUT.get(choice.kind, 0),
-            estimates=choice.kind not in ("scripted", "replay"),
+            estimates=asks,
             bytes_per_token=1 if choice.kind == "local" else 3,
-            price_of=lambda model: self.price(msgspec.structs.replace(choice, model=model)) or Price(),
+            price_of=price_of,
         )
 
     def mistakes(self) -> Iterator[Judgement]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from orchestra.core.calls import past_calls
+from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, now, utf8
@@ -36,7 +36,7 @@ def render(events: list[Event], *, status: str, message: str, ended: str = "") -
         f"- run: `{created.runId}` ({created.payload.get('workflow')})",
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
-        f"- {_count(len(calls), 'model call')}, {tokens} tokens, ${sum(call.costUsd for call in calls):.4f}",
+        f"- {_count(len(calls), 'model call')}, {tokens} tokens, {_total(calls)}",
         "",
         "## What happened",
         "",
@@ -49,7 +49,7 @@ def render(events: list[Event], *, status: str, message: str, ended: str = "") -
     lines += [
         f"| {c.key} | {c.role} | {c.provider.partition(':')[0]} {c.model} "
         f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} "
-        f"| ${c.costUsd:.4f} | {c.status}{' (possibly paid twice)' if c.twice else ''} |"
+        f"| {_usd(c.costUsd)} | {c.status}{f' (possibly paid {c.often})' if c.asked > 1 else ''} |"
         for c in calls
     ]
     return "\n".join(lines) + "\n"
@@ -139,6 +139,16 @@ def _ended(outcome: dict[str, Any]) -> str:
 def _task(event: Event) -> str:
     """The label of the task an event is about."""
     return str(event.payload.get("key", "")).split("/", 1)[0]
+
+
+def _total(calls: list[PastCall]) -> str:
+    unknown = sum(call.costUsd is None for call in calls)
+    more = f" and {_count(unknown, 'call')} at an unknown price" if unknown else ""
+    return f"${sum(call.costUsd or 0.0 for call in calls):.4f}{more}"
+
+
+def _usd(cost: float | None) -> str:
+    return "?" if cost is None else f"${cost:.4f}"
 
 
 def _count(number: int, what: str) -> str:

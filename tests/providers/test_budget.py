@@ -14,7 +14,7 @@ from orchestra.core.errors import BudgetReached
 from orchestra.core.model import Usage
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price, known
-from tests.support.modelserver import ModelServer, Say, Stall
+from tests.support.modelserver import Fail, ModelServer, Say, Stall
 from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project
 
 PASS = "DECISION: PASS\nGROUNDS: 된다"
@@ -148,6 +148,34 @@ def test_a_call_that_a_kill_cut_off_counts_at_its_most(tmp_path: Path) -> None:
     assert "possibly twice" in project.run("audit", "last").stdout
 
 
+def test_a_call_that_kills_cut_off_again_and_again_is_counted_each_time(tmp_path: Path) -> None:
+    with ModelServer(Stall(after=1), Stall(after=1), Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
+        project = configured(tmp_path / "p", server)
+        loop = ("loop", "g", "--check", project.check, "--approval", "never", "--no-input", "--max-budget-usd", "1")
+        for count, arguments in enumerate([loop, ("resume", "last", "--no-input")], start=1):
+            killed = subprocess.Popen(
+                [PROGRAM, *arguments],
+                cwd=project.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            server.wait_for_seen(20, count=count)
+            killed.kill()
+            killed.wait()
+        # Two calls at $0.1 and some input each may have been paid for: a third does not fit.
+        stopped = project.run("resume", "last", "--no-input", "--max-budget-usd", "0.25")
+        assert stopped.returncode == 4 and len(server.seen) == 2, stopped.stderr
+        done = project.run("resume", "last", "--no-input", "--max-budget-usd", "1")
+        assert done.returncode == 0, done.stderr
+        assert len(server.seen) == 5
+    audit = project.run("audit", "last").stdout
+    assert "possibly 3 times" in audit.splitlines()[1] and "twice" not in audit
+    assert "1 call may have been paid 3 times: orchestra was killed" in audit
+    first, *_, total = map(json.loads, project.run("audit", "last", "--json").stdout.splitlines())
+    assert (first["asked"], first["paid"], total["askedAgain"]) == (3, "possibly 3 times", 1)
+    assert "(possibly paid 3 times)" in project.folder.report.read_text()
+    assert not list(project.folder.artifacts.rglob("*.asked.json"))
+    assert project.run("verify", "last").returncode == 0
+
+
 def test_a_raise_lasts_though_somebody_else_drives_the_run_on(tmp_path: Path) -> None:
     with ModelServer(Say(PLAN, output_tokens=900), Say(RIGHT_PATCH), Say(PASS)) as server:
         project = configured(tmp_path / "p", server)
@@ -178,6 +206,40 @@ def test_a_model_known_only_by_its_answer_has_its_price(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     first = json.loads(project.run("audit", "last", "--json").stdout.splitlines()[0])
     assert (first["model"], first["costUsd"]) == ("wire-model", 2.0)
+
+
+def test_a_price_that_nobody_knows_is_not_shown_as_nothing(tmp_path: Path) -> None:
+    with ModelServer(Say(PLAN), Say(RIGHT_PATCH)) as server, ModelServer(Say(PASS, output_tokens=1000)) as judge:
+        project = Project(tmp_path / "p")
+        (project.path / "orchestra.config.yaml").write_text(
+            f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1, model: 새모델}},"
+            f" judge: {{kind: openai_compat, base_url: {judge.url}/v1, model: m}}}}\n"
+            "roles: {evaluator: judge}\nbudget: {prices: {m: {output: 5.0}}}\n"
+        )
+        done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+        assert done.returncode == 0, done.stderr
+    audit = project.run("audit", "last").stdout
+    costs = {tuple(line.split()[:2]): line for line in audit.splitlines()}
+    assert costs["plan.1", "planner"].split()[-2:] == ["?", "once"]
+    assert costs["evaluate.1", "evaluator"].split()[-2:] == ["0.0050", "once"]
+    assert costs["planner", "1"].split()[-1] == "?" and costs["evaluator", "1"].split()[-1] == "0.0050"
+    assert costs["total", "3"].split()[-1] == "0.0050+?"
+    assert "? no price is known for 새모델, so the sum is incomplete (add budget.prices)" in audit
+    lines = [json.loads(line) for line in project.run("audit", "last", "--json").stdout.splitlines()]
+    assert [line["costUsd"] for line in lines] == [None, None, 0.005, None, None, 0.005, None]
+    assert lines[-1]["knownCostUsd"] == 0.005
+    report = project.folder.report.read_text()
+    assert "$0.0050 and 2 calls at an unknown price" in report and "| ? | ok |" in report
+
+
+def test_a_call_that_failed_before_anything_was_used_cost_nothing(tmp_path: Path) -> None:
+    with ModelServer(default=Fail(401)) as server:
+        project = Project(tmp_path / "p")
+        env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        arguments = ("loop", "g", "--check", "true", "--no-input", "--provider", "openai_compat:새모델")
+        assert project.run(*arguments, env=env).returncode == 6
+    [call, *_] = map(json.loads, project.run("audit", "last", "--json").stdout.splitlines())
+    assert (call["paid"], call["costUsd"]) == ("failed (AUTH)", 0.0)
 
 
 def test_usage_that_is_not_told_is_estimated_and_marked(tmp_path: Path) -> None:

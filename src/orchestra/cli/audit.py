@@ -29,7 +29,7 @@ _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 @click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else.")
 @options.project
 def audit(run: str, as_json: bool, project: Path) -> int:
-    """Every model call of RUN: key, role, tokens, cost, paid once or possibly twice; the totals by role and in all."""
+    """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""
     folder = App(project).find(run)
     calls = past_calls(read_events(folder.events))
     roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
@@ -46,12 +46,21 @@ def audit(run: str, as_json: bool, project: Path) -> int:
     rows.append(_row("total", "", _calls(calls), calls))
     for line in table(_HEADER, rows):
         click.echo(line)
-    if any(call.usage.estimated for call in calls):
-        click.echo("~ estimated by orchestra: the provider did not say")
-    if twice := sum(call.twice for call in calls):
-        what = "1 call may have been paid" if twice == 1 else f"{twice} calls may have been paid"
-        click.echo(f"{what} twice: orchestra was killed while the reply was on its way, and asked again.")
+    for note in _notes(calls):
+        click.echo(note)
     return 0
+
+
+def _notes(calls: list[PastCall]) -> Iterable[str]:
+    """What the marks in the table mean."""
+    if any(call.usage.estimated for call in calls):
+        yield "~ estimated by orchestra: the provider did not say"
+    if unknown := dict.fromkeys(call.model or _provider(call) for call in calls if call.costUsd is None):
+        yield f"? no price is known for {safe(', '.join(unknown))}, so the sum is incomplete (add budget.prices)"
+    if again := [call for call in calls if call.asked > 1]:
+        often = again[0].often if len({call.asked for call in again}) == 1 else "more than once"
+        why = "orchestra was killed while the reply was on its way, and asked again"
+        yield f"{_calls(again)} may have been paid {often}: {why}."
 
 
 def prompt_lines(folder: RunFolder, key: str) -> Iterable[str]:
@@ -87,9 +96,17 @@ def _row(key: str, role: str, provider: str, calls: list[PastCall], paid: str = 
         f"{mark}{total['inputTokens']}",
         str(total["cacheReadTokens"] or "-"),
         f"{mark}{total['outputTokens']}",
-        f"{total['costUsd']:.4f}",
+        _usd(calls),
         paid,
     )
+
+
+def _usd(calls: list[PastCall]) -> str:
+    """What they cost, as far as that is known."""
+    known = [call.costUsd for call in calls if call.costUsd is not None]
+    if len(known) == len(calls):
+        return f"{sum(known):.4f}"
+    return f"{sum(known):.4f}+?" if any(known) else "?"
 
 
 def _provider(call: PastCall) -> str:
@@ -103,20 +120,23 @@ def _calls(calls: list[PastCall]) -> str:
 def _paid(call: PastCall) -> str:
     if call.status == "open":
         return "not known yet"
-    if call.twice:
-        return "possibly twice"
+    if call.asked > 1:
+        return f"possibly {call.often}"
     return "once" if call.error is None else f"failed ({call.error.code})"
 
 
 def _total(calls: list[PastCall]) -> dict[str, Any]:
+    """Sums. `costUsd` is null if it is not known of every call; `knownCostUsd` is of those of which it is."""
+    known = [call.costUsd for call in calls if call.costUsd is not None]
     return {
         "calls": len(calls),
         "inputTokens": sum(_tokens(c.usage.inputTokens) for c in calls),
         "cacheReadTokens": sum(_tokens(c.usage.cacheReadTokens) for c in calls),
         "cacheWriteTokens": sum(_tokens(c.usage.cacheWriteTokens) for c in calls),
         "outputTokens": sum(_tokens(c.usage.outputTokens) for c in calls),
-        "costUsd": sum(c.costUsd for c in calls),
-        "possiblyTwice": sum(c.twice for c in calls),
+        "costUsd": sum(known) if len(known) == len(calls) else None,
+        "knownCostUsd": sum(known),
+        "askedAgain": sum(c.asked > 1 for c in calls),
     }
 
 

@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("look", "Follow a run as it happens."),
     "logs": ("look", "A run's events as lines; -f follows."),
     "diff": ("look", "What a run changed, or wants to change."),
-    "audit": ("audit", "Every model call: tokens, cost, paid once or possibly twice."),
+    "audit": ("audit", "Every model call: tokens, cost, how often it was possibly paid."),
     "report": ("look", "The run's report, as Markdown."),
     "models": ("models", "Who could answer, at what price; `models try` makes one call."),
     "verify": ("check", "Check a run folder against the spec, by requirement id."),

@@ -23,8 +23,8 @@ class PastCall(Struct, frozen=True, kw_only=True):
     provider: str = ""
     model: str = ""
     usage: Usage = Usage()
-    costUsd: float = 0.0
-    twice: bool = False  # asked again after a kill, before its first reply was whole: possibly paid twice (D-05)
+    costUsd: float | None = 0.0  # None: nobody knows the price
+    asked: int = 1  # again after each kill before its reply was whole: possibly paid as often (D-05)
     raw: ArtifactRef | None = None
     error: ProviderFailure | None = None
     finishReason: FinishReason = "stop"
@@ -32,6 +32,11 @@ class PastCall(Struct, frozen=True, kw_only=True):
     source: str = ""
     contextBytes: int = 0
     artifact: str = ""  # the stem of its files
+
+    @property
+    def often(self) -> str:
+        """How often it may have been paid, in words."""
+        return {1: "once", 2: "twice"}.get(self.asked, f"{self.asked} times")
 
 
 def past_calls(events: list[Event]) -> list[PastCall]:
@@ -55,7 +60,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         agent=intent.payload["agent"],
         phase=str(intent.phase),
         status="open" if event.type == "PHASE_STARTED" else "failed" if "error" in event.payload else "ok",
-        twice=bool(event.payload.get("redone")),
+        asked=2 if event.payload.get("redone") else 1,
         artifact=intent.payload.get("artifact", ""),
     )
     error = event.payload.get("error", {})
@@ -70,7 +75,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         model=reply.model,
         usage=Usage() if isinstance(reply.usage, UnsetType) else reply.usage,
         costUsd=reply.costUsd,
-        twice=call.twice and not reply.recovered,
+        asked=reply.asked if reply.recovered else max(call.asked, reply.asked),
         raw=reply.raw,
         finishReason=reply.finishReason,
         request=reply.request,

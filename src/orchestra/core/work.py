@@ -37,13 +37,14 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     provider: str
     model: str = ""
     usage: Usage | UnsetType = UNSET
-    costUsd: float = 0.0
+    costUsd: float | None = 0.0  # None: nobody knows the price
     document: ArtifactRef | None = None  # the readable copy, where one was asked for
     files: tuple[str, ...] = ()  # workspace files that went in as context
     request: str = ""  # digest of the whole request, without the run's id: how `replay` finds this reply
     source: str | UnsetType = UNSET  # which entry of a script or recording it was
     recovered: bool = False  # found complete on disk after a crash, not asked for again (S1-121)
     contextBytes: int = 0  # how much of the workspace it was shown at most, by what it can read
+    asked: int = 1  # how often it was asked for, if a kill cut it off
 
 
 class ModelCall(Effect[ModelReply], frozen=True):

@@ -2,7 +2,7 @@
 
 Rules
 1. Raw first (D-05): see rawfiles.py. After a crash, a whole raw file without its outcome event is taken as the reply
-   and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly paid twice".
+   and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly twice".
 2. Time limit, usage, cost and budget (budget.py) are here, for all providers. Retries are the context's (they are
    steps with names). Usage that a provider does not tell is estimated, and marked so.
 3. What goes into a prompt is redacted (C-12).
@@ -76,11 +76,11 @@ class Route(Struct, frozen=True):
     provider: Provider
     name: str
     model: str = ""
-    price: Price = Price()
+    price: Price | None = Price()  # None: nobody knows it
     max_output: int = 0  # tokens; what a call is held to if there is a budget
     estimates: bool = False  # what it does not say about its usage is estimated
     bytes_per_token: int = 3  # of a text that must fit into the context; a small vocabulary needs more tokens
-    price_of: Callable[[str], Price] | None = None  # for a model that is known only once it has answered
+    price_of: Callable[[str], Price | None] | None = None  # for a model that is known only once it has answered
 
 
 class Caller:
@@ -99,7 +99,7 @@ class Caller:
         self._ledger = ledger
         self._attempts: dict[str, list[ArtifactRef]] = {}  # artifact -> the raw files of its recorded attempts
         calls = past_calls(ledger.events)
-        self._budget = Budget(budget_usd, spent=sum(call.costUsd for call in calls), run_id=ledger.folder.id)
+        self._budget = Budget(budget_usd, spent=sum(call.costUsd or 0.0 for call in calls), run_id=ledger.folder.id)
         self._gathered: dict[str, tuple[ContextArtifact, ...]] = {}  # step key -> what `guard` has read for it
         self._debug = debug
         for call in calls:
@@ -113,14 +113,17 @@ class Caller:
     async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
         """Refuse the next call, before it looks begun: no such provider, or it could pass the budget."""
         route = self._route(effect)
-        if self._budget.cap is None or (redo and self._files(effect).whole(key)):
+        if self._budget.cap is None:
+            return
+        files = self._files(effect)
+        if redo and files.whole(key):
             return
         self._gathered[key] = await self._context(effect, key, route)
         shown = context((*self._gathered[key], *_notes(effect)))
         tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
-        most = route.price.at_most(tokens, self._max_output(effect, route))
+        most = route.price.at_most(tokens, self._max_output(effect, route)) if route.price else 0.0
         if redo:
-            self._budget.cut_off(most)
+            self._budget.cut_off(most * files.cut_off(key))
         await self._budget.set_aside(key, most)
 
     def _files(self, effect: ModelCall) -> CallFiles:
@@ -164,7 +167,8 @@ class Caller:
 
     async def _call(self, effect: ModelCall, step: Step, files: CallFiles) -> tuple[str, Sidecar]:
         route = self._route(effect)
-        cost = 0.0
+        cost: float | None = 0.0
+        asked = files.ask_again(step.key) if step.redo else 1
         try:
             request = await self._request(effect, step, route)
             if self._debug:
@@ -172,7 +176,7 @@ class Caller:
             response = _counted(await self._ask(route.provider, request, files, step), request, route)
             cost = _cost(response, route)
         finally:
-            self._budget.settle(step.key, cost)
+            self._budget.settle(step.key, cost or 0.0)
         text = utf8(response.rawText).decode()
         sidecar = Sidecar(
             key=step.key,
@@ -183,6 +187,7 @@ class Caller:
             files=tuple(a.path for a in request.contextArtifacts if a.path not in ("", ".")),
             costUsd=cost,
             contextBytes=self._context_bytes(effect, step.key, route),
+            asked=asked,
         )
         files.complete(text, sidecar)
         return text, sidecar
@@ -283,6 +288,7 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         source=response.source,
         recovered=recovered,
         contextBytes=sidecar.contextBytes,
+        asked=sidecar.asked,
     )
     if isinstance(response.error, UnsetType):
         return reply
@@ -314,13 +320,16 @@ def _counted(response: ProviderResponse, request: ProviderRequest, route: Route)
     return msgspec.structs.replace(response, usage=usage)
 
 
-def _cost(response: ProviderResponse, route: Route) -> float:
-    """What the provider says it cost, or what its tokens do."""
+def _cost(response: ProviderResponse, route: Route) -> float | None:
+    """What the provider says it cost, or what its tokens do; None if nobody knows their price."""
     if not isinstance(response.costUsd, UnsetType):
         return max(0.0, response.costUsd)
     named = route.model or isinstance(response.model, UnsetType) or route.price_of is None
     price = route.price if named else route.price_of(str(response.model))  # type: ignore[misc]  # `named` has looked
-    return price.of(response.usage)
+    if price is not None:
+        return price.of(response.usage)
+    used = not isinstance(response.usage, UnsetType) and (response.usage.inputTokens or response.usage.outputTokens)
+    return None if used else 0.0
 
 
 def request_digest(request: ProviderRequest) -> str:

@@ -7,7 +7,8 @@ Rules
 3. One name per phase and iteration, and the last good reply has it (G1-8). A failed call's text (an error, a time-out)
    is named `<artifact>.attempt-K.raw.txt` at once; an earlier good reply is set aside under such a name when a later
    attempt begins.
-4. Raw files keep the exact bytes, for the owner only; everything else here is redacted (C-12).
+4. A call that a kill cut off is counted before it is made again, until its reply has a name: each may have been paid.
+5. Raw files keep the exact bytes, for the owner only; everything else here is redacted (C-12).
 """
 
 from __future__ import annotations
@@ -37,8 +38,16 @@ class Sidecar(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     request: str = ""
     files: tuple[str, ...] = ()
-    costUsd: float = 0.0
+    costUsd: float | None = 0.0
     contextBytes: int = 0
+    asked: int = 1
+
+
+class _Asked(Struct, frozen=True):
+    """`<artifact>.asked.json`: how often a call was made that no reply is recorded of."""
+
+    key: str
+    times: int
 
 
 class CallFiles:
@@ -53,6 +62,7 @@ class CallFiles:
         self._good = Path(f"{self._stem}.raw.txt")
         self._failed = self._aside(len(earlier) + 1)
         self._part = Path(f"{self._stem}.raw.txt.part")
+        self._asked = Path(f"{self._stem}.asked.json")
 
     def whole(self, key: str) -> tuple[str, Sidecar] | None:
         """The complete reply an earlier process left for *this* attempt, if it did."""
@@ -65,6 +75,20 @@ class CallFiles:
         bare = Sidecar(key, ProviderResponse(rawText="", finishReason="stop", durationMs=0))
         text = _text(self._good)
         return text, _read_sidecar(self._good, key) or bare
+
+    def cut_off(self, key: str) -> int:
+        """How often this call, which is about to be made again, was cut off (rule 4)."""
+        try:
+            asked = msgspec.json.decode(self._asked.read_bytes(), type=_Asked)
+        except (OSError, msgspec.DecodeError):
+            return 1
+        return asked.times if asked.key == key else 1
+
+    def ask_again(self, key: str) -> int:
+        """Count the call that is about to be made again; how often that is with it."""
+        times = self.cut_off(key) + 1
+        self._disk.publish(self._asked, msgspec.json.encode(_Asked(key, times)), durable=True)
+        return times
 
     def begin(self, request: ProviderRequest) -> Stream:
         """Make way for a new reply: set the good one before it aside, keep the prompt, open the stream."""
@@ -88,6 +112,7 @@ class CallFiles:
         masked = self._ledger.redactor.record(msgspec.to_builtins(bare))
         self._disk.publish(target.with_suffix(".json"), msgspec.json.encode(masked), durable=True)
         self._disk.replace(str(self._part), str(target))
+        self._asked.unlink(missing_ok=True)
         self._disk.sync_folder(target.parent)
 
     def target(self, sidecar: Sidecar) -> Path:
