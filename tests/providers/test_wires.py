@@ -338,6 +338,8 @@ def test_the_only_model_of_a_server_is_used_without_being_named(tmp_path: Path) 
     with ModelServer() as server:
         response, _ = Line(tmp_path, "openai_compat", server.url, model="").ask()
         assert server.seen[0].body["model"] == "wire-model"
+        assert [seen.method for seen in server.asked] == ["GET", "POST"]
+        assert {seen.headers["x-orchestra-trace-id"] for seen in server.asked} == {"2026-01-31_001_loop_x"}  # S2-87
     assert response.finishReason == "stop"
 
 

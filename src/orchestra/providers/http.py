@@ -87,9 +87,7 @@ class Http:
         began = time.monotonic()
         reader.mask = self._masked
         url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
-        headers = {"accept": "text/event-stream", "content-type": "application/json", **self.endpoint.headers}
-        if self.endpoint.trace_header and request.runId:
-            headers[self.endpoint.trace_header] = request.runId  # S2-87
+        headers = {"accept": "text/event-stream", "content-type": "application/json", **self._headers(request.runId)}
         if self.endpoint.idempotent and not isinstance(request.callId, UnsetType):
             headers["idempotency-key"] = request.callId
         try:
@@ -109,13 +107,13 @@ class Http:
             reader.fail("UNKNOWN", f"{error}. Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY", retriable=False)
         return reader.response(time.monotonic() - began)
 
-    async def models(self, path: str) -> list[str]:
+    async def models(self, path: str, run: str = "") -> list[str]:
         """The models that the server says it has; raises OSError with the reason if it does not say."""
         url = self.url(path)
         try:
             async with (
                 asyncio.timeout(_LIST_S),
-                self._client.stream("GET", url, headers=dict(self.endpoint.headers)) as answer,
+                self._client.stream("GET", url, headers=self._headers(run)) as answer,
             ):
                 body = await _some(answer, _LIST_BYTES)
             if answer.status_code == 200:
@@ -130,6 +128,11 @@ class Http:
             cure = _PROXY if isinstance(error, httpx2.ProxyError) else self._cure()
             why = f"cannot reach {url}: {_reason(error)}. {cure}"
         raise OSError(self._masked(why))
+
+    def _headers(self, run: str) -> dict[str, str]:
+        """What every request carries: who asks and, where there is a run, for which (S2-87)."""
+        trace = {self.endpoint.trace_header: run} if self.endpoint.trace_header and run else {}
+        return {**self.endpoint.headers, **trace}
 
     async def _read(self, response: httpx2.Response, reader: Reader, patience: Patience, on_token: OnToken) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()

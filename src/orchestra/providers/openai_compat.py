@@ -67,7 +67,7 @@ class OpenAICompat:
         model = self._wishes.model or self._only
         if not model:
             try:
-                model = self._only = _one(await self.models())
+                model = self._only = _one(await self.models(request.runId))
             except OSError as error:
                 why = f"no model is named, and the server does not say which it has: {error}"
                 return _refused(why, retriable=True)
@@ -108,9 +108,9 @@ class OpenAICompat:
         asked = request.constraints.thinkBypass
         return self._wishes.think_bypass if isinstance(asked, UnsetType) else asked
 
-    async def models(self) -> list[str]:
-        """What the server says it has; OSError if it does not say."""
-        return await self._http.models("/models")
+    async def models(self, run: str = "") -> list[str]:
+        """What the server says it has, asked on behalf of a run if there is one; OSError if it does not say."""
+        return await self._http.models("/models", run)
 
 
 def _one(models: list[str]) -> str:
