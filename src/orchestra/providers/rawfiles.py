@@ -160,10 +160,10 @@ class Stream:
 
 
 def settle(ledger: Ledger) -> None:
-    """Before a run ends: remove replies that never became whole; the last attempt gets the name if none was good."""
+    """Before a run ends: remove what never became whole; the last attempt gets the name if none was good."""
     artifacts = ledger.folder.artifacts
-    for part in artifacts.rglob("*.raw.txt.part"):
-        part.unlink()
+    for left in (*artifacts.rglob("*.raw.txt.part"), *artifacts.rglob("*.asked.json")):
+        left.unlink()
     for attempt in sorted(artifacts.rglob("*.attempt-*.raw.txt"), key=_attempt_number, reverse=True):
         good = attempt.with_name(attempt.name.rpartition(".attempt-")[0] + ".raw.txt")
         if not good.exists():
