@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from orchestra.cli.commands import COMMANDS
 from tests.support.project import (
     FIX_PATCH,
     PLAN,
@@ -19,11 +17,8 @@ from tests.support.project import (
     WRONG_PATCH,
     Project,
     ask,
-    processes,
     records,
     role,
-    sleeping,
-    until,
 )
 
 
@@ -171,106 +166,6 @@ def test_cancel_ends_a_parked_run_and_keeps_its_files(parked: Project) -> None:
     assert parked.run("resume", "last", "--no-input").returncode == 1
 
 
-def _driven(project: Project, *more: str) -> subprocess.Popen[str]:
-    """A loop driven in the background, once it has begun its check."""
-    command = [
-        PROGRAM,
-        "loop",
-        "g",
-        "--check",
-        sleeping(project.path),
-        "--provider",
-        f"scripted:{project.script}",
-    ]
-    running = subprocess.Popen(
-        [*command, "--approval", "never", "--no-input", "--json", *more],
-        cwd=project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    until(lambda: _left(project))
-    return running
-
-
-def _left(project: Project) -> list[str]:
-    return [line for line in processes(project.path) if not line.startswith("bwrap")]
-
-
-@pytest.fixture
-def busy(tmp_path: Path) -> Project:
-    return Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
-
-
-def test_cancel_stops_a_driven_run_and_its_check(busy: Project) -> None:
-    running = _driven(busy)
-    assert busy.run("cancel", "last").returncode == 0
-    out, _ = running.communicate(timeout=30)
-    assert running.returncode == 1
-    assert records(out)[-1]["status"] == "canceled"
-    assert _left(busy) == []
-
-
-def test_a_second_driver_is_refused_with_exit_code_7(busy: Project) -> None:
-    running = _driven(busy)
-    second = busy.run("resume", "last", "--no-input")
-    assert second.returncode == 7
-    assert f"pid {running.pid}" in second.stderr
-    assert "*" in busy.run("runs").stdout
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_no_process_and_a_run_that_goes_on(busy: Project, number: int) -> None:
-    running = _driven(busy)
-    running.send_signal(number)
-    out, _ = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert records(out)[-1]["exitCode"] == 130
-    assert _left(busy) == []
-    assert busy.state()["status"] == "running"
-    assert busy.run("cancel", "last").returncode == 0
-
-
-def test_a_sigkill_in_a_check_leaves_no_process_and_resume_runs_only_what_is_open(busy: Project) -> None:
-    running = _driven(busy)
-    running.kill()
-    running.communicate(timeout=30)
-    until(lambda: _left(busy) == [])
-    before = busy.types()
-    again = subprocess.Popen(
-        [PROGRAM, "resume", "last", "--no-input", "--json"], cwd=busy.path, stdout=subprocess.PIPE, text=True
-    )
-    until(lambda: _left(busy))
-    assert busy.types() == [*before, "PHASE_STARTED"]  # nothing was asked or applied anew; the new process is told
-    again.send_signal(signal.SIGINT)
-    again.communicate(timeout=30)
-
-
-@pytest.mark.spec("S1-121")
-def test_a_reply_on_its_way_when_killed_is_shown_as_possibly_paid_twice(tmp_path: Path) -> None:
-    slow = role("planner", PLAN, delayMs=3000, chunk=3)
-    project = Project(tmp_path / "p", slow, role("developer", RIGHT_PATCH))
-    running = subprocess.Popen(
-        [PROGRAM, "loop", "g", "--check", project.check, "--provider", f"scripted:{project.script}", "--no-input"],
-        cwd=project.path,
-        stderr=subprocess.DEVNULL,
-    )
-    part = "artifacts/plan/iter-0001.raw.txt.part"
-    until(
-        lambda: project.runs and (project.folder.path / part).exists() and (project.folder.path / part).stat().st_size
-    )
-    running.kill()
-    running.wait()
-    project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH))
-    assert project.run("resume", "last", "--no-input").returncode == 3
-    audit = project.run("audit", "last").stdout
-    assert "possibly twice" in audit.splitlines()[1]
-    assert "1 call may have been paid twice" in audit
-    assert "once" in audit.splitlines()[2]
-
-
 # -- fork, replay, budget, drift --------------------------------------------------------------------------------------
 
 
@@ -352,108 +247,6 @@ def test_a_script_from_the_configuration_is_found_beside_it(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert project.calc().endswith(RIGHT)
-
-
-# -- wrong input ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["lop", "x"], "Did you mean 'loop'?"),
-        (["loop"], "Missing argument 'GOAL'"),
-        (["loop", "  ", "--check", "true"], "the goal is empty"),
-        (["loop", "g", "--check", "true"], "no model is configured; three ways to a model"),
-        (["loop", "g", "--check", "true", "--provider", "claude_code"], "claude"),
-        (["loop", "g", "--check", "true", "--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
-        (["loop", "g", "--check", "true", "--provider", "openai_compat"], "set OPENAI_BASE_URL or OPENAI_API_KEY"),
-        (["loop", "g", "--check", "true", "--provider", "local:nope.gguf"], "there is no model file"),
-        (["loop", "g", "--check", "true", "--provider", "gpt"], "there is no provider 'gpt'"),
-        (["loop", "g", "--check", "true", "--provider", "antropic"], "did you mean 'anthropic'?"),
-        (["loop", "g", "--check", "true", "--provider", "scripted"], "needs a file"),
-        (["loop", "g", "--check", "true", "--provider", "replay"], "needs a run"),
-        (["loop", "g", "--check", "true", "--provider", "scripted:nope.yaml"], "cannot read the script"),
-        (["loop", "g", "--check", "true", "--provider", "replay:nope"], "no run 'nope'"),
-        (["loop", "g", "--check", "no-such-program", "--provider", "S"], "is not an executable"),
-        (["loop", "g", "--check", "grep 'x", "--provider", "S"], "No closing quotation"),
-        (["loop", "g", "--check", "", "--provider", "S"], "--check is empty"),
-        (["loop", "g", "--check", "true", "--approval", "maybe", "--provider", "S"], "'maybe' is not one of"),
-        (["loop", "g", "--provider", "S"], "nothing can decide"),
-        (["loop", "g", "--check", "true", "--role", "evaluator", "--provider", "S"], "want NAME=PROVIDER"),
-        (["loop", "g", "--check", "true", "--max-budget-usd", "0", "--provider", "S"], "range"),
-        (
-            ["loop", "g", "--check", "echo ghp_0123456789abcdefghijABCDEFGHIJ012345", "--provider", "S"],
-            "holds a secret",
-        ),
-        (["resume", "nope"], "no run 'nope'"),
-        (["resume", "last"], "no run in"),
-        (["show", "last", "-C", "/no/such/folder"], "is not a folder; give -C DIR"),
-        (["reject", "last"], "Missing option '--reason'"),
-        (["verify", "nope"], "neither a run folder nor a run here"),
-        (["schema", "nope"], "no record 'nope'"),
-        (["config", "validate"], "orchestra init"),
-        (["completion", "tcsh"], "is not one of"),
-    ],
-)
-def test_wrong_input_gets_one_clear_message_and_exit_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
-    project = Project(tmp_path / "p")
-    done = project.run(*[f"scripted:{project.script}" if a == "S" else a for a in arguments])
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert project.runs == []
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ("polices: {}", ":1: unknown key `polices`; did you mean `policies`?"),
-        ("loop:\n  approval: maybe", ":2: `loop.approval`: invalid enum value 'maybe'; it can be always, risk, never"),
-        ('policies:\n  allow_network: "no"', ":2: `policies.allow_network`: expected `bool`, got `str`"),
-        ("loop:\n  checks:\n  - 5", ":3: `loop.checks.0`: expected `str`, got `int`"),
-        ("a: [", "not valid YAML"),
-        ("- 1", "`the file`: expected `object`, got `array`"),
-    ],
-)
-def test_a_wrong_configuration_is_named_with_its_line(tmp_path: Path, config: str, message: str) -> None:
-    project = Project(tmp_path / "p")
-    (project.path / "orchestra.config.yaml").write_text(config)
-    for command in (["config", "validate"], ["runs"]):
-        done = project.run(*command)
-        assert done.returncode == 2
-        assert message in done.stderr, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"), [("link", "leads to nowhere.yaml, which cannot be read"), ("folder", "is a folder")]
-)
-def test_a_configuration_that_is_no_file_is_never_passed_over(tmp_path: Path, kind: str, said: str) -> None:
-    project = Project(tmp_path / "p")
-    config = project.path / "orchestra.config.yaml"
-    config.symlink_to("nowhere.yaml") if kind == "link" else config.mkdir()
-    for command in (["config", "validate"], ["config", "path"], ["runs"], ["policy", "show"], ["tool", "run", "true"]):
-        done = project.run(*command)
-        assert done.returncode == 2 and said in done.stderr, done.stderr
-    doctor = project.run("doctor")
-    assert doctor.returncode == 1 and said in doctor.stdout
-    assert project.run("init").returncode == 2
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(tmp_path: Path, name: str) -> None:
-    project = Project(tmp_path / "p")
-    done = project.run(name, "--help")
-    assert done.returncode == 0 and done.stdout.startswith("Usage: orchestra ")
-
-
-def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
-    project.loop(goal="one")
-    project.loop(goal="two")
-    done = project.run("show", project.runs[0].id[:8])
-    assert done.returncode == 2
-    assert all(folder.id in done.stderr for folder in project.runs)
-    assert project.run("show", project.runs[0].id[:-1]).returncode == 0
 
 
 # -- small commands ---------------------------------------------------------------------------------------------------

