@@ -8,27 +8,45 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from orchestra.core.records import Event
 from tests.support.project import until
 
 Operations = list[list[str]]  # kind and file name, in order
 JOURNAL = "events.ndjson"
+SHARDS = 6
+
+
+class Gone(NamedTuple):
+    """A case that was cut short at an operation, after a new process went on with it."""
+
+    number: int
+    work: Path
+    code: int
+    said: str
+
+
+Problem = Callable[[Gone], str]  # what is wrong with its end; empty if nothing
 
 
 class Zygote:
     """The forking server, and one folder for each case: `work` is the project; beside it what the project has outside.
 
-    `furnish` fills a new project.
+    `furnish` fills a new project; `code` is what an undisturbed run exits with, and `slack` how many operations it may
+    differ by from another: so near its end one may escape its kill.
     """
 
-    def __init__(self, base: Path, flow: str, script: Path, furnish: Callable[[Path], object]) -> None:
+    def __init__(
+        self, base: Path, flow: str, script: Path, furnish: Callable[[Path], object], *, code: int = 0, slack: int = 0
+    ) -> None:
         self.base = base
         self.script = script
         self._flow = flow
         self._furnish = furnish
+        self._code, self._slack = code, slack
         # Of every process of a case this is in the command line, or it is a process of a sandbox below one that has it.
         # In memory, because each life fills a folder there (/etc for its sandboxes), and there are a thousand.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -67,12 +85,69 @@ class Zygote:
         until(lambda: not _spawners(self.tmp))
         return [str(path) for path in (*self.tmp.iterdir(), *work.parent.glob("cache/orchestra/*/"))]
 
+    def undisturbed(self) -> tuple[Path, Operations]:
+        """A case that nobody cuts short, over; and its disk operations."""
+        work = self.case("unkilled")
+        code, said = self.drive(work, count=True)
+        assert code == self._code, said
+        assert self.left(work) == []
+        return work, json.loads(said)
+
+    def kill_each(self, operations: Operations, shard: int, problem: Problem) -> list[str]:
+        """Kill a case at each operation of a shard, and let a new process go on: what is wrong then, and where."""
+        wrong: list[str] = []
+        for number, mode in cases(operations, shard, SHARDS):
+            work = self.case(f"{number}-{mode}")
+            killed, _ = self.drive(work, chaos=f"{number}:{mode}")
+            frozen = {path: path.read_bytes() for path in journals(work)}
+            found = problem(Gone(number, work, *self.drive(work))) or _rewritten(frozen) or "; ".join(self.left(work))
+            if killed != -9 and not (killed == self._code and number > len(operations) - self._slack):
+                found = f"was not killed: {killed}"
+            if found:
+                wrong.append(f"{number}:{mode} ({operations[number - 1]}): {found}")
+            else:
+                self.clear(work)
+        return wrong
+
+    def fill_at_each(self, operations: Operations, numbers: Sequence[int], problem: Problem) -> list[str]:
+        """Fill the disk at each of these operations; it stays full until the process ends. The same after that."""
+        wrong: list[str] = []
+        for number in numbers:
+            work = self.case(f"{number}-enospc")
+            stopped, complaint = self.drive(work, chaos=f"{number}:enospc")
+            clear = stopped == 1 and complaint.startswith("DiskFull: the disk is full")
+            clear = clear and "orchestra resume" in complaint
+            escaped = not complaint and number > len(operations) - self._slack
+            found = problem(Gone(number, work, *self.drive(work)))
+            if found or not (clear or escaped):
+                wrong.append(f"{number} ({operations[number - 1]}): {stopped} {complaint[:1500]} then {found}")
+            else:
+                self.clear(work)
+        return wrong
+
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
         shutil.rmtree(self.tmp)
+
+
+def journals(work: Path) -> Iterator[Path]:
+    """Of all runs of a case, in its project and beside it."""
+    yield from sorted((*work.rglob(JOURNAL), *work.parent.glob(f"runs/*/{JOURNAL}")))
+
+
+def _rewritten(frozen: dict[Path, bytes]) -> str:
+    """S1-114: what was whole in a journal when it was cut short stays, byte for byte."""
+    wrong = [p for p, before in frozen.items() if not p.read_bytes().startswith(before[: before.rfind(b"\n") + 1])]
+    return "; ".join(f"{path.name} was rewritten" for path in wrong)
+
+
+def told_once(events: list[Event]) -> list[Event]:
+    """A command cut short is announced again, with its new process: only the last time counts."""
+    last = {e.payload["key"]: e.id for e in events if e.type == "PHASE_STARTED" and "process" in e.payload}
+    return [e for e in events if e.type != "PHASE_STARTED" or last.get(e.payload.get("key", ""), e.id) == e.id]
 
 
 def _spawners(tmp: Path) -> list[str]:

@@ -8,7 +8,6 @@ same events in the same order, the same files, every reply used once, every patc
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +18,10 @@ from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.verify import verify
 from orchestra.workflows.loop.states import TABLE
-from tests.kill.harness import Operations, Zygote, cases, difference
+from tests.kill.harness import SHARDS, Gone, Operations, Zygote, difference, journals, told_once
 from tests.support.core import OPEN_TABLE
 from tests.support.project import PLAN, Project, ask, reply, role
 
-SHARDS = 6
 TWO_FILES = """\
 diff --git a/calc.py b/calc.py
 --- a/calc.py
@@ -77,9 +75,7 @@ class Ending:
     """Everything about a finished run that a kill must not change."""
 
     def __init__(self, project: Path) -> None:
-        self.journals = {
-            path.parent.name: _milestones(read_events(path)) for path in sorted(project.rglob("events.ndjson"))
-        }
+        self.journals = {path.parent.name: _milestones(read_events(path)) for path in journals(project)}
         self.files = {
             str(path.relative_to(project)): path.read_bytes()
             for path in sorted(project.rglob("*"))
@@ -96,9 +92,8 @@ class Ending:
 
 
 def _milestones(events: list[Event]) -> list[tuple[object, ...]]:
-    """What happened. A command cut short by a kill is announced again, with its new process: no difference."""
-    last = {e.payload["key"]: e.id for e in events if e.type == "PHASE_STARTED" and "process" in e.payload}
-    return [_essence(e) for e in events if e.type != "PHASE_STARTED" or last.get(e.payload["key"], e.id) == e.id]
+    """What happened."""
+    return [_essence(event) for event in told_once(events)]
 
 
 def _essence(event: Event) -> tuple[object, ...]:
@@ -109,10 +104,8 @@ def _essence(event: Event) -> tuple[object, ...]:
 
 @pytest.fixture(scope="module")
 def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    project = zygote.case("unkilled")
-    code, said = zygote.drive(project, count=True)
-    assert code == 0, said
-    return Ending(project), json.loads(said)
+    project, operations = zygote.undisturbed()
+    return Ending(project), operations
 
 
 @pytest.mark.spec("S1-113", "S1-114", "S1-120", "S1-121", "S1-125", "S1-02")
@@ -121,37 +114,19 @@ def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
 ) -> None:
     expected, operations = unkilled
-    wrong: list[str] = []
-    for number, mode in cases(operations, shard, SHARDS):
-        project = zygote.case(f"{number}-{mode}")
-        killed, _ = zygote.drive(project, chaos=f"{number}:{mode}")
-        frozen = {path: path.read_bytes() for path in project.rglob("events.ndjson")}
-        code, said = zygote.drive(project)
-        problem = _problem(project, killed, code, said, expected, frozen) or "; ".join(zygote.left(project))
-        if problem:
-            wrong.append(f"{number}:{mode} ({operations[number - 1]}): {problem}")
-        else:
-            zygote.clear(project)
+    wrong = zygote.kill_each(operations, shard, lambda gone: _problem(gone, expected))
     assert not wrong, "\n".join(wrong)
 
 
-def _problem(project: Path, killed: int, code: int, said: str, expected: Ending, frozen: dict[Path, bytes]) -> str:
-    if killed != -9:
-        return f"was not killed: {killed}"
-    if code != 0:
-        return f"did not go on: exit {code}: {said[:500]}"
-    ending = Ending(project)
+def _problem(gone: Gone, expected: Ending) -> str:
+    if gone.code != 0:
+        return f"did not go on: exit {gone.code}: {gone.said[:500]}"
+    ending = Ending(gone.work)
     for part in ("journals", "files", "artifacts"):
         if getattr(ending, part) != getattr(expected, part):
             return f"another end: {part}: {difference(getattr(ending, part), getattr(expected, part))}"
-    for path, before in frozen.items():
-        whole = before[: before.rfind(b"\n") + 1]
-        if not path.read_bytes().startswith(whole):  # S1-114: what was whole stays, byte for byte
-            return f"{path.name} was rewritten"
-    findings = [
-        f for p in project.rglob("events.ndjson") for f in verify(p.parent, {"loop": TABLE, "parent": OPEN_TABLE})
-    ]
-    return "; ".join(map(str, findings))
+    tables = {"loop": TABLE, "parent": OPEN_TABLE}
+    return "; ".join(str(found) for path in journals(gone.work) for found in verify(path.parent, tables))
 
 
 def test_the_run_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:
@@ -177,17 +152,12 @@ def test_a_full_disk_at_any_write_is_a_clear_error_and_the_run_goes_on_later(
 ) -> None:
     expected, operations = unkilled
     appends = [number for number, (kind, _) in enumerate(operations, start=1) if kind == "append"]
-    wrong: list[str] = []
-    for number in appends[shard::SHARDS]:  # a full disk stays full until the process ends
-        project = zygote.case(f"{number}-enospc")
-        code, said = zygote.drive(project, chaos=f"{number}:enospc")
-        clear = code == 1 and said.startswith("DiskFull: the disk is full") and "orchestra resume" in said
-        again, more = zygote.drive(project)
-        ending = Ending(project)
+
+    def problem(gone: Gone) -> str:
+        ending = Ending(gone.work)
         # Before the first event there is no run yet: starting again makes another one.
-        same = ending == expected if number > 1 else ending.files == expected.files
-        if not clear or again != 0 or not same:
-            wrong.append(f"{number}: {code} {said[:200]} then {again} {more[:200]}")
-        else:
-            zygote.clear(project)
+        same = ending == expected if gone.number > 1 else ending.files == expected.files
+        return "" if same and gone.code == 0 else f"another end: {gone.code} {gone.said[:200]}"
+
+    wrong = zygote.fill_at_each(operations, appends[shard::SHARDS], problem)
     assert not wrong, "\n".join(wrong)

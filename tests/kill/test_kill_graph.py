@@ -20,11 +20,10 @@ from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.verify import verify
 from orchestra.workflows.dag.states import TABLE
-from tests.kill.harness import Operations, Zygote, cases, difference
+from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, difference, journals, told_once
 from tests.support.tasks import SUMMARY, step
 
-SHARDS = 6
-SLACK = 12  # tasks run beside each other, so runs differ by a few operations: near its end one may escape its kill
+SLACK = 12  # tasks run beside each other, so runs differ by a few operations
 CONFIG_NAME = "orchestra.config.yaml"
 CONFIG = {
     "whitelist_tools": ["sh"],
@@ -68,7 +67,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("graph")
     script = base / "replies.yaml"
     script.write_text(yaml.safe_dump({"replies": REPLIES}, allow_unicode=True))
-    zygote = Zygote(base, "dag", script, _furnish)
+    zygote = Zygote(base, "dag", script, _furnish, code=1, slack=SLACK)  # a task fails
     yield zygote
     zygote.close()
 
@@ -77,8 +76,8 @@ class Ending:
     """Everything about a finished run that a kill must not change."""
 
     def __init__(self, work: Path) -> None:
-        [run] = (path.parent for path in work.parent.glob("runs/*/events.ndjson"))
-        self.run = run
+        [journal] = journals(work)
+        run = self.run = journal.parent
         self.events = _milestones(read_events(run / "events.ndjson"))
         files = (path for path in work.rglob("*") if path.is_file() and path.name != CONFIG_NAME)
         self.files = {str(path.relative_to(work)): path.read_bytes() for path in files}
@@ -103,12 +102,9 @@ def _counts(path: Path) -> bool:
 
 def _milestones(events: list[Event]) -> dict[str, list[tuple[object, ...]]]:
     """What happened in each branch, in order; which branch was first is no matter."""
-    last = {e.payload["key"]: e.id for e in events if e.type == "PHASE_STARTED" and "process" in e.payload}
     found: dict[str, list[tuple[object, ...]]] = {}
-    for event in events:
+    for event in told_once(events):
         key = event.payload.get("key", "")
-        if event.type == "PHASE_STARTED" and last.get(key, event.id) != event.id:
-            continue  # a command cut short is announced again, with its new process: no difference
         outcome = event.payload.get("outcome") or {}
         said = [outcome.get(name) for name in ("text", "output", "exitCode", "status", "granted", "after", "refusal")]
         error = event.payload.get("error") or {}
@@ -119,11 +115,8 @@ def _milestones(events: list[Event]) -> dict[str, list[tuple[object, ...]]]:
 
 @pytest.fixture(scope="module")
 def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    work = zygote.case("unkilled")
-    code, said = zygote.drive(work, count=True)
-    assert code == 1, said  # a task failed
-    assert zygote.left(work) == []
-    return Ending(work), json.loads(said)
+    work, operations = zygote.undisturbed()
+    return Ending(work), operations
 
 
 def test_the_graph_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:
@@ -147,31 +140,16 @@ def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
 ) -> None:
     expected, operations = unkilled
-    wrong: list[str] = []
-    for number, mode in cases(operations, shard, SHARDS):
-        work = zygote.case(f"{number}-{mode}")
-        killed, _ = zygote.drive(work, chaos=f"{number}:{mode}")
-        frozen = {path: path.read_bytes() for path in work.parent.glob("runs/*/events.ndjson")}
-        code, said = zygote.drive(work)
-        problem = _problem(work, code, said, expected, frozen) or "; ".join(zygote.left(work))
-        if killed != -9 and not (killed == 1 and number > len(operations) - SLACK):
-            problem = f"was not killed: {killed}"
-        if problem:
-            wrong.append(f"{number}:{mode} ({operations[number - 1]}): {problem}")
-        else:
-            zygote.clear(work)
+    wrong = zygote.kill_each(operations, shard, lambda gone: _problem(gone, expected))
     assert not wrong, "\n".join(wrong)
 
 
-def _problem(work: Path, code: int, said: str, expected: Ending, frozen: dict[Path, bytes]) -> str:
-    if code != 1 or said:
-        return f"did not go on: exit {code}: {said[:2000]}"
-    ending = Ending(work)
+def _problem(gone: Gone, expected: Ending) -> str:
+    if gone.code != 1 or gone.said:
+        return f"did not go on: exit {gone.code}: {gone.said[:2000]}"
+    ending = Ending(gone.work)
     if differs := ending.differs(expected):
         return f"another end: {differs}"
-    for path, before in frozen.items():
-        if not path.read_bytes().startswith(before[: before.rfind(b"\n") + 1]):
-            return f"{path.name} was rewritten"
     return "; ".join(map(str, verify(ending.run, {"dag": TABLE})))
 
 
@@ -180,18 +158,11 @@ def test_a_full_disk_at_any_write_is_a_clear_error_and_the_graph_goes_on_later(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
 ) -> None:
     expected, operations = unkilled
-    first = operations.index(["append", "events.ndjson"]) + 1
+    first = operations.index(["append", JOURNAL]) + 1
     appends = [n for n, (kind, _) in enumerate(operations, start=1) if kind == "append" and n > first]
-    wrong: list[str] = []
-    for number in appends[shard::SHARDS]:  # a full disk stays full until the process ends
-        work = zygote.case(f"{number}-enospc")
-        stopped, complaint = zygote.drive(work, chaos=f"{number}:enospc")
-        clear = stopped == 1 and complaint.startswith("DiskFull: the disk is full") and "orchestra resume" in complaint
-        clear = clear or (number > len(operations) - SLACK and not complaint)
-        code, said = zygote.drive(work)
-        problem = _problem(work, code, said, expected, {}) or "; ".join(zygote.left(work))
-        if problem or not clear:
-            wrong.append(f"{number} ({operations[number - 1]}): {complaint[:1500]} then {problem}")
-        else:
-            zygote.clear(work)
+
+    def problem(gone: Gone) -> str:
+        return _problem(gone, expected) or "; ".join(zygote.left(gone.work))
+
+    wrong = zygote.fill_at_each(operations, appends[shard::SHARDS], problem)
     assert not wrong, "\n".join(wrong)
