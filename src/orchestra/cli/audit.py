@@ -26,7 +26,7 @@ _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 
 @click.command()
 @options.run_argument
-@click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else.")
+@options.as_json
 @options.project
 def audit(run: str, as_json: bool, project: Path) -> int:
     """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""

@@ -28,17 +28,11 @@ from orchestra.workflows.dag.shapes import Job
 )
 @click.option("--dry-run", is_flag=True, help="Go through the plan without running anything.")
 @click.option("--replan/--no-replan", default=None, help="After a failure, ask once for a new plan of what is left.")
-@click.option(
-    "--approval",
-    type=click.Choice(["always", "risk", "never"]),
-    envvar="ORCHESTRA_APPROVAL",
-    help="When a person must see a plan or a change first (default: risk).",
-)
+@options.approval("a plan or a change", default="risk")
 @click.option("--retries", type=click.IntRange(0, 100), help="How often a failed task is tried again (default: 2).")
 @click.option("--concurrency", type=click.IntRange(1, 256), help="How many tasks run at once (default: 4).")
 @options.models
 @options.driving
-@options.project
 def dag(
     intent: str,
     plan_only: bool,
@@ -48,13 +42,8 @@ def dag(
     approval: ApprovalPolicy | None,
     retries: int | None,
     concurrency: int | None,
-    provider: str,
-    max_budget_usd: float | None,
-    roles: dict[str, str],
-    model: str,
-    as_json: bool,
-    no_input: bool,
-    project: Path,
+    who: options.Answering,
+    how: options.Driving,
 ) -> int:
     """Reach INTENT by a graph of tasks: a plan, whitelisted tools in a sandbox, in parallel, with retries; a report.
 
@@ -63,10 +52,9 @@ def dag(
     orchestra dag "..." --plan-only               # see and edit plan.json first
     orchestra dag "..." --plan plan.json          # carry out a plan of your own; no model is needed
     """
-    session = Session(project, as_json=as_json, no_input=no_input)
+    session = Session(how)
     app = session.app
-    models = app.directory.routing(provider=provider, roles=roles, model=model, budget=max_budget_usd)
-    options.warn_of_unknown_prices(models, app.directory)
+    models = options.routed(who, app.directory)
     job = Job(
         intent=_intent(intent),
         policy=_policy(app, retries, concurrency),

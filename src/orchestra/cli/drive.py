@@ -20,10 +20,6 @@ from orchestra.core.run import RunFolder, is_driven
 from orchestra.models import Models
 
 
-def _no_drive(function: Callable[..., int]) -> Callable[..., int]:
-    return click.option("--no-drive", is_flag=True, help="Only record it; do not drive the run on.")(function)
-
-
 @click.command()
 @options.run_argument
 @click.option(
@@ -35,32 +31,26 @@ def _no_drive(function: Callable[..., int]) -> Callable[..., int]:
 )
 @options.models
 @options.driving
-@options.project
 def resume(
     run: str,
     drift: tuple[str, ...],
-    provider: str,
-    max_budget_usd: float | None,
-    roles: dict[str, str],
-    model: str,
-    as_json: bool,
-    no_input: bool,
-    project: Path,
+    who: options.Answering,
+    how: options.Driving,
 ) -> int:
     """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget."""
-    app = App(project)
+    app = App(how.project)
     folder = app.find(run)
     recorded = app.models_of(app.root_of(folder), app.summary(folder).created)
     models: Models | None = None
-    if provider or roles or model or max_budget_usd:
+    if any(who):
         models = Models(
-            default=provider or recorded.default,
-            roles={**recorded.roles, **roles},
-            model=model or recorded.model,
-            maxBudgetUsd=max_budget_usd or recorded.maxBudgetUsd,
+            default=who.provider or recorded.default,
+            roles={**recorded.roles, **who.roles},
+            model=who.model or recorded.model,
+            maxBudgetUsd=who.max_budget_usd or recorded.maxBudgetUsd,
         )
     options.warn_of_unknown_prices(models or recorded, app.directory)
-    session = Session(project, as_json=as_json, no_input=no_input, models=models)
+    session = Session(how, models)
     return session.drive(lambda: folder, known=True, accept_drift=frozenset(drift))
 
 
@@ -68,14 +58,11 @@ def resume(
 @options.run_argument
 @click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
 @click.option("--digest", default="", help="Grant the waiting plan or patch of this digest, and no other.")
-@_no_drive
+@options.no_drive
 @options.driving
-@options.project
-def approve(
-    run: str, only: tuple[str, ...], digest: str, no_drive: bool, as_json: bool, no_input: bool, project: Path
-) -> int:
+def approve(run: str, only: tuple[str, ...], digest: str, no_drive: bool, how: options.Driving) -> int:
     """Grant the plan or patch RUN waits with (orchestra diff RUN shows it), and drive the run on."""
-    return _say(project, run, lambda app, f: app.approve(f, digest=digest, only=only), no_drive, as_json, no_input)
+    return _say(how, run, lambda app, f: app.approve(f, digest=digest, only=only), no_drive)
 
 
 @click.command()
@@ -83,12 +70,9 @@ def approve(
 @click.option("--reason", required=True, help="Why; goes to the fixer, or to the planner.")
 @click.option("--digest", default="", help="Reject the waiting plan or patch of this digest, and no other.")
 @click.option("--end", is_flag=True, help="End the run instead of having it fixed or planned anew.")
-@_no_drive
+@options.no_drive
 @options.driving
-@options.project
-def reject(
-    run: str, reason: str, digest: str, end: bool, no_drive: bool, as_json: bool, no_input: bool, project: Path
-) -> int:
+def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: options.Driving) -> int:
     """Reject the plan or patch RUN waits with, with a reason.
 
     A loop's patch goes back to the fixer, a model's plan to the planner. A plan of your own ends with it, and so does
@@ -99,18 +83,17 @@ def reject(
     def act(app: App, folder: RunFolder) -> str:
         return app.reject(folder, reason=text, digest=digest, end=end)
 
-    return _say(project, run, act, no_drive, as_json, no_input)
+    return _say(how, run, act, no_drive)
 
 
 @click.command()
 @options.run_argument
 @click.argument("text")
-@_no_drive
+@options.no_drive
 @options.driving
-@options.project
-def answer(run: str, text: str, no_drive: bool, as_json: bool, no_input: bool, project: Path) -> int:
+def answer(run: str, text: str, no_drive: bool, how: options.Driving) -> int:
     """Answer the question RUN waits with."""
-    return _say(project, run, lambda app, f: app.answer(f, options.clean(text)), no_drive, as_json, no_input)
+    return _say(how, run, lambda app, f: app.answer(f, options.clean(text)), no_drive)
 
 
 @click.command()
@@ -138,10 +121,9 @@ def cancel(run: str, reason: str, project: Path) -> int:
 )
 @click.option("--no-drive", is_flag=True, help="Only create the new run.")
 @options.driving
-@options.project
-def fork(run: str, at: str, no_drive: bool, as_json: bool, no_input: bool, project: Path) -> int:
+def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
     """Start a new run that shares RUN's history up to an event, and drive it from there."""
-    session = Session(project, as_json=as_json, no_input=no_input)
+    session = Session(how)
     folder = session.app.find(run)
     if at and not at.isdecimal():
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
@@ -175,11 +157,9 @@ def _task(event: Event) -> str:
     return str(event.payload.get("key", "")).rpartition("/")[0] if event.phase == "execute" else ""
 
 
-def _say(
-    project: Path, run: str, act: Callable[[App, RunFolder], str], no_drive: bool, as_json: bool, no_input: bool
-) -> int:
+def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], no_drive: bool) -> int:
     """Record a word, then drive the run on unless someone else does or nobody should."""
-    session = Session(project, as_json=as_json, no_input=no_input)
+    session = Session(how)
     folder = session.app.find(run)
     request = act(session.app, folder)
     note = f"{folder.id}: recorded for {request}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from pathlib import Path
 
 import click
 
@@ -28,12 +27,7 @@ _OPERATORS = "|&;<>"  # what a shell would act on
     metavar="CMD",
     help="A command that must exit 0, split like a shell would, never run by one. Repeatable.",
 )
-@click.option(
-    "--approval",
-    type=click.Choice(["always", "risk", "never"]),
-    envvar="ORCHESTRA_APPROVAL",
-    help="When a person must see a patch first (default: always).",
-)
+@options.approval("a patch", default="always")
 @click.option(
     "--max-fixes",
     type=click.IntRange(0, 100),
@@ -42,19 +36,13 @@ _OPERATORS = "|&;<>"  # what a shell would act on
 )
 @options.models
 @options.driving
-@options.project
 def loop(
     goal: str,
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
     max_fixes: int | None,
-    provider: str,
-    max_budget_usd: float | None,
-    roles: dict[str, str],
-    model: str,
-    as_json: bool,
-    no_input: bool,
-    project: Path,
+    who: options.Answering,
+    how: options.Driving,
 ) -> int:
     """Reach GOAL by patches: plan, patch, approval, checks, fix or ask, until the checks pass.
 
@@ -63,10 +51,9 @@ def loop(
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
-    session = Session(project, as_json=as_json, no_input=no_input)
+    session = Session(how)
     app = session.app
-    models = app.directory.routing(provider=provider, roles=roles, model=model, budget=max_budget_usd)
-    options.warn_of_unknown_prices(models, app.directory)
+    models = options.routed(who, app.directory)
     defaults = app.config.loop
     job = Job(
         goal=_goal(goal),

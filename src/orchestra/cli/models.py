@@ -22,7 +22,7 @@ _SYSTEM = "Answer the user, briefly."
 
 @click.group(invoke_without_command=True)
 @click.option("--reach", is_flag=True, help="Ask each server which models it has; no model is called.")
-@click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else.")
+@options.as_json
 @options.project
 @click.pass_context
 def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int:

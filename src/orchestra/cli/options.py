@@ -1,11 +1,15 @@
-"""Options that several commands share; each has its ORCHESTRA_* variable (design §8)."""
+"""Options that several commands share; each has its ORCHESTRA_* variable (design §8).
+
+Those that belong together reach a command as one value: `who` (Answering) by `models`, `how` (Driving) by `driving`.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -13,6 +17,23 @@ from orchestra.core.records import utf8
 from orchestra.models import Directory, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Answering(NamedTuple):
+    """Who answers, and what it may cost, as the flags say it."""
+
+    provider: str
+    roles: dict[str, str]
+    model: str
+    max_budget_usd: float | None
+
+
+class Driving(NamedTuple):
+    """Where a run is driven, and how the command talks meanwhile."""
+
+    project: Path
+    as_json: bool
+    no_input: bool
 
 
 def project(function: F) -> F:
@@ -28,11 +49,16 @@ def project(function: F) -> F:
     )(function)
 
 
-def driving(function: F) -> F:
-    """How a command that drives a run talks: --json, --no-input."""
-    function = click.option(
+def as_json(function: F) -> F:
+    """--json."""
+    return click.option(
         "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else."
     )(function)
+
+
+def driving(function: F) -> F:
+    """What a command that drives a run takes, as `how`: -C, --json, --no-input."""
+    function = as_json(project(_gathered(function, "how", Driving)))
     return click.option(
         "--no-input",
         is_flag=True,
@@ -42,10 +68,10 @@ def driving(function: F) -> F:
 
 
 def models(function: F) -> F:
-    """Which model answers, and what it may cost."""
+    """Which model answers, and what it may cost, as `who`."""
     function = click.option(
         "--model", default="", envvar="ORCHESTRA_MODEL", metavar="NAME", help="Model name for the provider."
-    )(function)
+    )(_gathered(function, "who", Answering))
     function = click.option(
         "--role",
         "roles",
@@ -71,6 +97,21 @@ def models(function: F) -> F:
     )(function)
 
 
+def approval(what: str, default: str) -> Callable[[F], F]:
+    """--approval."""
+    return click.option(
+        "--approval",
+        type=click.Choice(["always", "risk", "never"]),
+        envvar="ORCHESTRA_APPROVAL",
+        help=f"When a person must see {what} first (default: {default}).",
+    )
+
+
+def no_drive(function: F) -> F:
+    """--no-drive, of a command that takes a person's word."""
+    return click.option("--no-drive", is_flag=True, help="Only record it; do not drive the run on.")(function)
+
+
 def run_argument(function: F) -> F:
     """RUN: an id, a unique prefix, or `last`."""
     return click.argument("run", metavar="RUN")(function)
@@ -90,6 +131,24 @@ def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
             raise click.BadParameter(f"{entry!r}: want NAME=PROVIDER[:ARG], e.g. evaluator=scripted:judge.yaml")
         roles[name] = from_here(spec)
     return roles
+
+
+def _gathered(function: F, name: str, kind: type[Answering | Driving]) -> F:
+    """The function with the options that are `kind`'s fields as one argument."""
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **given: Any) -> Any:
+        fields = {field: given.pop(field) for field in kind._fields}
+        return function(*arguments, **given, **{name: kind(**fields)})
+
+    return called  # type: ignore[return-value]
+
+
+def routed(who: Answering, directory: Directory) -> Models:
+    """Who answers in a new run; says what is known to be odd about it."""
+    found = directory.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
+    warn_of_unknown_prices(found, directory)
+    return found
 
 
 def warn_of_unknown_prices(models: Models, directory: Directory) -> None:

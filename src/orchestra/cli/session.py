@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from orchestra.app import App
 from orchestra.cli.face import JsonFace, LineFace, TerminalFace
+from orchestra.cli.options import Driving
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.run import RunFolder
@@ -20,9 +20,9 @@ from orchestra.models import Models
 class Session:
     """One command's face and app."""
 
-    def __init__(self, project: Path, *, as_json: bool, no_input: bool, models: Models | None = None) -> None:
-        self.face = choose_face(as_json=as_json, no_input=no_input)
-        self.app = App(project, face=self.face, models=models)
+    def __init__(self, how: Driving, models: Models | None = None) -> None:
+        self.face = choose_face(as_json=how.as_json, no_input=how.no_input)
+        self.app = App(how.project, face=self.face, models=models)
         self.patient = isinstance(self.face, TerminalFace)
 
     def drive(

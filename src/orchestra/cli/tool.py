@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from pathlib import Path
 
 import click
 import msgspec
@@ -39,15 +38,12 @@ def tool() -> None:
 @click.option("--net", is_flag=True, help="Let it reach the configured allow_domains.")
 @click.option("--timeout", type=click.FloatRange(0.1, 1e9), metavar="SECONDS", help="Stop it after this long.")
 @options.driving
-@options.project
 def run(
     argv: tuple[str, ...],
     fs: FsMode,
     net: bool,
     timeout: float | None,
-    as_json: bool,
-    no_input: bool,
-    project: Path,
+    how: options.Driving,
 ) -> int:
     """Run COMMAND in the sandbox, in the project folder, and show what it printed.
 
@@ -58,7 +54,7 @@ def run(
     It is your own command: it needs no whitelist, but rules that forbid hold. Exit code 0 if it exits 0, else 1;
     5 if it is refused; 3 if its changes wait for you.
     """
-    session = Session(project, as_json=as_json, no_input=no_input)
+    session = Session(how)
     app = session.app
     words = tuple(map(options.clean, argv))
     if timeout is not None and math.isnan(timeout):
@@ -85,7 +81,7 @@ def run(
         return folders[0]
 
     code = session.drive(start)
-    if not as_json and code != PolicyError.exit_code:  # what was refused printed nothing of its own
+    if not how.as_json and code != PolicyError.exit_code:  # what was refused printed nothing of its own
         _show(folders[0])
     return code
 
