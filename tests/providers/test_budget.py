@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,12 @@ def configured(folder: Path, server: ModelServer, most: int = 1000) -> Project:
     return project
 
 
+def start(project: Project, *arguments: str) -> subprocess.Popen[bytes]:
+    """The program, in the background."""
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen([PROGRAM, *arguments], cwd=project.path, stdin=nothing, stdout=nothing, stderr=nothing)
+
+
 def test_a_run_stops_before_the_call_that_could_pass_the_cap_and_goes_on_after_a_raise(tmp_path: Path) -> None:
     replies = (Say(PLAN, output_tokens=900), Say(RIGHT_PATCH), Say(PASS))
     with ModelServer(*replies) as server:
@@ -132,10 +139,7 @@ def test_a_call_that_a_kill_cut_off_counts_at_its_most(tmp_path: Path) -> None:
     with ModelServer(Stall(after=1), Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
         project = configured(tmp_path / "p", server)
         arguments = ("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
-        killed = subprocess.Popen(
-            [PROGRAM, *arguments, "--max-budget-usd", "0.15"],
-            cwd=project.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        killed = start(project, *arguments, "--max-budget-usd", "0.15")
         server.wait_for_seen(20)
         killed.kill()
         killed.wait()
@@ -153,10 +157,7 @@ def test_a_call_that_kills_cut_off_again_and_again_is_counted_each_time(tmp_path
         project = configured(tmp_path / "p", server)
         loop = ("loop", "g", "--check", project.check, "--approval", "never", "--no-input", "--max-budget-usd", "1")
         for count, arguments in enumerate([loop, ("resume", "last", "--no-input")], start=1):
-            killed = subprocess.Popen(
-                [PROGRAM, *arguments],
-                cwd=project.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+            killed = start(project, *arguments)
             server.wait_for_seen(20, count=count)
             killed.kill()
             killed.wait()
@@ -174,6 +175,26 @@ def test_a_call_that_kills_cut_off_again_and_again_is_counted_each_time(tmp_path
     assert "(possibly paid 3 times)" in project.folder.report.read_text()
     assert not list(project.folder.artifacts.rglob("*.asked.json"))
     assert project.run("verify", "last").returncode == 0
+
+
+@pytest.mark.spec("S1-121")
+@pytest.mark.parametrize("point", range(15, 27, 2))  # before its reply has a name, after, and when its end is recorded
+def test_no_request_is_missing_from_the_audit_wherever_a_second_kill_comes(tmp_path: Path, point: int) -> None:
+    with ModelServer(Stall(after=1), default=Say(PLAN)) as server:
+        project = configured(tmp_path / "p", server)
+        killed = start(project, "loop", "g", "--check", "true", "--no-input")
+        server.wait_for_seen(20)
+        killed.kill()
+        killed.wait()
+        again = project.run("resume", "last", "--no-input", env={"ORCHESTRA_CHAOS": f"{point}:after"})
+        assert again.returncode == -9, again.stderr
+        project.run("resume", "last", "--no-input")
+        requests = Counter(seen.headers["idempotency-key"] for seen in server.seen)  # in the order of the calls
+    calls = [json.loads(line) for line in project.run("audit", "last", "--json").stdout.splitlines()]
+    asked = [call["asked"] for call in calls if call["type"] == "call"]
+    made = list(requests.values())
+    assert made[0] in (2, 3) and len(made) == len(asked)
+    assert all(told >= sent for told, sent in zip(asked, made, strict=True)), (asked, made)
 
 
 def test_a_raise_lasts_though_somebody_else_drives_the_run_on(tmp_path: Path) -> None:
