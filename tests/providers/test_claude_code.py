@@ -105,6 +105,13 @@ def test_a_failure_names_the_server_it_talked_to(tmp_path: Path, behaviour: Fail
     assert f"status {behaviour.status}" in error.message and f"(ANTHROPIC_BASE_URL is {server.url})" in error.message
 
 
+def test_a_server_that_does_not_stream_is_what_is_wrong(tmp_path: Path) -> None:
+    with ModelServer(Fail(404, "no streams here"), Say("whole")) as server:  # the CLI asks again without a stream
+        error = failure(Line(tmp_path, "claude_code", server.url).ask()[0])
+    assert not error.retriable  # it would be the same again, and paid again
+    assert error.message == f"claude got a reply that its server did not stream (ANTHROPIC_BASE_URL is {server.url})"
+
+
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else takes the port, and nobody answers

@@ -229,7 +229,7 @@ class CliReader(MessagesReader):
     def __init__(self, *, stops_itself: bool = True, server: str = "") -> None:
         super().__init__()
         self._stops_itself = stops_itself
-        self._server = server  # where it calls, for the cure
+        self.server = server  # where it calls, for the cure
         self._rest = b""
         self.enough = False  # the CLI may be ended
 
@@ -271,14 +271,14 @@ class CliReader(MessagesReader):
         if said.api_error_status:
             code, retriable = meaning(said.api_error_status)
             cure = f". {_LOG_IN}" if code == "AUTH" else ""
-            what = f"claude: status {said.api_error_status}: {message}{cure}{self._server}"
+            what = f"claude: status {said.api_error_status}: {message}{cure}{self.server}"
             self.fail(code, what, retriable=retriable)
         elif any(words in message.lower() for words in _NOT_LOGGED_IN):
             self.fail("AUTH", f"claude: {message}. {_LOG_IN}", retriable=False)
         elif "timed out" in message.lower():
             self.fail("TIMEOUT", f"claude: {message}", retriable=True)
         else:
-            self.fail("UNKNOWN", f"claude: {message}{self._server}", retriable=True)
+            self.fail("UNKNOWN", f"claude: {message}{self.server}", retriable=True)
 
 
 _LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
@@ -288,7 +288,9 @@ def _judge(reader: CliReader, ended: Ended) -> None:
     """What a CLI that ended without a word of its own means."""
     if reader.done:
         return
-    if ended.problem:
+    if reader.enough:  # it was ended after its report: its own exit code says nothing
+        reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
+    elif ended.problem:
         reader.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
     else:
         last = ended.stderr.strip().splitlines()[-1:] or ["it did not say why"]
