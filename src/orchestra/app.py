@@ -90,12 +90,12 @@ class App(Desk):
         loaded = read_config(self.config_path, environ)
         self.config: Config = loaded.config
         self.origins = loaded.origins
-        self.base = (
-            self.config_path.absolute().parent if self.config_path else self.project
-        )  # of relative paths (G2-10)
+        # Of relative paths (G2-10).
+        self.base = self.config_path.absolute().parent if self.config_path else self.project
         self.policy = policy_of(self.config, self.base, loaded.origins, environ)
         self.runs = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.face: Face = Told(face or Silent())
+        self._refuse_unknown_roles(models or Models())
         self._override = models  # given on resume: wins over what the run recorded
         self._environ = environ
         chaos = environ.get("ORCHESTRA_CHAOS")

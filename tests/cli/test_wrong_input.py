@@ -104,6 +104,15 @@ def test_every_command_has_help(tmp_path: Path, name: str) -> None:
     assert done.returncode == 0 and done.stdout.startswith("Usage: orchestra ")
 
 
+def test_a_run_goes_on_with_roles_that_exist_or_not_at_all(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN))
+    project.loop(goal="one")
+    before = project.runs[0].events.read_bytes()
+    done = project.run("resume", "last", "--role", f"plannner=scripted:{project.script}")
+    assert done.returncode == 2 and "--role plannner: there is no such role or agent" in done.stderr
+    assert project.runs[0].events.read_bytes() == before
+
+
 def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     project.loop(goal="one")
