@@ -169,7 +169,8 @@ def test_a_provider_is_loaded_only_when_it_is_used() -> None:
 def test_everything_is_caught_in_named_places_only() -> None:
     """`except Exception` is for the engine, a face's top level, and callbacks that must hand an error on."""
     named = {"orchestra.core.engine", "orchestra.cli.program", "orchestra.core.journal", "orchestra.core.context"}
-    named |= {"orchestra.worker.launcher", "orchestra.worker.streams"}
+    named |= {"orchestra.core.branches", "orchestra.worker.launcher", "orchestra.worker.streams"}
+    named |= {"orchestra.workflows.dag.files"}
     found = {
         module
         for module, path in MODULES.items()

@@ -320,6 +320,37 @@ def test_at_most_limit_branches_run_at_once(tmp_path: Path) -> None:
     assert most == 3
 
 
+def test_a_branch_after_one_that_does_not_exist_is_a_mistake(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> None:
+        async def branch(ctx: Context) -> None: ...
+
+        await ctx.graph({"a": branch, "b": branch}, {"b": ["typo"]})
+
+    with pytest.raises(DurabilityError, match="comes after 'typo', which is no branch"):
+        live(tmp_path, flow, {})
+
+
+def test_a_long_replay_lets_others_have_their_turn(tmp_path: Path) -> None:
+    """Or a Ctrl-C would wait for the end of it."""
+    turns = 0
+
+    async def flow(ctx: Context) -> None:
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.ensure_future(others())
+        await ctx.fan_out({f"b{n}": lambda c: c.perform("s", Say("x")) for n in range(1000)}, limit=4)
+        beside.cancel()
+
+    live(tmp_path, flow, {Say: Doer()})
+    turns, doer = 0, Doer()
+    live(tmp_path, flow, {Say: doer})
+    assert doer.done == [] and turns >= 10
+
+
 def test_a_parent_scope_performs_nothing_while_its_branches_run(tmp_path: Path) -> None:
     async def flow(ctx: Context) -> None:
         async def meddles(branch: Context) -> None:

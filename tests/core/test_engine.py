@@ -192,6 +192,31 @@ def test_a_cancel_is_not_lost_among_branches(tmp_path: Path) -> None:
     assert read_events(folder.events)[-1].payload["result"] == {"reason": "그만"}
 
 
+@pytest.mark.parametrize(("limit", "who"), [(1, "parent"), (2, "parent"), (1, "child")])
+def test_after_a_cancel_no_branch_begins_any_more(tmp_path: Path, limit: int, who: str) -> None:
+    async def parent(ctx: Context, order: Order) -> Verdict:
+        async def one(branch: Context) -> str:
+            return (await branch.call("child", "naps", {})).childRunId
+
+        await ctx.fan_out({f"b{n}": one for n in range(5)}, limit=limit)
+        return Verdict(status="completed")
+
+    notes = Notes()
+    one = engine(tmp_path, notes, naps=naps, parent=parent)
+    folder = one.start("parent", "x", {}, {})
+
+    async def cancel_soon() -> Any:
+        notes.asleep = asyncio.Event()
+        driving = asyncio.ensure_future(one.drive(folder))
+        await notes.asleep.wait()
+        children = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
+        cancel(folder if who == "parent" else children[0])
+        return await driving
+
+    assert asyncio.run(cancel_soon()).status == "canceled"
+    assert len(list((tmp_path / "runs").iterdir())) <= 1 + limit
+
+
 def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks, parent=calls_asks)
     folder = one.start("parent", "x", {}, {})

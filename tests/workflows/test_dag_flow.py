@@ -12,9 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestra.core.errors import ContractError, PolicyError, StepFailed
+from orchestra.core.disk import Disk
+from orchestra.core.errors import ContractError, DiskFull, PolicyError, StepFailed
 from orchestra.core.journal import read_events
+from orchestra.core.records import Event, EventType
+from orchestra.core.run import RunFolder
 from orchestra.core.work import CommandOutcome, RunCommand
+from orchestra.workflows.dag.files import TaskFiles
 from orchestra.workflows.dag.plan import read_plan, task_uuid
 from orchestra.workflows.dag.report import board_of, render
 from tests.support.graph import POLICY, Graph, job, passed, task
@@ -289,6 +293,49 @@ def test_what_a_task_does_is_on_file_while_it_does_it(tmp_path: Path) -> None:
     assert graph.live().status == "completed"
     assert seen == ["running"]
     assert [line["state"] for line in graph.lines() if line["label"] == "t7"] == ["planned", "running", "done"]
+
+
+@pytest.mark.parametrize("trouble", ["full disk", "fold"])
+def test_lines_that_cannot_be_written_stop_the_run(tmp_path: Path, trouble: str) -> None:
+    """They are made in the loop's own time: whoever comes next is told."""
+
+    class FullDisk(Disk):
+        def append(self, fd: int, data: bytes) -> None:
+            raise DiskFull("no room")
+
+    job_ = msgspec.to_builtins(job([]))
+    wrong = {"effect": "AdoptPlan", "outcome": {"plan": {"plan_id": 5}}}
+
+    async def write() -> None:
+        files = TaskFiles(RunFolder(tmp_path), FullDisk() if trouble == "full disk" else Disk())
+        files.write(event("RUN_CREATED", {"params": job_}))
+        files.write(event("PHASE_COMPLETED", wrong if trouble == "fold" else {}))
+        await asyncio.sleep(0.01)
+        with pytest.raises(DiskFull if trouble == "full disk" else msgspec.ValidationError):
+            files.write(event("RUN_COMPLETED", {}))
+        with pytest.raises(DiskFull if trouble == "full disk" else msgspec.ValidationError):
+            files.close()
+
+    def event(type: EventType, payload: dict[str, Any]) -> Event:
+        return Event("00000001", "2026-01-01_001_x", "2026-01-01T00:00:00Z", type, payload, "plan", 1)
+
+    asyncio.run(write())
+
+
+def test_lines_do_not_wait_for_a_turn_of_the_loop_without_end(tmp_path: Path) -> None:
+    async def write() -> int:
+        files = TaskFiles(RunFolder(tmp_path), Disk())
+        created = {"params": msgspec.to_builtins(job([]))}
+        failed: dict[str, Any] = {"effect": "ModelCall", "error": {"message": "again"}}
+        files.write(Event("00000001", "r", "2026-01-01T00:00:00Z", "RUN_CREATED", created))
+        for number in range(2, 302):
+            files.write(Event(f"{number:08d}", "r", "2026-01-01T00:00:00Z", "PHASE_FAILED", failed, "plan", 1))
+        lines = (tmp_path / "tasks.jsonl").read_bytes().count(b"\n")
+        files.close()
+        return lines
+
+    assert asyncio.run(write()) >= 256
+    assert (tmp_path / "tasks.jsonl").read_bytes().count(b"\n") == 2 + 300
 
 
 def test_ids_are_uuids_of_version_five() -> None:

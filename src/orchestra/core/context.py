@@ -31,8 +31,9 @@ from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.branches import Branches
 from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, Sleep, Token
-from orchestra.core.errors import Canceled, ContractError, Drift, DurabilityError, StepFailed, Suspended
+from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
 from orchestra.core.ledger import Ledger
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
@@ -338,53 +339,17 @@ class Context:
         result; all others are. With failures: the first in the order of `branches`. With a parked branch and no
         failure: Suspended.
         """
-        order = Order({name: after.get(name, ()) for name in branches})
-        ready = order.ready
         paths = {name: self._scope.branch(name) for name in branches}
-        done: dict[str, T] = {}
-        failed: dict[str, Exception] = {}
-        stopped: list[Suspended | Canceled] = []
-        running = 0
+        try:
+            order = Order({name: after.get(name, ()) for name in branches})
+        except KeyError as unknown:
+            raise DurabilityError(f"a branch comes after {unknown}, which is no branch") from unknown
 
-        def fill() -> None:
-            nonlocal running
-            while ready and (not limit or running < limit):
-                running += 1
-                group.create_task(work(ready.popleft()))
-
-        async def work(name: str) -> None:
-            """One branch after the other: whoever is done goes on with the next; a task is made for what is beyond."""
-            nonlocal running
-            while True:
-                await settle(name)
-                if not ready:
-                    running -= 1
-                    return
-                name = ready.popleft()
-                fill()
-
-        async def settle(name: str) -> None:
-            try:
-                done[name] = await branches[name](self._derive(_Scope(paths[name]), self._phase, self._iteration))
-                if go_on(done[name]):
-                    order.done(name)
-            except (Suspended, Canceled) as stop:
-                stopped.append(stop)
-            except Exception as error:  # kept, and raised below in a stable order
-                failed[name] = error
+        def begin(name: str) -> Awaitable[T]:
+            return branches[name](self._derive(_Scope(paths[name]), self._phase, self._iteration))
 
         with self._scope.busy():
-            async with asyncio.TaskGroup() as group:
-                fill()
-        for stop in stopped:
-            if isinstance(stop, Canceled):
-                raise stop
-        for name in branches:
-            if name in failed:
-                raise failed[name]
-        if stopped:
-            raise stopped[0]
-        return done
+            return await Branches(begin, order, limit=limit, go_on=go_on).run(branches)
 
     def _derive(self, scope: _Scope, phase: Phase, iteration: int) -> Context:
         context = Context.__new__(Context)

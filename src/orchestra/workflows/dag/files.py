@@ -1,7 +1,7 @@
 """The files of a task graph: plan.json, and what follows from its events: tasks.jsonl, messages.jsonl (S2-85, S2-132).
 
-The latter are projections: appended as events come, as soon as a turn of the event loop brings no more of them, and
-rebuilt whole when a kill left them behind or somebody removed them.
+The latter are projections: appended as events come, as soon as a turn of the event loop brings no more of them or 256
+wait, and rebuilt whole when a kill left them behind or somebody removed them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import msgspec
 
 from orchestra.core.context import Step
 from orchestra.core.disk import PRIVATE, Disk
-from orchestra.core.errors import DurabilityError
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Adopted, AdoptPlan
@@ -24,7 +23,7 @@ from orchestra.workflows.dag.board import Board, Line
 
 Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
-_MOST = 256  # events that wait for their lines
+_MOST = 256  # events that wait for their lines, at the most
 _encode = msgspec.json.Encoder().encode
 _ndjson = msgspec.json.Encoder().encode_lines
 
@@ -63,13 +62,15 @@ class TaskFiles:
         if len(self._unwritten) == 1:
             self._seen = 0
             self._wait()
+        elif len(self._unwritten) == _MOST:
+            self._flush()
 
     def _wait(self) -> None:
         """Write when a turn of the loop brought nothing new: a busy graph's lines are made and written many at once.
 
         After every sync Python runs cold: made one by one, between other things, they take twice as long.
         """
-        if self._seen == len(self._unwritten) or self._seen >= _MOST:
+        if self._seen == len(self._unwritten):
             self._flush()
             return
         self._seen = len(self._unwritten)
@@ -108,7 +109,7 @@ class TaskFiles:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._fd = os.open(self._tasks, flags, PRIVATE)
             self._disk.append(self._fd, data)
-        except (DurabilityError, OSError) as failure:  # the loop would only log it
+        except Exception as failure:  # the loop would only log it
             self._failure = failure
 
     def _shown(self) -> list[Line]:

@@ -123,9 +123,9 @@ def read_plan(
 def task_uuid(run_id: str, label: str) -> str:
     """UUIDv5 of a label within its run: the same on every replay (C-03)."""
     # Spelled out: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 100,000 tasks.
-    x = hashlib.sha1(_namespace(run_id) + utf8(label), usedforsecurity=False).hexdigest()
-    variant = "89ab"[int(x[16], 16) & 3]
-    return f"{x[:8]}-{x[8:12]}-5{x[13:16]}-{variant}{x[17:20]}-{x[20:32]}"
+    digest = hashlib.sha1(_namespace(run_id) + utf8(label), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 @lru_cache(maxsize=1)
@@ -357,13 +357,12 @@ def _cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 def sorted_out(after: Mapping[str, tuple[str, ...]]) -> dict[str, None]:
     """The names, each after all it depends on (S2-08); those in a cycle, or behind one, are missing."""
-    order = Order(after)
-    sorted_: dict[str, None] = {}
+    order, found = Order(after), dict[str, None]()
     while order.ready:
         name = order.ready.popleft()
-        sorted_[name] = None
+        found[name] = None
         order.done(name)
-    return sorted_
+    return found
 
 
 # -- taking over ------------------------------------------------------------------------------------------------------
