@@ -25,7 +25,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.work import AdoptPlan, AutoApprove, RunCommand
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.policy import Layer, Policy
-from orchestra.runner import Runner, Workshop
+from orchestra.runner import Runner
 from orchestra.scratch import Scratch
 from orchestra.timekeeper import Timekeeper
 from orchestra.toolbox import Tool, Toolbox
@@ -34,6 +34,7 @@ from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.states import TABLE
+from orchestra.workshop import Workshop
 
 ROUNDS, TASKS, WORKERS = 3, 500, 4
 

@@ -45,7 +45,7 @@ from orchestra.policy import Policy, decide, narrow, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
-from orchestra.runner import Runner, Workshop, end_left_over
+from orchestra.runner import Runner, end_left_over
 from orchestra.scratch import Scratch, scratch_root
 from orchestra.talking import Talking
 from orchestra.telling import Face, Silent, Told
@@ -65,6 +65,7 @@ from orchestra.workflows.dag.states import TABLE as DAG_TABLE
 from orchestra.workflows.loop.flow import loop
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
+from orchestra.workshop import Workshop
 from orchestra.workspace import gather
 
 _MODELS = "models.json"  # in a run's inbox

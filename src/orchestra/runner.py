@@ -15,167 +15,45 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from orchestra.core.context import Step
-from orchestra.core.disk import Disk
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef, Event, utf8
-from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import TOTAL_TIME, CommandOutcome, Denied, InputFile, Reply, RunCommand
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
-from orchestra.policy import Asker, Constraints, Policy, decide, for_task, within
+from orchestra.policy import Constraints, Policy, for_task
 from orchestra.policy import digest as policy_digest
 from orchestra.scratch import Scratch
 from orchestra.timekeeper import Timekeeper
-from orchestra.toolbox import NoTool, Tool, Toolbox
+from orchestra.toolbox import Tool
 from orchestra.worker.kept import fold, prune
-from orchestra.worker.launcher import PROXY_PORT, Held, Launcher
+from orchestra.worker.launcher import PROXY_PORT, Held
 from orchestra.worker.layer import changes
 from orchestra.worker.leftover import kill_left_over
-from orchestra.worker.machine import fingerprint
 from orchestra.worker.outputs import collect
-from orchestra.worker.probe import Proof, prove
 from orchestra.worker.proxy import Proxy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
-from orchestra.worker.task import MIB, Artifact, Command, CommandResult, Limits, Sandbox, Tier
-from orchestra.worker.wrap import HOME
+from orchestra.worker.task import Artifact, Command, CommandResult, Sandbox
+from orchestra.workshop import Refused, Workshop
 from orchestra.workspace import Leftovers, builds, keepable, missed
 
 OUT = "ORCHESTRA_ARTIFACTS"  # names the folder whose files a command hands over
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ENVIRONMENT = {
-    "HOME": HOME,
-    "TMPDIR": "/tmp",
-    "LANG": "C.UTF-8",
-    "TERM": "dumb",
-    "PYTHONDONTWRITEBYTECODE": "1",  # a .pyc counts as fresh if size and second agree: a quick patch would go untested
-}
 _LAYERS = 16
-_HIDDEN = (".runs", ".orchestra")
 OnLine = Callable[[str, str], None]
-
-
-class Workshop:
-    """What all commands of a project share: the launcher, the tools, and the proof that the sandbox holds."""
-
-    def __init__(
-        self,
-        workspace: Path,
-        toolbox: Toolbox,
-        *,
-        runs: Path,
-        scratch: Path,
-        run_as: int | None = None,
-        env: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """`env` are variables the configuration hands on to every command."""
-        self.workspace = workspace
-        self.toolbox = toolbox
-        self.launcher = Launcher()
-        self.scratch = scratch
-        self.env = env
-        self._proofs: dict[Tier, Proof] = {}
-        self._proving = asyncio.Lock()
-        self._runs = runs
-        self.run_as = run_as
-
-    def environment(self, tool: Tool) -> dict[str, str]:
-        """What every command has, and the way to this tool (rule 3)."""
-        return {**_ENVIRONMENT, **self.env, "PATH": ":".join((*tool.folders, _SYSTEM_PATH))}
-
-    async def must_hold(self, tier: Tier, scratch: Scratch, *, redactor: Redactor, disk: Disk) -> None:
-        """Rule 1: go on only if this tier was seen to hold on this machine, as it is now."""
-        if tier == "none":
-            return  # the configuration says so in a word; every command's intent names the tier
-        async with self._proving:
-            proof = self._proofs.get(tier) or self._remembered(tier)
-            if proof is None:
-                # In the run's own scratch folder: it is removed with the run, though a kill should cut the proof short.
-                proof = await self.prove(tier, redactor=redactor, disk=disk, near=scratch.fresh(f"proof~{os.getpid()}"))
-            self._proofs[tier] = proof
-        if not proof.held:
-            raise SandboxError(f"the sandbox does not hold: {proof.reason}. {proof.remedy}. Look: orchestra doctor")
-
-    async def prove(self, tier: Tier, *, redactor: Redactor, disk: Disk, near: Path | None = None) -> Proof:
-        """Try to break out of it, and remember that it held for as long as the machine stays the same."""
-        near = near or self.scratch
-        proof = await prove(self.launcher, tier, redactor=redactor, disk=disk, run_as=self.run_as, near=near)
-        if proof.held:
-            disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
-        return proof
-
-    def _remembered(self, tier: Tier) -> Proof | None:
-        try:
-            kept = msgspec.json.decode(self._memory(tier).read_bytes(), type=_Remembered)
-        except (OSError, msgspec.DecodeError):
-            return None
-        return kept.proof if kept.fingerprint == fingerprint() else None
-
-    def _memory(self, tier: Tier) -> Path:
-        return self.scratch / f"proof-{tier}-{'self' if self.run_as is None else self.run_as}.json"
-
-    def resolve(self, effect: RunCommand, policy: Policy) -> Tool | _Ready:
-        """The tool, or why it cannot run."""
-        asker: Asker = "person" if effect.typed or not effect.task else "model"
-        ruling = decide(effect.argv, policy, asker=asker)
-        if ruling.decision == "forbid":
-            return _Ready(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
-        name = effect.argv[0]
-        by_path = asker == "person" and "/" in name
-        tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
-        return _Ready(problem=tool.reason) if isinstance(tool, NoTool) else tool
-
-    def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
-        """What this command may see and touch."""
-        root = str(self.workspace)
-        for path in (*policy.reads, *policy.writes):
-            if (now := os.path.realpath(path)) != path:  # they were real paths when the policy was made
-                raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
-        bounds = policy.bounds
-        named = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
-        hides = dict.fromkeys((*named, *map(os.path.realpath, named)))  # a link hides nothing: what it leads to must go
-        return Sandbox(
-            tier=policy.tier,
-            workspace=root,
-            visible=any(within(root, read) for read in policy.reads),
-            upper=str(upper) if upper else None,
-            layers=tuple(map(str, layers)),
-            hides=tuple(path for path in hides if within(path, root) and path != root),
-            reads=tuple(read for read in (*policy.reads, *tool.prefixes) if not within(root, read)),
-            writes=tuple((path, path) for path in policy.writes),
-            domains=tuple(map(str, policy.domains)),
-            limits=Limits(
-                memory_bytes=bounds.memory_mb * MIB,
-                processes=bounds.processes,
-                file_bytes=bounds.file_mb * MIB,
-                disk_bytes=bounds.disk_mb * MIB,
-                tmp_bytes=bounds.tmp_mb * MIB,
-            ),
-            run_as=self.run_as,
-        )
-
-
-class _Remembered(Struct, frozen=True):
-    """A proof, and the machine it was made on."""
-
-    fingerprint: str
-    proof: Proof
 
 
 class _Ready(Struct):
@@ -252,8 +130,8 @@ class Runner:
         ledger = self._ledger
         await self._shop.must_hold(self._policy.tier, self._scratch, redactor=ledger.redactor, disk=ledger.disk)
         tool = self._shop.resolve(effect, self._policy)
-        if isinstance(tool, _Ready):
-            return tool
+        if isinstance(tool, Refused):
+            return _Ready(problem=tool.problem, code=tool.code)
         self._note(tool.note)
         folder = self._scratch.fresh(effect.task) if effect.task else self._checks()
         below = self._below(effect)

@@ -24,12 +24,12 @@ from orchestra.core.errors import SandboxError
 from orchestra.core.redact import Redactor
 from orchestra.policy import Policy
 from orchestra.providers.talk import Ended, Talk
-from orchestra.runner import Workshop
 from orchestra.scratch import Scratch
 from orchestra.toolbox import NoTool
 from orchestra.worker.removal import discard
 from orchestra.worker.task import MIB, Command, Limits, Sandbox
 from orchestra.worker.wrap import HOME
+from orchestra.workshop import Workshop
 
 _HOME = "{home}"  # in the program's arguments
 _FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # variables that name a file it must be able to read: it gets a copy

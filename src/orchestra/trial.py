@@ -14,12 +14,12 @@ from orchestra.core.errors import SandboxError
 from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.policy import Policy
-from orchestra.runner import Workshop
 from orchestra.scratch import Scratch
 from orchestra.toolbox import NoTool
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
 from orchestra.worker.task import Command
+from orchestra.workshop import Workshop
 
 _NAME = "true"
 

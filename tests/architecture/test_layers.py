@@ -40,13 +40,14 @@ LAYERS: dict[str, set[str]] = {
     "desk": {"core", "archive"},
     "timekeeper": {"core"},
     "scratch": {"core", "policy", "borders", "worker", "workspace"},
-    "runner": {"core", "patch", "policy", "worker", "workspace", "scratch", "timekeeper", "toolbox"},
+    "workshop": {"core", "policy", "worker", "scratch", "toolbox"},
+    "runner": {"core", "patch", "policy", "worker", "workspace", "workshop", "scratch", "timekeeper", "toolbox"},
     "models": {"core", "config", "providers"},
-    "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "runner"},
-    "trial": {"core", "policy", "runner", "scratch", "toolbox", "worker"},
+    "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "workshop"},
+    "trial": {"core", "policy", "scratch", "toolbox", "worker", "workshop"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
-    | {"borders", "models", "talking"},
+    | {"borders", "models", "talking", "workshop"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models"}
     | {"report", "verify", "schemas", "workflows"},
     "__main__": {"cli"},
