@@ -62,7 +62,8 @@ class _Ready(Struct):
     held: Held | None = None
     problem: str = ""
     code: str = "NOT_STARTED"
-    folder: Path | None = None  # of its scratch
+    folder: Path | None = None  # of its scratch, if it has a layer or files of its own
+    out: Path | None = None  # what a task hands over
     since_ns: int = 0
     layers: tuple[Path, ...] = ()  # of the tasks before it
     writes: bool = False  # what it changes becomes a patch
@@ -133,27 +134,23 @@ class Runner:
         if isinstance(tool, Refused):
             return _Ready(problem=tool.problem, code=tool.code)
         self._note(tool.note)
-        folder = self._scratch.fresh(effect.task) if effect.task else self._checks()
-        below = self._below(effect)
-        files = (_materialise(folder / "files", effect.files),) if effect.files else ()
         bound, _ = self._bound(effect)
         writes = effect.task != "" and bound.fs == "rw"
         if writes and bound.tier != "strict":
             why = f"`fs: rw` needs tier strict: tier {bound.tier} cannot keep its changes apart to make a patch of them"
             return _Ready(problem=why, code=PolicyError.code)
+        folder = self._folder(effect, writes=writes)
+        below = self._below(effect)
+        files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
         upper = folder if bound.tier == "strict" and (writes or not effect.task) else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
-        out = folder / "out"
-        if effect.task:
-            out.mkdir(mode=0o700)
-            if sandbox.run_as is not None and os.geteuid() == 0:
-                os.chown(out, sandbox.run_as, sandbox.run_as)
-            # Where `out` is shown. If a folder to read holds the runs, bwrap could not make the place there.
-            self._artifacts(effect).mkdir(parents=True, exist_ok=True)
-            sandbox = _with_output(sandbox, out, self._artifacts(effect))
-        stdout, stderr = self._outputs(effect, key)
+        artifacts = self._artifacts(effect)
+        out = self._out(effect.task, artifacts) if effect.task else None
+        if out:
+            sandbox = _with_output(sandbox, out, artifacts)
+        stdout, stderr = _outputs(effect, key, artifacts)
         held = await self._shop.launcher.prepare(
-            self._command(effect, tool, sandbox),
+            self._command(effect, tool, sandbox, bound.max_task_sec),
             sandbox,
             stdout,
             stderr,
@@ -162,7 +159,25 @@ class Runner:
             on_line=lambda line: self._on_line(key, line),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )
-        return _Ready(held=held, folder=folder, since_ns=time.time_ns(), layers=below, writes=writes)
+        return _Ready(held=held, folder=folder, out=out, since_ns=time.time_ns(), layers=below, writes=writes)
+
+    def _folder(self, effect: RunCommand, *, writes: bool) -> Path | None:
+        """Where a command keeps what lies over the workspace; most tasks have no such thing."""
+        if not effect.task:
+            return self._checks()
+        if writes or effect.files:
+            return self._scratch.fresh(effect.task)
+        self._scratch.clear(effect.task)
+        return None
+
+    def _out(self, task: str, artifacts: Path) -> Path:
+        """An empty folder for what a task hands over, which it sees in the place of its artifacts."""
+        out = self._scratch.fresh(f"{task}~out", mode=0o700)
+        run_as = self._shop.run_as
+        if run_as is not None and os.geteuid() == 0:
+            os.chown(out, run_as, run_as)
+        artifacts.mkdir(parents=True, exist_ok=True)  # bwrap could not make the place where a folder to read holds it
+        return out
 
     def _checks(self) -> Path:
         """Where checks write: over the build output of those before it, as long as no patch changed the files."""
@@ -178,7 +193,7 @@ class Runner:
             self._noted.add(note)
             self._on_note(note)
 
-    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox) -> Command:
+    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, max_sec: float) -> Command:
         env = {**self._shop.environment(tool), **dict(effect.env)}
         if effect.task:
             env[OUT] = str(self._artifacts(effect))
@@ -189,20 +204,11 @@ class Runner:
             argv=(tool.path, *effect.argv[1:]),
             cwd=str(self._shop.workspace),
             env=env,
-            timeout_ms=math.ceil(1000 * min(self._bound(effect)[0].max_task_sec, self._keeper.left)),  # rule 5
+            timeout_ms=math.ceil(1000 * min(max_sec, self._keeper.left)),  # rule 5
         )
 
     def _artifacts(self, effect: RunCommand) -> Path:
         return self._ledger.folder.artifact(effect.artifact)
-
-    def _outputs(self, effect: RunCommand, key: str) -> tuple[Path, Path | None]:
-        """Where its output goes: one file for a check; for a task two, each attempt with its own."""
-        if not effect.task:
-            return self._artifacts(effect), None
-        attempt = int(key.rpartition(".")[2])
-        prefix = "" if attempt == 1 else f"attempt-{attempt}."
-        folder = self._artifacts(effect)
-        return folder / f"{prefix}stdout.txt", folder / f"{prefix}stderr.txt"
 
     # -- after --------------------------------------------------------------------------------------------------------
 
@@ -230,9 +236,9 @@ class Runner:
         changed: Reply | None = None
         untaken: tuple[Denied, ...] = ()
         handed: tuple[ArtifactRef, ...] = ()
-        if ready.folder is not None and effect.task:
+        if ready.out is not None:
             changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
-            handed, left = self._collect(effect, ready.folder / "out")
+            handed, left = self._collect(effect, ready.out)
             untaken += left
         return CommandOutcome(
             command=_shown(effect),
@@ -351,7 +357,16 @@ def _shown(effect: RunCommand) -> str:
 
 
 def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
-    return ArtifactRef(str(Path(artifact.path).relative_to(folder.path)), artifact.bytes, artifact.sha256)
+    return ArtifactRef(artifact.path.removeprefix(f"{folder.path}/"), artifact.bytes, artifact.sha256)
+
+
+def _outputs(effect: RunCommand, key: str, artifacts: Path) -> tuple[Path, Path | None]:
+    """Where its output goes: one file for a check; for a task two, each attempt with its own."""
+    if not effect.task:
+        return artifacts, None
+    attempt = int(key.rpartition(".")[2])
+    prefix = "" if attempt == 1 else f"attempt-{attempt}."
+    return artifacts / f"{prefix}stdout.txt", artifacts / f"{prefix}stderr.txt"
 
 
 def _with_output(sandbox: Sandbox, out: Path, where: Path) -> Sandbox:

@@ -35,17 +35,28 @@ class Scratch:
         self._folder = root / f"{run_id}-{digest(os.fsencode(workspace))[7:19]}"  # run ids are a project's own
         self._workspace = workspace
 
-    def fresh(self, name: str) -> Path:
+    def fresh(self, name: str, *, mode: int = 0o711) -> Path:
         """An empty folder of this name, whatever an earlier life left there."""
         folder = self._folder / name
-        discard(folder)
-        folder.mkdir(parents=True, mode=0o711)
+        try:
+            os.mkdir(folder, mode)  # under most names there is nothing
+        except OSError:
+            discard(folder)
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+            os.mkdir(folder, mode)
         return folder
+
+    def clear(self, name: str) -> None:
+        """No folder of this name, whatever an earlier life left there."""
+        if os.path.lexists(folder := self._folder / name):
+            discard(folder)
 
     def remember(self, name: str, layers: tuple[Path, ...]) -> None:
         """Which private layers (build output, caches) there are after a command: its own and those it saw."""
         if layers:
-            (self._folder / name / "layers.json").write_bytes(msgspec.json.encode([str(layer) for layer in layers]))
+            folder = self._folder / name
+            folder.mkdir(exist_ok=True, mode=0o711)
+            (folder / "layers.json").write_bytes(msgspec.json.encode([str(layer) for layer in layers]))
 
     def layers(self, name: str) -> tuple[Path, ...]:
         """The layers a command left and saw, in this life or an earlier one; none if they are gone (rule 2)."""

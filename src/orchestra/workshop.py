@@ -81,12 +81,15 @@ class Workshop:
         """Rule 1: go on only if this tier was seen to hold on this machine, as it is now."""
         if tier == "none":
             return  # the configuration says so in a word; every command's intent names the tier
-        async with self._proving:
-            proof = self._proofs.get(tier) or self._remembered(tier)
-            if proof is None:
-                # In the run's own scratch folder: it is removed with the run, though a kill should cut the proof short.
-                proof = await self.prove(tier, redactor=redactor, disk=disk, near=scratch.fresh(f"proof~{os.getpid()}"))
-            self._proofs[tier] = proof
+        proof = self._proofs.get(tier)
+        if proof is None:
+            async with self._proving:
+                proof = self._proofs.get(tier) or self._remembered(tier)
+                if proof is None:
+                    # In the run's own scratch folder: it goes with the run, though a kill should cut the proof short.
+                    near = scratch.fresh(f"proof~{os.getpid()}")
+                    proof = await self.prove(tier, redactor=redactor, disk=disk, near=near)
+                self._proofs[tier] = proof
         if not proof.held:
             raise SandboxError(f"the sandbox does not hold: {proof.reason}. {proof.remedy}. Look: orchestra doctor")
 
@@ -123,11 +126,12 @@ class Workshop:
         """What this command may see and touch."""
         root = str(self.workspace)
         for path in (*policy.reads, *policy.writes):
-            if (now := os.path.realpath(path)) != path:  # they were real paths when the policy was made
+            if (now := _real(path)) != path:  # they were real paths when the policy was made
                 raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
         named = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
-        hides = dict.fromkeys((*named, *map(os.path.realpath, named)))  # a link hides nothing: what it leads to must go
+        # A link hides nothing: what it leads to must go.
+        hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
         return Sandbox(
             tier=policy.tier,
             workspace=root,
@@ -154,3 +158,15 @@ class _Remembered(Struct, frozen=True):
 
     fingerprint: str
     proof: Proof
+
+
+def _real(path: str) -> str:
+    """The path without links: the kernel's word, instead of a look at every folder on the way."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return os.path.realpath(path)  # it is not there, or closed to us
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)

@@ -211,7 +211,7 @@ def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
         aliases=tuple(aliases),
         mask=_masked() if uid == 0 else ("/proc/sys",),
         blanks=_blanked() if uid == 0 else (),
-        names=tuple((os.path.realpath(path), path) for path in _NAMES if os.path.isfile(path)),
+        names=tuple((os.path.realpath(path), path) for path in _NAMES if sandbox.online and os.path.isfile(path)),
     )
 
 
