@@ -307,6 +307,17 @@ def test_a_full_disk_ends_the_command_and_is_raised(rig: Rig) -> None:
     assert rig.left() == []
 
 
+def test_a_command_line_may_be_longer_than_a_message(rig: Rig) -> None:
+    words = ["x" * 1000] * 500
+    result = rig.run("/bin/sh", "-c", 'echo "$#"', "sh", *words)
+    assert (result.exitCode, result.stdout.excerpt) == (0, "500\n")
+
+
+def test_who_is_given_nothing_to_read_cannot_write_there_either(rig: Rig) -> None:
+    result = rig.run(*sh("cat; echo x >&0"))
+    assert result.exitCode != 0 and result.stdout.bytes == 0
+
+
 def test_an_artifact_is_never_written_through_a_link(strict: Rig) -> None:
     strict.out.symlink_to(strict.out.with_name("elsewhere"))
     with pytest.raises(OSError) as caught:

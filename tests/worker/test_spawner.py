@@ -171,6 +171,21 @@ def test_closing_ends_what_runs_and_nothing_is_a_zombie(rig: Rig) -> None:
     assert [pid for pid in children if "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]] == []
 
 
+def test_of_commands_that_are_over_nothing_stays_with_the_spawner(rig: Rig) -> None:
+    async def act(launcher: Launcher) -> None:
+        for number in range(4):
+            held = await rig.prepare(launcher, *sh(f"exit {number % 2}"), name=str(number))
+            assert (await held.run()).exitCode == number % 2
+        await (await rig.prepare(launcher, "/bin/true", name="dropped")).drop()
+        spawner = Path(f"/proc/{launcher.spawner}")
+        wait_until(lambda: not (spawner / "task" / spawner.name / "children").read_text())
+        open_before = len(list((spawner / "fd").iterdir()))
+        await (await rig.prepare(launcher, "/bin/true", name="last")).run()
+        wait_until(lambda: len(list((spawner / "fd").iterdir())) == open_before)
+
+    with_launcher(act)
+
+
 def test_a_slow_orchestra_does_not_stop_the_clock(rig: Rig) -> None:
     async def act(launcher: Launcher) -> CommandResult:
         held = await rig.prepare(launcher, *python(FAMILY, "600", rig.mark), timeout_ms=300, grace_ms=100)

@@ -23,9 +23,11 @@ def test_a_look_at_a_tree_that_grows_without_end_comes_to_an_end() -> None:
         os.read(ready, 1)
         assert len(usage.tree(first)) == 40
         assert len(usage.tree(first, 3)) == 4
+        assert usage.children(first).split() == [b"%d" % usage.tree(first, 0)[0]]
     finally:
         for pid in (*usage.tree(first), first):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(first, 0)
+        assert usage.children(first) == b""
         os.close(ready)
         os.close(say)

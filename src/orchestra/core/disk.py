@@ -95,7 +95,7 @@ class Disk:
         finally:
             os.close(fd)
 
-    def sync_folder(self, folder: Path) -> None:
+    def sync_folder(self, folder: Path | str) -> None:
         """Make the names in a folder (created, renamed) survive a power cut."""
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

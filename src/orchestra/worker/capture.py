@@ -31,14 +31,15 @@ class Store:
 
     def __init__(self, path: Path, *, limit: int, disk: Disk) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._unsynced = False
         try:
-            self._fd = os.open(path, flags, PRIVATE)
+            self._fd = os.open(path, flags | os.O_EXCL, PRIVATE)
         except FileNotFoundError:
             path.parent.mkdir(parents=True)
-            self._fd = os.open(path, flags, PRIVATE)
-        self._unsynced = os.fstat(self._fd).st_size > 0  # an earlier life's: that it is empty now must last too
-        if self._unsynced:
-            os.ftruncate(self._fd, 0)
+            self._fd = os.open(path, flags | os.O_EXCL, PRIVATE)
+        except FileExistsError:
+            self._fd = os.open(path, flags | os.O_TRUNC, PRIVATE)
+            self._unsynced = True  # an earlier life's: that it is empty now must last too
         self.path = path
         self.disk = disk
         self._room = limit
@@ -83,7 +84,7 @@ class Store:
 
 def settle(stores: Sequence[Store]) -> None:
     """Make their names durable; of an empty file there is nothing else to lose. One sync for those in one folder."""
-    for folder, disk in {store.path.parent: store.disk for store in stores if not store.named}.items():
+    for folder, disk in {os.path.dirname(store.path): store.disk for store in stores if not store.named}.items():
         disk.sync_folder(folder)
     for store in stores:
         store.named = True
@@ -111,6 +112,8 @@ class Capture:
 
     def close(self) -> Captured:
         """The stream is over."""
+        if not self._seen:
+            return Captured()
         self._take(self._stream.close())
         return Captured(bytes=self._seen, kept=self._kept, truncated=self._kept < self._shown, excerpt=self._excerpt())
 

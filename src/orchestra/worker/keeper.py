@@ -174,11 +174,32 @@ def _end_all(pid: int, status: int, tree: Callable[[int], list[int]]) -> None:
         except ChildProcessError:
             return
         for descendant in tree(os.getpid()):
-            try:
-                os.kill(descendant, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass  # it ended meanwhile, or is another user's now
+            tell(descendant, signal.SIGKILL)
         time.sleep(0.001)
+
+
+def tell(pid: int, number: int) -> None:
+    """Send it a signal, if it is still there."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # it ended meanwhile, or is another user's now
+
+
+def tell_fd(fd: int, number: int) -> None:
+    """The same by its descriptor: its number may be another's by now."""
+    try:
+        signal.pidfd_send_signal(fd, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def bury(pid: int) -> None:
+    """Reap it, if it came to us and ended."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass  # its own parent did
 
 
 def hurry(pid: int) -> None:

@@ -79,10 +79,8 @@ class Launcher:
 
         What cannot start is held too, with pid 0: `run` says why.
         """
-        if self._link is None or not self._link.alive:
-            self._link = Link()
         streams = Streams(command, redactor=redactor, on_line=on_line)
-        held = Held(command, sandbox, streams, self._link)
+        held = Held(command, sandbox, streams, self._live_link())
         await held.begin(lambda: streams.store(stdout, stderr, disk), proxy)
         return held
 
@@ -90,10 +88,8 @@ class Launcher:
         self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes, *, redactor: Redactor, disk: Disk
     ) -> CommandResult:
         """Run a program whose output is heard as it comes, byte by byte, and not kept; until enough was heard."""
-        if self._link is None or not self._link.alive:
-            self._link = Link()
         streams = Streams(command, redactor=redactor, on_line=None)
-        held = Held(command, sandbox, streams, self._link)
+        held = Held(command, sandbox, streams, self._live_link())
 
         def heard(data: bytes) -> None:
             if on_bytes(data):
@@ -131,6 +127,12 @@ class Launcher:
         """The spawner's pid; 0 if there is none."""
         return self._link.pid if self._link else 0
 
+    def _live_link(self) -> Link:
+        """The line to the spawner; a new one if there is none yet, or it went dead."""
+        if self._link is None or not self._link.alive:
+            self._link = Link()
+        return self._link
+
 
 class Held:
     """One command between its preparation and its last process's end."""
@@ -160,8 +162,8 @@ class Held:
             if self._problem:
                 return
             self._number = self._link.add(self._hear)
-            body, arguments = self._request()
-            self._link.send("start", self._number, fds=[body, *self._streams.open(self._changed.set), *arguments])
+            paper, size = self._request()
+            self._link.send("start", self._number, size, fds=[paper, *self._streams.open(self._changed.set)])
             store()  # while bwrap starts
             await self._until(lambda: self.pid != 0 or self._over())
             if self._sandbox.domains and proxy and not self._over():
@@ -284,8 +286,11 @@ class Held:
         home = {"HOME": self._scratch} if env.get("HOME") == HOME else {}
         return env | home | {"TMPDIR": self._scratch}
 
-    def _request(self) -> tuple[int, list[int]]:
-        """The wire form that spawner.py reads, and the further descriptors that tier strict needs."""
+    def _request(self) -> tuple[int, int]:
+        """A descriptor to read the request from, which is for spawner.py, and how long that is.
+
+        What bwrap is to read follows, and there the descriptor stands.
+        """
         command, sandbox = self._command, self._sandbox
         uid, gid = host.user(sandbox)
         limits = sandbox.limits
@@ -294,8 +299,6 @@ class Held:
         body: dict[str, object] = {
             "tier": sandbox.tier,
             "argv": [os.fsencode(part) for part in command.argv],
-            "cwd": os.fsencode(command.cwd),
-            "env": {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()},
             "uid": uid if uid != os.geteuid() else None,
             "gid": gid,
             "rlimits": _rlimits(limits),
@@ -310,20 +313,25 @@ class Held:
             "upper": os.fsencode(f"{sandbox.upper}/up") if sandbox.upper else None,
             "writes": [os.fsencode(source) for source, _ in sandbox.writes],
         }
-        if sandbox.tier == "landlock":
-            self._scratch = tempfile.mkdtemp(dir=self._link.prepared.folder)
-            os.chown(self._scratch, uid, gid)
-            code = seccomp.program(network=sandbox.online)
-            body["confine"] = (*host.confinement(sandbox, self._scratch), code, sandbox.online)
-            body["env"] = {os.fsencode(n): os.fsencode(v) for n, v in self._scratched(command.env).items()}
-        further = []
+        options = b""
         if sandbox.tier == "strict":
             bwrap = host.find_bwrap()
             assert bwrap is not None  # `_problem` looked
             body["program"] = os.fsencode(bwrap.path)
-            options = wrap(command, sandbox, host.facts(sandbox, self._link.prepared))
-            further = [_memory(b"\0".join(options) + b"\0"), _memory(seccomp.program())]
-        return _memory(marshal.dumps(body)), further
+            body["seccomp"] = seccomp.program()
+            options = b"\0".join((*wrap(command, sandbox, host.facts(sandbox, self._link.prepared)), b""))
+        else:
+            env = command.env
+            if sandbox.tier == "landlock":
+                self._scratch = tempfile.mkdtemp(dir=self._link.prepared.folder)
+                os.chown(self._scratch, uid, gid)
+                code = seccomp.program(network=sandbox.online)
+                body["confine"] = (*host.confinement(sandbox, self._scratch), code, sandbox.online)
+                env = self._scratched(env)
+            body["cwd"] = os.fsencode(command.cwd)
+            body["env"] = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+        request = marshal.dumps(body)
+        return _memory(request, options), len(request)
 
 
 def _problem(command: Command, sandbox: Sandbox, proxy: MakeProxy | None) -> CommandResult | None:
@@ -377,10 +385,11 @@ def _rlimits(limits: Limits) -> list[tuple[int, int]]:
     ]
 
 
-def _memory(data: bytes) -> int:
-    """A descriptor to read the data from."""
+def _memory(first: bytes, second: bytes) -> int:
+    """A descriptor to read both from, standing at the second."""
     fd = os.memfd_create("orchestra", os.MFD_CLOEXEC)
-    written = 0
+    data, written = first + second, 0
     while written < len(data):
-        written += os.pwrite(fd, data[written:], written)  # the place to read from stays the beginning
+        written += os.pwrite(fd, data[written:], written)
+    os.lseek(fd, len(first), os.SEEK_SET)
     return fd

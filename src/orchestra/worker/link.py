@@ -35,6 +35,7 @@ class Link:
         self._listeners: dict[int, Hear] = {}
         self._next = 0
         self._unsent: list[tuple[bytes, list[int]]] = []
+        self._stuck = False  # the socket takes no more for now
         self._lost = asyncio.Event()
         self._words = os.memfd_create("spawner", os.MFD_CLOEXEC)  # not our own stderr: it would hold that open
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -99,6 +100,7 @@ class Link:
             try:
                 self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if fds else [])
             except BlockingIOError:
+                self._stuck = True
                 self.loop.add_writer(self._socket.fileno(), self._flush)
                 return
             except OSError:
@@ -106,7 +108,8 @@ class Link:
             del self._unsent[0]
             for fd in fds:
                 os.close(fd)
-        if not self._lost.is_set():
+        if self._stuck and not self._lost.is_set():
+            self._stuck = False
             self.loop.remove_writer(self._socket.fileno())
 
     def _receive(self) -> None:

@@ -43,6 +43,7 @@ ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # as wrap.py names them to bwrap
 _TICK_S = 0.1
 _GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
 _DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT]  # Python or we changed them
+_ENDINGS = (b"exit-code", b"wait-status", b"errno", b"refused")  # words of bwrap and of the keeper
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -93,6 +94,8 @@ class Spawner:
         self._poll = select.poll()
         self._unsent: list[bytes] = []
         self._readers: dict[int, Child] = {}  # status pipes and pidfds
+        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # what a command reads that is given nothing
+        self._filters: dict[bytes, int] = {}  # of system calls: in memory, once for all commands
         self._woken, wake = os.pipe()
         for fd in (self._woken, wake):
             os.set_blocking(fd, False)
@@ -127,7 +130,7 @@ class Spawner:
             try:
                 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
                 for orphan in self._orphans():
-                    _signal(orphan, signal.SIGKILL)
+                    keeper.tell(orphan, signal.SIGKILL)
             except ChildProcessError:
                 break
             time.sleep(0.001)
@@ -146,7 +149,7 @@ class Spawner:
         fds = [int.from_bytes(part[i : i + 4], sys.byteorder) for _, _, part in parts for i in range(0, len(part), 4)]
         word, number, *rest = marshal.loads(data)
         if word == "start":
-            self._begin(number, fds)
+            self._begin(number, fds, *rest)
             return True
         child = self._children.get(number)
         if child is None:
@@ -178,22 +181,22 @@ class Spawner:
         events = select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
         self._poll.modify(self._control.fileno(), events)
 
-    def _begin(self, number: int, fds: list[int]) -> None:
-        body = fds.pop(0)
-        data = os.pread(body, os.fstat(body).st_size, 0)
-        os.close(body)
-        child = Child(number, marshal.loads(data))
+    def _begin(self, number: int, fds: list[int], size: int) -> None:
+        paper, stdout, stderr, *stdin = fds
+        child = Child(number, marshal.loads(os.pread(paper, size, 0)))
         self._children[number] = child
         child.status, status = os.pipe()
         waits, child.release = os.pipe()
         block = os.open(f"/proc/self/fd/{waits}", os.O_RDWR | os.O_CLOEXEC)  # rule 2
         os.close(waits)
         os.set_blocking(child.status, False)
+        streams = [stdin[0] if stdin else self._null, stdout, stderr]
         try:
             if child.request["tier"] == "strict":
-                child.outer = self._start_bwrap(child, fds, status, block)
+                fds.append(self._filter(child.request["seccomp"]))
+                child.outer = self._start_bwrap(child, [*streams, paper, fds[-1]], status, block)
             else:
-                child.outer = self._fork_keeper(child, fds, status, block)
+                child.outer = self._fork_keeper(child, streams, status, block)
         except OSError as error:
             child.end["errno"] = error.errno or errno.EIO
         finally:
@@ -203,6 +206,13 @@ class Spawner:
             self._watch(child.status, child)
         else:
             self._finish(child)
+
+    def _filter(self, program: bytes) -> int:
+        """A descriptor of its own to read the filter from."""
+        if program not in self._filters:
+            self._filters[program] = os.memfd_create("filter", os.MFD_CLOEXEC)
+            os.write(self._filters[program], program)
+        return os.open(f"/proc/self/fd/{self._filters[program]}", os.O_RDONLY | os.O_CLOEXEC)
 
     def _start_bwrap(self, child: Child, fds: list[int], status: int, block: int) -> int:
         stdin, stdout, stderr, arguments, seccomp = fds
@@ -260,6 +270,7 @@ class Spawner:
                 child.end["refused"] = error.errno
                 self._kill(child)
                 return
+        self._poll.unregister(child.status)  # what else it says before `go` can wait, unless it ends (`_reap`)
         self._say("held", child.number, pid, started)
 
     def _limit(self, child: Child) -> None:
@@ -304,6 +315,7 @@ class Spawner:
             child.end["errno"] = error.errno  # a folder that it was to write to is gone
             self._kill(child)
             return
+        self._poll.register(child.status, select.POLLIN)
         try:
             os.write(child.release, b"g")
         except BrokenPipeError:
@@ -317,7 +329,7 @@ class Spawner:
         child.told = True
         child.deadline = time.monotonic() + child.request["grace"]
         for pid in usage.tree(child.inner, child.request["limits"]["processes"]):
-            _signal(pid, signal.SIGTERM)
+            keeper.tell(pid, signal.SIGTERM)
 
     def _kill(self, child: Child) -> None:
         if child.gone:
@@ -328,10 +340,10 @@ class Spawner:
             os.close(child.order)
             child.order = -1
             return
-        _signal(child.outer, signal.SIGKILL)  # first, so that it has no say about how the command ended
+        keeper.tell(child.outer, signal.SIGKILL)  # first, so that it has no say about how the command ended
         if child.inner_fd >= 0:
             keeper.hurry(child.inner)
-            _signal_fd(child.inner_fd, signal.SIGKILL)  # pid 1: the kernel kills the whole namespace
+            keeper.tell_fd(child.inner_fd, signal.SIGKILL)  # pid 1: the kernel kills the whole namespace
 
     def _keep_limits(self) -> None:
         now = time.monotonic()
@@ -374,22 +386,27 @@ class Spawner:
             child.status = -1
             self._finish(child)
             return
-        *lines, child.said = (child.said + data).split(b"\n")
-        for line in lines:
-            for name in ("child-pid", "exit-code", "wait-status", "errno", "refused"):
-                _, found, rest = line.partition(b'"%s": ' % name.encode())
-                if not found:
-                    continue
-                value = int(rest.split(b"}")[0].split(b",")[0])
-                if name == "child-pid":
-                    self._held(child, value)
-                else:
-                    child.end[name] = value
-                    if name == "exit-code" and not child.request["upper"] and not usage.tree(child.inner):
-                        child.end["empty"] = True  # whoever it started is below pid 1, or was; nobody is
-                        self._end(child)
-                    if child.inner_fd >= 0:
-                        _signal_fd(child.inner_fd, signal.SIGKILL)  # it ended, and what it left behind ends with it
+        *words, child.said = (child.said + data).replace(b",", b"\n").split(b"\n")
+        for word in words:  # `{ "child-pid": 7`, then names of namespaces; `{ "exit-code": 0 }`
+            name, _, value = word.lstrip(b'{ "').partition(b'": ')
+            if name == b"child-pid":
+                self._held(child, int(value.rstrip(b" }")))
+            elif name in _ENDINGS:
+                child.end[name.decode()] = int(value.rstrip(b" }"))
+                self._ended(child, name)
+
+    def _ended(self, child: Child, how: bytes) -> None:
+        """The command did, or will not begin: what it left behind ends with it."""
+        if child.inner_fd >= 0:
+            keeper.tell_fd(child.inner_fd, signal.SIGKILL)
+        if how == b"exit-code" and not child.request["upper"] and not usage.children(child.inner):
+            child.end["empty"] = True  # whoever it started is below pid 1, or was; nobody is
+            self._end(child)
+            self._unwatch(child.status)  # bwrap's own end is all that is missing, and it is our child
+            child.status = -1
+            if child.inner_fd >= 0:
+                self._unwatch(child.inner_fd)
+                child.inner_fd = -1
 
     def _reap(self) -> None:
         outers = {child.outer: child for child in self._children.values()}
@@ -400,8 +417,10 @@ class Spawner:
                 if child:
                     child.gone = True
                     child.end["outer"] = dead[1]
+                    if child.status >= 0:
+                        self._poll.register(child.status, select.POLLIN)
                     if child.inner_fd >= 0:
-                        _signal_fd(child.inner_fd, signal.SIGKILL)
+                        keeper.tell_fd(child.inner_fd, signal.SIGKILL)
         except ChildProcessError:
             pass  # none is left
         for child in list(self._children.values()):
@@ -424,10 +443,10 @@ class Spawner:
         orphans = self._orphans() if child.end.get("outer") else []
         if orphans:  # its keeper was killed, or bwrap before it said whom it had started
             for orphan in orphans:
-                _signal(orphan, signal.SIGKILL)
+                keeper.tell(orphan, signal.SIGKILL)
             return  # to come back when they are reaped
         if child.inner != child.outer:
-            _bury(child.inner)  # it came to us if bwrap went before it
+            keeper.bury(child.inner)  # it came to us if bwrap went before it
         for fd in (child.status, child.release, child.order):
             if fd >= 0:
                 os.close(fd)
@@ -451,27 +470,6 @@ class Spawner:
         self._poll.unregister(fd)
         del self._readers[fd]
         os.close(fd)
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass  # it ended meanwhile, or is another user's now
-
-
-def _bury(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass  # its own parent did
-
-
-def _signal_fd(fd: int, number: int) -> None:
-    try:
-        signal.pidfd_send_signal(fd, number)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def main(control: int, folder: bytes) -> None:

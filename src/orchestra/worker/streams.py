@@ -45,20 +45,19 @@ class Streams:
         self._changed: Callable[[], object] = lambda: None
 
     def open(self, changed: Callable[[], object]) -> list[int]:
-        """Make the pipes; the command's ends of them."""
+        """Make the pipes; the command's ends of them: stdout, stderr and, if there is something to read, stdin."""
         self._changed = changed
-        if self._unwritten:
-            stdin, self._stdin = os.pipe()
-            os.set_blocking(self._stdin, False)
-        else:
-            stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        theirs = [stdin]
+        theirs = []
         for _ in ("stdout", "stderr"):
             ours, end = os.pipe()
             theirs.append(end)
             os.set_blocking(ours, False)
             self._pipes.append(ours)
             self.reading.add(ours)
+        if self._unwritten:
+            stdin, self._stdin = os.pipe()
+            os.set_blocking(self._stdin, False)
+            theirs.append(stdin)
         return theirs
 
     def store(self, stdout: Path, stderr: Path | None, disk: Disk) -> None:
