@@ -19,10 +19,10 @@ import pytest
 
 from orchestra.core.disk import ChaosDisk
 from orchestra.core.errors import DiskFull
-from orchestra.core.redact import MASK
+from orchestra.core.redact import MASK, Redactor
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.task import Captured, CommandResult
-from tests.worker.rig import FAMILY, PYTHON, Rig, python, sh, with_launcher
+from tests.worker.rig import FAMILY, PYTHON, Rig, command, python, sh, with_launcher
 
 pytestmark = pytest.mark.skipif(not os.path.exists(PYTHON), reason="needs a Python that a sandbox can see")
 
@@ -305,6 +305,16 @@ def test_a_full_disk_ends_the_command_and_is_raised(rig: Rig) -> None:
     with pytest.raises(DiskFull):
         rig.run(*python(FAMILY, "600", rig.mark), disk=ChaosDisk(2, "enospc"))
     assert rig.left() == []
+
+
+def test_a_disk_too_full_for_the_names_of_its_files_leaves_no_process(rig: Rig) -> None:
+    async def act(launcher: Launcher) -> list[int]:
+        what = command(rig.workspace, python("import time; time.sleep(600)", rig.mark))
+        with pytest.raises(DiskFull):
+            await launcher.launch(what, rig.sandbox, rig.out, rig.err, redactor=Redactor(), disk=ChaosDisk(1, "enospc"))
+        return rig.left()
+
+    assert with_launcher(act) == []
 
 
 def test_a_command_line_may_be_longer_than_a_message(rig: Rig) -> None:

@@ -224,6 +224,8 @@ class Held:
             kill_left_over(self.pid, self.start_time)
         if self._end and self._end.get("empty"):
             self._streams.drain()
+        elif self._streams.reading:
+            self._streams.watch()
         deadline = time.monotonic() + _DRAIN_S
         while self._streams.reading and time.monotonic() < deadline:
             try:
@@ -336,10 +338,10 @@ class Held:
 
 def _problem(command: Command, sandbox: Sandbox, proxy: MakeProxy | None) -> CommandResult | None:
     """Why this cannot even be tried."""
-    strings = (*command.argv, command.cwd, *command.env, *command.env.values())
+    strings = "".join((*command.argv, command.cwd, *command.env, *command.env.values()))
     if not command.argv or not command.argv[0]:
         return CommandResult(error="cannot start: the command is empty")
-    if any("\0" in part for part in strings) or any("=" in name or not name for name in command.env):
+    if "\0" in strings or "" in command.env or "=" in "".join(command.env):
         problem = "cannot start: an argument or variable holds a NUL character, or a variable's name is not one"
         return CommandResult(error=problem)
     if not os.path.isabs(command.argv[0]):

@@ -4,6 +4,8 @@ Rules
 1. Nothing is read faster than it is stored: the pipe pushes back on a command that writes too fast.
 2. What storing raises (a full disk) is kept in `failure` for whoever waits on the command; reading stops.
 3. A face is told the newest line at most every 100 ms, and the last one always.
+4. The pipes of a command that is over within 10 ms are read once, at its end: most that end so soon say little, and
+   watching two pipes costs more than reading them.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from orchestra.worker.task import Artifact, Captured, Command
 
 _LINE_S = 0.1  # rule 3
 _CHUNK = 1 << 16
+_WATCH_S = 0.01  # rule 4
 OnLine = Callable[[str], None]
 Kept = tuple[Captured, Captured, tuple[Artifact, ...]]  # stdout, stderr, and where they are kept
 
@@ -34,6 +37,8 @@ class Streams:
         self._on_line = on_line
         self._next_line = 0.0
         self._line_timer: asyncio.TimerHandle | None = None
+        self._watch_timer: asyncio.TimerHandle | None = None
+        self._watched = False
         self._newest = NewestLine(redactor, self._line_ready) if on_line else None
         self._command = command
         self._redactor = redactor
@@ -61,29 +66,41 @@ class Streams:
         return theirs
 
     def store(self, stdout: Path, stderr: Path | None, disk: Disk) -> None:
-        """Where it all goes; from here on it is read."""
+        """Where it all goes. The names become durable here, while the sandbox is set up."""
         for path in (stdout, stderr):
             if path:
                 self._stores.append(Store(path, limit=self._command.capture_limit, disk=disk))
-        for pipe, store in zip(self._pipes, (self._stores[0], self._stores[-1]), strict=True):
-            limit = self._command.excerpt_limit
-            capture = Capture(store, self._redactor, excerpt_limit=limit, newest=self._newest)
-            self._captures.append(capture)
-            self._loop.add_reader(pipe, self._read, pipe, capture)
+        limit = self._command.excerpt_limit
+        self._captures += (
+            Capture(store, self._redactor, excerpt_limit=limit, newest=self._newest)
+            for store in (self._stores[0], self._stores[-1])
+        )
+        settle(self._stores)
 
     def tap(self, on_bytes: Callable[[bytes], object], stderr: Path, disk: Disk) -> None:
-        """stdout to who listens, stderr to its file; from here on they are read."""
+        """stdout to who listens, at once; stderr to its file."""
         self._stores.append(Store(stderr, limit=self._command.capture_limit, disk=disk))
         limit = self._command.excerpt_limit
         self._captures += [Tap(on_bytes), Capture(self._stores[0], self._redactor, excerpt_limit=limit)]
-        for pipe, capture in zip(self._pipes, self._captures, strict=True):
-            self._loop.add_reader(pipe, self._read, pipe, capture)
+        settle(self._stores)
+        self.watch()
 
     def begin(self) -> None:
-        """The command was let go: use the time it takes to start, begin to write what it is to read."""
-        settle(self._stores)
+        """The command was let go: begin to read what it says and to write what it is to read."""
+        if not self._watched:
+            self._watch_timer = self._loop.call_later(_WATCH_S, self.watch)
         if self._stdin >= 0:
             self._loop.add_writer(self._stdin, self._write)
+
+    def watch(self) -> None:
+        """Read what comes, as it comes."""
+        if self._watch_timer:
+            self._watch_timer.cancel()
+        if not self._watched:
+            self._watched = True
+            for pipe, capture in zip(self._pipes, self._captures, strict=True):
+                if pipe in self.reading:
+                    self._loop.add_reader(pipe, self._read, pipe, capture)
 
     def drain(self) -> None:
         """Read what is there and close the pipes: nobody is left who could write more."""
@@ -94,6 +111,8 @@ class Streams:
 
     def stop(self) -> None:
         """Close the pipes."""
+        if self._watch_timer:
+            self._watch_timer.cancel()
         for fd in list(self.reading):
             self._done(fd)
         self._close_stdin()
@@ -127,7 +146,8 @@ class Streams:
         return False
 
     def _done(self, fd: int) -> None:
-        self._loop.remove_reader(fd)
+        if self._watched:
+            self._loop.remove_reader(fd)
         self.reading.discard(fd)
         os.close(fd)
         self._changed()
