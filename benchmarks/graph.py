@@ -12,13 +12,15 @@ import asyncio
 import itertools
 import json
 import os
+import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from durable import redactor
-from measure import Row, Timed, interleaved, scratch, time_text
+from measure import Row, Timed, Timings, interleaved, scratch, time_text
 
 from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
@@ -38,26 +40,39 @@ Plan = list[dict[str, Any]]
 
 def bench() -> list[Row]:
     with scratch("graph") as folder:
-        plans = (_flat(TASKS), _flat(FEW), _wide(TASKS), _wide(FEW), _chain(DEEP))
-        graphs = [side for plan in plans for side in _task_graph(folder, plan)]
-        many, one = _bare(folder, TASKS, WORKERS), _bare(folder, DEEP, 1)
-        times = interleaved(ROUNDS, *graphs, many, one, _replayed(folder, _flat(TASKS)))
-    counts = [len(plan) for plan in plans for _ in range(2)] + [TASKS, DEEP, TASKS]
-    each = [time_text(times.median(side) / tasks) for side, tasks in enumerate(counts)]
-    flat, flat_, few, _, wide, wide_, narrow, _, deep, deep_, many_, one_, again = each
-    group, sync = f"{many_} append, group commit", f"{one_} append+fdatasync"
-    work = "scheduling and journaling, per task"
-    return [
-        Row(f"graph of {TASKS:,} tasks: {work}", flat_, group, times.ratio(1, 10), 3.0),
-        Row("  the same with the reading of the plan", flat, group, times.ratio(0, 10)),
-        Row(f"graph of {TASKS:,} tasks with 4 edges each: {work}", wide_, group, times.ratio(5, 10), 3.0),
-        Row("  the same with the reading of the plan", wide, group, times.ratio(4, 10)),
-        Row(f"chain of {DEEP:,} tasks: {work}", deep_, sync, times.ratio(9, 11), 3.0),
-        Row("  the same with the reading of the plan", deep, sync, times.ratio(8, 11), 3.0),
-        Row(f"linear: a task of {TASKS:,} against one of {FEW:,}", flat, few, times.ratio(0, 2) * FEW / TASKS, 1.25),
-        Row("linear: the same with 4 edges each", wide, narrow, times.ratio(4, 6) * FEW / TASKS, 1.25),
-        Row(f"replay of {TASKS:,} tasks, per task", again, f"{flat} live", times.ratio(12, 0)),
-    ]
+        flat, wide, deep = _Graph(folder, _flat(TASKS)), _Graph(folder, _wide(TASKS)), _Graph(folder, _chain(DEEP))
+        few, narrow = _Graph(folder, _flat(FEW)), _Graph(folder, _wide(FEW))
+        again = _replayed(folder, _flat(TASKS))
+        group, single = _bare(folder, TASKS, WORKERS), _bare(folder, DEEP, 1)
+        taken = interleaved(ROUNDS, flat, wide, deep, few, narrow, again, group, single).sides
+    whole = dict(zip((flat, wide, deep, few, narrow), taken, strict=False))
+    replay, grouped, synced = taken[-3:]
+    rows: list[Row] = []
+    for graph, name, bare, base in (
+        (flat, f"graph of {TASKS:,} tasks", grouped, "append, group commit"),
+        (wide, f"graph of {TASKS:,} tasks with 4 edges each", grouped, "append, group commit"),
+        (deep, f"chain of {DEEP:,} tasks", synced, "append+fdatasync"),
+    ):
+        base = f"{_each(bare, graph.tasks)} {base}"
+        work = Timings((tuple(graph.worked), bare)).ratio(0, 1)
+        all_ = Timings((whole[graph], bare)).ratio(0, 1)
+        rows += [
+            Row(f"{name}: scheduling and journaling, per task", _each(graph.worked, graph.tasks), base, work, 3.0),
+            Row("  the same with the reading of its plan", _each(whole[graph], graph.tasks), base, all_),
+        ]
+    for many, less, name in (
+        (flat, few, f"a task of {TASKS:,} against one of {FEW:,}"),
+        (wide, narrow, "with 4 edges each"),
+    ):
+        ratio = Timings((whole[many], whole[less])).ratio(0, 1) * less.tasks / many.tasks
+        ours, theirs = _each(whole[many], many.tasks), _each(whole[less], less.tasks)
+        rows.append(Row(f"linear: {name}", ours, theirs, ratio, 1.25))
+    live = Timings((replay, whole[flat])).ratio(0, 1)
+    return [*rows, Row(f"replay of {TASKS:,} tasks, per task", _each(replay, TASKS), "live", live)]
+
+
+def _each(seconds: Sequence[float], tasks: int) -> str:
+    return time_text(statistics.median(seconds) / tasks)
 
 
 def _task(number: int, *after: int) -> dict[str, Any]:
@@ -84,14 +99,19 @@ def _chain(count: int) -> Plan:
 _numbers = itertools.count(1)
 
 
-def _task_graph(folder: Path, plan: Plan) -> tuple[Timed, Timed]:
-    """A graph from its start, and from its plan's approval: two runs each round."""
-    job = _job(plan)
+class _Graph:
+    """A graph that is run anew whenever it is called; `worked` are the seconds after its plan's approval."""
 
-    def path() -> Path:
-        return folder / f"2026-01-01_{next(_numbers):03d}_graph"
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.tasks = len(plan)
+        self.worked: list[float] = []
+        self._folder = folder
+        self._job = _job(plan)
 
-    return lambda: _live(path(), job)[0], lambda: _live(path(), job)[1]
+    def __call__(self) -> float:
+        whole, worked = _live(self._folder / f"2026-01-01_{next(_numbers):03d}_graph", self._job)
+        self.worked.append(worked)
+        return whole
 
 
 def _replayed(folder: Path, plan: Plan) -> Timed:
