@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from orchestra.core.model import Usage
-from orchestra.providers.claude_code import CliReader, login_file
+from orchestra.providers.claude_code import ClaudeCode, CliReader, login_file
+from orchestra.providers.patience import Limits
 from orchestra.providers.talk import Converse, Ended, Talk
 from tests.support.models import KEY, Line, failure, needs_claude, request
 from tests.support.modelserver import Behaviour, Cut, ErrorEvent, Fail, Garbage, ModelServer, Say, Stall
@@ -110,6 +111,29 @@ def test_a_server_that_does_not_stream_is_what_is_wrong(tmp_path: Path) -> None:
         error = failure(Line(tmp_path, "claude_code", server.url).ask()[0])
     assert not error.retriable  # it would be the same again, and paid again
     assert error.message == f"claude got a reply that its server did not stream (ANTHROPIC_BASE_URL is {server.url})"
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (
+            {"subtype": "error_max_budget_usd", "is_error": True, "errors": ["Reached maximum budget"]},
+            "(error_max_budget_usd: Reached maximum budget)",
+        ),
+        ({"subtype": "success", "result": ""}, "(success)"),
+        ({"subtype": "success"}, "(success)"),
+        ({}, "(it did not say why)"),
+    ],
+)
+def test_a_report_without_a_reply_is_told_and_may_be_tried_again(report: dict[str, Any], words: str) -> None:
+    async def reports(program: str, talk: Talk) -> Ended:
+        assert talk.on_bytes(json.dumps({"type": "result", **report}).encode() + b"\n")
+        return Ended(exit_code=-9)  # it is ended then
+
+    claude = ClaudeCode(reports, {"ANTHROPIC_API_KEY": KEY}, model="m", limits=Limits(1.0, 1.0))
+    error = failure(asyncio.run(claude.complete(request(), lambda text: None)))
+    assert (error.code, error.retriable) == ("UNKNOWN", True)
+    assert error.message == f"claude ended without a whole reply {words}"
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:

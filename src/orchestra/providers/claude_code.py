@@ -232,6 +232,7 @@ class CliReader(MessagesReader):
         self.server = server  # where it calls, for the cure
         self._rest = b""
         self.enough = False  # the CLI may be ended
+        self.report: _Line | None = None  # the last it says
 
     def feed(self, data: bytes) -> list[str]:
         """Take what it printed; the texts it adds to the reply."""
@@ -247,7 +248,8 @@ class CliReader(MessagesReader):
             self.enough = True
             return ""
         if said.type == "result":
-            self._report(said)
+            self.report = said
+            self._judge_report(said)
             self.enough = True
         elif said.type == "system" and said.subtype.startswith("model_refusal"):
             self.fail("BAD_REQUEST", "the model refused to answer", retriable=False)
@@ -262,7 +264,7 @@ class CliReader(MessagesReader):
             return text
         return ""
 
-    def _report(self, said: _Line) -> None:
+    def _judge_report(self, said: _Line) -> None:
         if said.total_cost_usd is not None:
             self.cost = said.total_cost_usd
         if not said.is_error or said.subtype == _BUDGET:
@@ -288,8 +290,11 @@ def _judge(reader: CliReader, ended: Ended) -> None:
     """What a CLI that ended without a word of its own means."""
     if reader.done:
         return
-    if reader.enough:  # it was ended after its report: its own exit code says nothing
+    if reader.report is not None and reader.report.result and not reader.pieces:
         reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
+    elif reader.report is not None:  # it was ended after its report: its exit code says nothing
+        said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))
+        reader.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'it did not say why'})", retriable=True)
     elif ended.problem:
         reader.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
     else:
