@@ -97,6 +97,15 @@ class Offer(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()  # what the server says it has, if it was asked
 
 
+class LeadsNowhere(UsageError):
+    """A spec that names nobody. `entry` is the one of `providers:` where that is wrong; empty if the spec itself is."""
+
+    def __init__(self, why: str, entry: str, *, cure: str = "") -> None:
+        super().__init__(f"{why}{cure}")
+        self.why = why
+        self.entry = entry
+
+
 class Directory:
     """The providers of one project."""
 
@@ -170,21 +179,26 @@ class Directory:
 
     def choose(self, spec: str, model: str = "") -> Choice:
         """Understand a spec; `model` is for one that names none itself."""
-        began = spec.partition(":")[0]
-        for _ in range(1 + len(self._config.providers)):
+        passed: list[str] = []  # the entries on the way
+        while True:
             name, _, argument = spec.partition(":")
             entry = self._config.providers.get(name)
             if not isinstance(entry, str):
                 break
+            if name in passed:
+                first = next(n for n in self._config.providers if n in passed[passed.index(name) :])
+                raise LeadsNowhere(f"the entry {first!r} of providers leads back to itself", first)
+            passed.append(name)
             target, _, usual = entry.partition(":")
             spec = f"{target}:{argument or usual}" if argument or usual else target
-            if target == name:  # a kind under its own name: `claude_code: claude_code:opus`
+            if target == name and name in KINDS:  # a kind under its own name: `claude_code: claude_code:opus`
                 argument, entry = argument or usual, None
                 break
-        else:
-            raise UsageError(f"providers: the entry {began!r} leads back to itself")
         if entry is None and name not in KINDS:
-            raise UsageError(f"{_unknown(name, self._config)}. {WAYS}" if name else f"no model is configured; {WAYS}")
+            last = passed[-1] if passed else ""
+            if not name:
+                raise LeadsNowhere("no model is configured", last, cure=f"; {WAYS}")
+            raise LeadsNowhere(_unknown(name, self._config), last, cure=f". {WAYS}")
         entry = entry or ProviderSection()
         kind: Kind = entry.kind or name  # type: ignore[assignment]  # config.py saw that it is one
         if kind in (*_FILES, "replay"):
@@ -228,24 +242,24 @@ class Directory:
         )
 
     def mistakes(self) -> Iterator[Judgement]:
-        """What a start would refuse of the file itself, whatever the environment holds; each mistake once."""
+        """What a start would refuse of the file if it came to use it, whatever the environment holds.
+
+        Each mistake where it is: a name for a name that leads nowhere is none of its own.
+        """
         specs = {("providers", name): name for name in self._config.providers}
-        specs |= {("roles", name): spec for name, spec in self._config.roles.items()}
-        told: set[str] = set()
+        specs |= {("roles", name): spec for name, spec in self._config.roles.items() if spec}
         for keys, spec in specs.items():
             try:
                 self.choose(spec)
-            except UsageError as error:
-                why = str(error).removesuffix(WAYS).removeprefix("providers: ").rstrip(".; ")
-                if why not in told:  # a name for another name is wrong where that one is
-                    yield keys, why
-                told.add(why)
+            except LeadsNowhere as wrong:
+                if wrong.entry == (keys[1] if keys[0] == "providers" else ""):
+                    yield keys, wrong.why
         for name, entry in self._config.providers.items():
-            if isinstance(entry, ProviderSection) and entry.base_url and (wrong := wrong_url(entry.base_url)):
-                yield ("providers", name, "base_url"), wrong
+            if isinstance(entry, ProviderSection) and entry.base_url and (why := wrong_url(entry.base_url)):
+                yield ("providers", name, "base_url"), why
         for name in self._config.roles:
-            if wrong := wrong_role(name):
-                yield ("roles", name), wrong
+            if why := wrong_role(name):
+                yield ("roles", name), why
 
     # -- telling ------------------------------------------------------------------------------------------------------
 

@@ -155,7 +155,7 @@ def test_a_wrong_kind_is_told_once(project: Project) -> None:
             ":2: `providers.default`: there is no provider 'opneai_compat'; did",
         ),
         ("providers:\n  fast: local\n  default: fats", ":3: `providers.default`: there is no provider 'fats'; did you"),
-        ("providers:\n  a: b\n  b: a", ":2: `providers.a`: the entry 'a' leads back to itself"),
+        ("providers:\n  a: b\n  b: a", ":2: `providers.a`: the entry 'a' of providers leads back to itself"),
         (
             "providers:\n  fast: {kind: anthropic, base_url: 'ftp://h'}",
             ":2: `providers.fast.base_url`: 'ftp://h' is no",
@@ -188,6 +188,32 @@ def test_all_names_that_lead_nowhere_are_told_each_once_and_the_environment_is_n
     assert told == ["4", "5", "7"]
     configure(project, "providers:\n  fast: {kind: openai_compat, base_url: 'http://h/v1', key_env: NOT_SET}\n")
     assert project.run("config", "validate", env={"PATH": BARE}).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("roles: {planner: gtp, fixer: gtp}", ["roles.fixer", "roles.planner"]),
+        ("providers: {a: 'nope:x', b: 'nope:y'}", ["providers.a", "providers.b"]),
+        ("providers: {x: nope, y: x, z: y}\nroles: {planner: z, fixer: nope}", ["providers.x", "roles.fixer"]),
+        ("providers: {c: a, b: a, a: b}\nroles: {planner: c}", ["providers.b"]),  # a circle is one mistake
+        ("providers: {a: a, b: a, d: e, e: d}", ["providers.a", "providers.d"]),
+    ],
+)
+def test_each_mistake_is_told_where_it_is_and_what_follows_from_it_is_not(
+    project: Project, text: str, places: list[str]
+) -> None:
+    configure(project, text + "\n")
+    done = project.run("config", "validate", env={"PATH": BARE})
+    assert done.returncode == 2
+    assert [line.split("`")[1] for line in done.stderr.splitlines()] == places
+
+
+def test_a_role_without_a_provider_of_its_own_has_the_default(project: Project) -> None:
+    configure(project, 'roles: {fixer: ""}\n')
+    assert project.run("config", "validate", env={"PATH": BARE}).returncode == 0
+    done = project.loop("--approval", "never")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
