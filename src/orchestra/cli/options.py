@@ -17,6 +17,7 @@ from orchestra.core.records import utf8
 from orchestra.models import Directory, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
+Command = Callable[..., int]
 
 
 class Answering(NamedTuple):
@@ -56,7 +57,7 @@ def as_json(function: F) -> F:
     )(function)
 
 
-def driving(function: F) -> F:
+def driving(function: Command) -> Command:
     """What a command that drives a run takes, as `how`: -C, --json, --no-input."""
     function = as_json(project(_gathered(function, "how", Driving)))
     return click.option(
@@ -67,7 +68,7 @@ def driving(function: F) -> F:
     )(function)
 
 
-def models(function: F) -> F:
+def models(function: Command) -> Command:
     """Which model answers, and what it may cost, as `who`."""
     function = click.option(
         "--model", default="", envvar="ORCHESTRA_MODEL", metavar="NAME", help="Model name for the provider."
@@ -133,15 +134,15 @@ def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     return roles
 
 
-def _gathered(function: F, name: str, kind: type[Answering | Driving]) -> F:
+def _gathered(function: Command, name: str, kind: type[Answering | Driving]) -> Command:
     """The function with the options that are `kind`'s fields as one argument."""
 
     @functools.wraps(function)
-    def called(*arguments: Any, **given: Any) -> Any:
+    def called(*arguments: Any, **given: Any) -> int:
         fields = {field: given.pop(field) for field in kind._fields}
         return function(*arguments, **given, **{name: kind(**fields)})
 
-    return called  # type: ignore[return-value]
+    return called
 
 
 def routed(who: Answering, directory: Directory) -> Models:

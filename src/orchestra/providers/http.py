@@ -130,7 +130,7 @@ class Http:
         raise OSError(self._masked(why))
 
     def _headers(self, run: str) -> dict[str, str]:
-        """What every request carries: who asks and, where there is a run, for which (S2-87)."""
+        """What no request goes without: who asks and, where there is a run, for which (S2-87); a POST adds its own."""
         trace = {self.endpoint.trace_header: run} if self.endpoint.trace_header and run else {}
         return {**self.endpoint.headers, **trace}
 
