@@ -214,7 +214,8 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     ask/iter-0002.md                  a question, and its answer
     <phase>/iter-NNNN.prompt.json     what the model was asked, secrets masked
     <phase>/iter-NNNN.raw.json        all of the response but its text: usage, finish reason, provider, cost
-    <phase>/iter-NNNN.asked.json      how often a call was made that a kill cut off; gone when its reply is whole
+    <phase>/iter-NNNN.asked.json      how often a call was made that a kill cut off, and what that may have cost; gone
+                                      when its reply is whole, and kept if it never is
     <phase>/iter-NNNN.attempt-K.raw.txt   an earlier attempt of the same call, or one that failed
   logs/
     provider-<phase>.log              one JSON line per model call that began or ended

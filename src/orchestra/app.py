@@ -385,4 +385,4 @@ class App(Desk):
         events, status = summary.events, summary.fold.state.status
         if summary.workflow == "dag":
             return render_dag(board_of(events), events, status=status, message="", ended=events[-1].ts)
-        return render(events, status=status, message="")
+        return render(summary.folder, events, status=status, message="")

@@ -1,6 +1,7 @@
 """A run folder -> report.md: what was asked, what happened, what it cost, where everything is (C-26).
 
-Built from events alone, so that it is complete without a model and can be rebuilt at any time.
+Built from what the run folder holds, so that it is complete without a model and can be rebuilt at any time: from its
+events, and for calls that never got a reply from the count of how often they were made.
 """
 
 from __future__ import annotations
@@ -10,25 +11,26 @@ from typing import Any
 
 from msgspec import UNSET
 
-from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, now, utf8
+from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
     """Write report.md before the run becomes final."""
     why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
-    text = render(ledger.events, status=verdict.status, message=why, ended=now())
+    text = render(ledger.folder, ledger.events, status=verdict.status, message=why, ended=now())
     ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
 
 
-def render(events: list[Event], *, status: str, message: str, ended: str = "") -> str:
+def render(folder: RunFolder, events: list[Event], *, status: str, message: str, ended: str = "") -> str:
     """The report as Markdown; `ended` is when, if the last event is not the end yet."""
     created = events[0]
     seconds = (_when(ended or events[-1].ts) - _when(created.ts)).total_seconds()
-    calls = past_calls(events)
+    calls = calls_in(folder, events)
     tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
     lines = [
         f"# {_short(str(created.payload.get('goal', created.runId)))}",
@@ -36,7 +38,7 @@ def render(events: list[Event], *, status: str, message: str, ended: str = "") -
         f"- run: `{created.runId}` ({created.payload.get('workflow')})",
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
-        f"- {_count(len(calls), 'model call')}, {tokens} tokens, {_total(calls)}",
+        f"- {count(len(calls), 'model call')}, {tokens} tokens, {_total(calls)}",
         "",
         "## What happened",
         "",
@@ -49,7 +51,7 @@ def render(events: list[Event], *, status: str, message: str, ended: str = "") -
     lines += [
         f"| {c.key} | {c.role} | {c.provider.partition(':')[0]} {c.model} "
         f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} "
-        f"| {_usd(c.costUsd)} | {c.status}{f' (possibly paid {c.often})' if c.asked > 1 else ''} |"
+        f"| {_usd(c.costUsd)} | {c.status}{_possibly(c)} |"
         for c in calls
     ]
     return "\n".join(lines) + "\n"
@@ -69,7 +71,7 @@ def headline(event: Event) -> str:
         case "PHASE_STARTED":
             return ""
         case "PHASE_COMPLETED" if payload.get("effect") == "AdoptPlan":
-            return f"plan: {_count(len(outcome['plan']['tasks']), 'task')}"
+            return f"plan: {count(len(outcome['plan']['tasks']), 'task')}"
         case "PHASE_COMPLETED" if "exitCode" in outcome and "/" in payload.get("key", ""):
             left = "".join(f"; not taken over: {d['what']} ({d['why']})" for d in outcome.get("untaken", ())[:3])
             return f"{_task(event)} done ({_ended(outcome)}, {outcome['durationMs'] / 1000:.1f} s){left}"
@@ -86,8 +88,8 @@ def headline(event: Event) -> str:
         case "PATCH_PRODUCED":
             if outcome.get("refusal"):
                 return "patch: it does not fit the files"
-            count = _count(len(outcome.get("files", [])), "file")
-            return f"patch: {count}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
+            files = count(len(outcome.get("files", [])), "file")
+            return f"patch: {files}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
         case "APPROVAL_REQUESTED":
             return f"approval requested: {_short('; '.join(payload.get('reasons', [])))}"
         case "APPROVAL_GRANTED":
@@ -141,17 +143,33 @@ def _task(event: Event) -> str:
     return str(event.payload.get("key", "")).split("/", 1)[0]
 
 
+def often(times: int) -> str:
+    """How often something was paid, in words."""
+    return {1: "once", 2: "twice"}.get(times, f"{times} times")
+
+
+def _possibly(call: PastCall) -> str:
+    return f" (possibly paid {often(call.asked)})" if call.raw is None or call.asked > 1 else ""
+
+
 def _total(calls: list[PastCall]) -> str:
-    unknown = sum(call.costUsd is None for call in calls)
-    more = f" and {_count(unknown, 'call')} at an unknown price" if unknown else ""
-    return f"${sum(call.costUsd or 0.0 for call in calls):.4f}{more}"
+    unknown = sum(call.raw is not None and call.costUsd is None for call in calls)
+    without = sum(call.raw is None for call in calls)
+    lost = sum(call.lostUsd or 0.0 for call in calls)
+    more = [
+        f"{count(unknown, 'call')} at an unknown price" if unknown else "",
+        f"{count(without, 'call')} without a reply" if without else "",
+        f"${lost:.4f} at most for replies that never arrived" if lost else "",
+    ]
+    return " and ".join([f"${sum(call.costUsd or 0.0 for call in calls):.4f}", *filter(None, more)])
 
 
 def _usd(cost: float | None) -> str:
     return "?" if cost is None else f"${cost:.4f}"
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """A number of things, in words."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 

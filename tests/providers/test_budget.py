@@ -8,13 +8,18 @@ import re
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from orchestra.core.calls import past_calls
 from orchestra.core.errors import BudgetReached
 from orchestra.core.model import Usage
+from orchestra.core.records import Event
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price, known
+from tests.support.cut import cut_after
 from tests.support.modelserver import Fail, ModelServer, Say, Stall
 from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project
 
@@ -116,6 +121,22 @@ def start(project: Project, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([PROGRAM, *arguments], cwd=project.path, stdin=nothing, stdout=nothing, stderr=nothing)
 
 
+def cut_off(project: Project, server: ModelServer, *arguments: str, requests: int = 1) -> None:
+    """Kill the program when so many requests of it have reached the server."""
+    count = len(server.seen) + requests
+    killed = start(project, *arguments)
+    try:
+        server.wait_for_seen(20, count=count)
+    finally:
+        killed.kill()
+        killed.wait()
+
+
+def audited(project: Project) -> list[dict[str, Any]]:
+    """What `audit --json` tells: calls, roles, total."""
+    return [json.loads(line) for line in project.run("audit", "last", "--json").stdout.splitlines()]
+
+
 def test_a_run_stops_before_the_call_that_could_pass_the_cap_and_goes_on_after_a_raise(tmp_path: Path) -> None:
     replies = (Say(PLAN, output_tokens=900), Say(RIGHT_PATCH), Say(PASS))
     with ModelServer(*replies) as server:
@@ -139,10 +160,7 @@ def test_a_call_that_a_kill_cut_off_counts_at_its_most(tmp_path: Path) -> None:
     with ModelServer(Stall(after=1), Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
         project = configured(tmp_path / "p", server)
         arguments = ("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
-        killed = start(project, *arguments, "--max-budget-usd", "0.15")
-        server.wait_for_seen(20)
-        killed.kill()
-        killed.wait()
+        cut_off(project, server, *arguments, "--max-budget-usd", "0.15")
         done = project.run("resume", "last", "--no-input")
         assert done.returncode == 4 and "for a call cut off by a kill" in done.stderr
         assert len(server.seen) == 1
@@ -156,11 +174,8 @@ def test_a_call_that_kills_cut_off_again_and_again_is_counted_each_time(tmp_path
     with ModelServer(Stall(after=1), Stall(after=1), Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
         project = configured(tmp_path / "p", server)
         loop = ("loop", "g", "--check", project.check, "--approval", "never", "--no-input", "--max-budget-usd", "1")
-        for count, arguments in enumerate([loop, ("resume", "last", "--no-input")], start=1):
-            killed = start(project, *arguments)
-            server.wait_for_seen(20, count=count)
-            killed.kill()
-            killed.wait()
+        cut_off(project, server, *loop)
+        cut_off(project, server, "resume", "last", "--no-input")
         # Two calls at $0.1 and some input each may have been paid for: a third does not fit.
         stopped = project.run("resume", "last", "--no-input", "--max-budget-usd", "0.25")
         assert stopped.returncode == 4 and len(server.seen) == 2, stopped.stderr
@@ -177,24 +192,119 @@ def test_a_call_that_kills_cut_off_again_and_again_is_counted_each_time(tmp_path
     assert project.run("verify", "last").returncode == 0
 
 
+PLACES = {
+    "the request is counted and not made": ("replace", ".asked.json"),
+    "the reply has begun": ("append", ".raw.txt.part"),
+    "the reply has arrived": ("replace", ".raw.json"),
+    "the reply has its name": ("replace", ".raw.txt"),
+    "the count is gone": ("unlink", ".asked.json"),
+    "the reply is recorded": ("append", "events.ndjson"),
+}
+
+
 @pytest.mark.spec("S1-121")
-@pytest.mark.parametrize("point", range(15, 27, 2))  # before its reply has a name, after, and when its end is recorded
-def test_no_request_is_missing_from_the_audit_wherever_a_second_kill_comes(tmp_path: Path, point: int) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_no_request_is_missing_from_the_audit_wherever_a_second_kill_comes(tmp_path: Path, place: str) -> None:
     with ModelServer(Stall(after=1), default=Say(PLAN)) as server:
         project = configured(tmp_path / "p", server)
-        killed = start(project, "loop", "g", "--check", "true", "--no-input")
-        server.wait_for_seen(20)
-        killed.kill()
-        killed.wait()
-        again = project.run("resume", "last", "--no-input", env={"ORCHESTRA_CHAOS": f"{point}:after"})
-        assert again.returncode == -9, again.stderr
+        cut_off(project, server, "loop", "g", "--check", "true", "--no-input")
+        assert cut_after(project.path, *PLACES[place]) == -9
         project.run("resume", "last", "--no-input")
         requests = Counter(seen.headers["idempotency-key"] for seen in server.seen)  # in the order of the calls
-    calls = [json.loads(line) for line in project.run("audit", "last", "--json").stdout.splitlines()]
-    asked = [call["asked"] for call in calls if call["type"] == "call"]
+    asked = [call["asked"] for call in audited(project) if call["type"] == "call"]
     made = list(requests.values())
-    assert made[0] in (2, 3) and len(made) == len(asked)
+    assert made[0] == (3 if place in ("the reply has begun", "the reply has arrived") else 2)
+    assert len(made) == len(asked)
     assert all(told >= sent for told, sent in zip(asked, made, strict=True)), (asked, made)
+    assert asked[0] <= 3 and asked[1:] == made[1:]
+
+
+def spent(project: Project) -> tuple[float, float]:
+    """What a budget of nearly nothing says is spent, and how much of it for requests that were cut off."""
+    told = project.run("resume", "last", "--no-input", "--max-budget-usd", "0.0001")
+    assert told.returncode == 4, told.stderr
+    [figures] = re.findall(r"\$([0-9.]+) of \$0.0001 spent(?: \(\$([0-9.]+) of it at most)?", told.stderr)
+    return float(figures[0]), float(figures[1] or 0)
+
+
+@pytest.mark.parametrize("budget", [(), ("--max-budget-usd", "1")])
+def test_what_a_kill_cut_off_stays_spent_in_every_later_life_and_is_counted_once(
+    tmp_path: Path, budget: tuple[str, ...]
+) -> None:
+    with ModelServer(Stall(after=1), Stall(after=1), Say(PLAN, output_tokens=900), default=Stall(after=1)) as server:
+        project = configured(tmp_path / "p", server)
+        cut_off(project, server, "loop", "g", "--check", project.check, "--no-input", *budget)
+        cut_off(project, server, "resume", "last", "--no-input")
+        all_in, lost = spent(project)
+        assert all_in == lost and 0.2 < lost < 0.3  # two requests, at $0.1 and some input each
+        assert spent(project) == (all_in, lost)  # nothing was asked meanwhile
+        # The plan arrives; the patch's request is cut off, once.
+        cut_off(project, server, "resume", "last", "--no-input", "--max-budget-usd", "1", requests=2)
+        first = audited(project)[0]
+        assert (first["asked"], first["lostUsd"]) == (3, pytest.approx(lost, abs=1e-4))
+        again, lost_then = spent(project)
+        assert lost_then == pytest.approx(lost + 0.1, abs=0.02)
+        assert again == pytest.approx(first["costUsd"] + lost_then, abs=2e-4)
+        assert spent(project) == (again, lost_then)
+        audit = project.run("audit", "last").stdout
+    assert "1 call may have been paid 3 times: orchestra was killed while the reply was on its way, and" in audit
+    assert f"The replies that never arrived cost ${lost:.4f} at most, which is not in the sum; a budget" in audit
+    assert audited(project)[-1]["lostUsd"] == pytest.approx(lost, abs=1e-4)
+
+
+def test_a_reply_that_is_found_whole_counts_in_the_life_that_finds_it(tmp_path: Path) -> None:
+    with ModelServer(Stall(after=1), Say(PLAN, output_tokens=900), default=Say(RIGHT_PATCH)) as server:
+        project = configured(tmp_path / "p", server)
+        cut_off(project, server, "loop", "g", "--check", project.check, "--no-input")
+        assert cut_after(project.path, "replace", ".raw.txt") == -9
+        found, lost = spent(project)  # the plan is found here, and the patch no longer fits
+        assert 0.1 < lost < 0.15 and found == pytest.approx(lost + 0.09, abs=0.01)
+        assert spent(project) == (found, lost)  # the plan is recorded now
+        assert len(server.seen) == 2
+
+
+def test_a_run_of_an_older_version_is_read_without_what_its_lost_requests_cost(tmp_path: Path) -> None:
+    with ModelServer(Stall(after=1), Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
+        project = configured(tmp_path / "p", server)
+        cut_off(project, server, "loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+        assert cut_after(project.path, "replace", ".asked.json") == -9
+        [count] = project.folder.artifacts.rglob("*.asked.json")
+        older = {key: value for key, value in json.loads(count.read_text()).items() if key != "lostUsd"}
+        count.write_text(json.dumps(older))
+        assert project.run("resume", "last", "--no-input").returncode == 0
+        assert 0.2 < audited(project)[0]["lostUsd"] < 0.3  # told by what the next one may cost
+    lines = [json.loads(line) for line in project.folder.events.read_text().splitlines()]
+    calls = past_calls(msgspec.convert([_without_lost(line) for line in lines], list[Event]))
+    assert [(call.asked, call.lostUsd) for call in calls] == [(3, None), (1, None), (1, None)]
+
+
+def _without_lost(line: dict[str, Any]) -> dict[str, Any]:
+    line["payload"].get("outcome", {}).pop("lostUsd", None)
+    return line
+
+
+def test_of_a_call_that_never_got_a_reply_the_audit_says_how_often_it_was_asked_and_no_price(tmp_path: Path) -> None:
+    with ModelServer(default=Stall(after=1)) as server:
+        project = configured(tmp_path / "p", server)
+        cut_off(project, server, "loop", "g", "--check", project.check, "--no-input")
+        [call, _, total] = audited(project)
+        assert (call["status"], call["asked"], call["paid"], call["costUsd"]) == ("open", 1, "possibly once", None)
+        cut_off(project, server, "resume", "last", "--no-input")
+        cut_off(project, server, "resume", "last", "--no-input")
+        before = audited(project)
+        assert project.run("cancel", "last").returncode == 0
+    assert audited(project) == before
+    [call, _, total] = before
+    assert (call["status"], call["asked"], call["paid"], call["costUsd"]) == ("open", 3, "possibly 3 times", None)
+    assert (total["costUsd"], total["knownCostUsd"], total["askedAgain"]) == (None, 0.0, 1)
+    assert 0.2 < total["lostUsd"] < 0.3
+    audit = project.run("audit", "last").stdout
+    assert audit.splitlines()[1].split()[-4:] == ["?", "possibly", "3", "times"]
+    assert "? no reply is recorded of 1 call: nobody knows what was paid" in audit and "no price is known" not in audit
+    report = project.folder.report.read_text()
+    assert "| ? | open (possibly paid 3 times) |" in report
+    assert "$0.0000 and 1 call without a reply and $0.2" in report
+    assert project.run("verify", "last").returncode == 0
 
 
 def test_a_raise_lasts_though_somebody_else_drives_the_run_on(tmp_path: Path) -> None:

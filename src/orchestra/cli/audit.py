@@ -14,12 +14,13 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
-from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.calls import PastCall, calls_in, past_calls
 from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
 from orchestra.models import token_counts
+from orchestra.report import count, often
 
 _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 
@@ -31,7 +32,7 @@ _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 def audit(run: str, as_json: bool, project: Path) -> int:
     """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""
     folder = App(project).find(run)
-    calls = past_calls(read_events(folder.events))
+    calls = calls_in(folder, read_events(folder.events))
     roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
     if as_json:
         for call in calls:
@@ -55,12 +56,23 @@ def _notes(calls: list[PastCall]) -> Iterable[str]:
     """What the marks in the table mean."""
     if any(call.usage.estimated for call in calls):
         yield "~ estimated by orchestra: the provider did not say"
-    if unknown := dict.fromkeys(call.model or _provider(call) for call in calls if call.costUsd is None):
+    if unknown := dict.fromkeys(call.model or _provider(call) for call in calls if call.raw and call.costUsd is None):
         yield f"? no price is known for {safe(', '.join(unknown))}, so the sum is incomplete (add budget.prices)"
+    if open_calls := [call for call in calls if call.raw is None]:
+        yield f"? no reply is recorded of {_calls(open_calls)}: nobody knows what was paid, so the sum is incomplete"
     if again := [call for call in calls if call.asked > 1]:
-        often = again[0].often if len({call.asked for call in again}) == 1 else "more than once"
+        times = often(again[0].asked) if len({call.asked for call in again}) == 1 else "more than once"
         why = "orchestra was killed while the reply was on its way, and asked again"
-        yield f"{_calls(again)} may have been paid {often}: {why}."
+        yield f"{_calls(again)} may have been paid {times}: {why}. {_lost(again)}"
+
+
+def _lost(again: list[PastCall]) -> str:
+    """What was possibly paid for nothing."""
+    known = sum(call.lostUsd or 0.0 for call in again)
+    if any(call.lostUsd is None for call in again):
+        more = f", besides ${known:.4f} at most for some" if known else ""
+        return f"Nobody knows what the replies cost that never arrived{more}."
+    return f"The replies that never arrived cost ${known:.4f} at most, which is not in the sum; a budget counts it."
 
 
 def prompt_lines(folder: RunFolder, key: str) -> Iterable[str]:
@@ -114,20 +126,22 @@ def _provider(call: PastCall) -> str:
 
 
 def _calls(calls: list[PastCall]) -> str:
-    return "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+    return count(len(calls), "call")
 
 
 def _paid(call: PastCall) -> str:
-    if call.status == "open":
-        return "not known yet"
-    if call.asked > 1:
-        return f"possibly {call.often}"
+    if call.raw is None or call.asked > 1:
+        return f"possibly {often(call.asked)}"
     return "once" if call.error is None else f"failed ({call.error.code})"
 
 
 def _total(calls: list[PastCall]) -> dict[str, Any]:
-    """Sums. `costUsd` is null if it is not known of every call; `knownCostUsd` is of those of which it is."""
+    """Sums. `costUsd` is null if it is not known of every call; `knownCostUsd` is of those of which it is.
+
+    `lostUsd` is what replies that never arrived cost at most, besides; null if that is not known of every such call.
+    """
     known = [call.costUsd for call in calls if call.costUsd is not None]
+    lost = [call.lostUsd for call in calls if call.asked > 1]
     return {
         "calls": len(calls),
         "inputTokens": sum(_tokens(c.usage.inputTokens) for c in calls),
@@ -136,7 +150,8 @@ def _total(calls: list[PastCall]) -> dict[str, Any]:
         "outputTokens": sum(_tokens(c.usage.outputTokens) for c in calls),
         "costUsd": sum(known) if len(known) == len(calls) else None,
         "knownCostUsd": sum(known),
-        "askedAgain": sum(c.asked > 1 for c in calls),
+        "askedAgain": len(lost),
+        "lostUsd": None if None in lost else sum(usd or 0.0 for usd in lost),
     }
 
 

@@ -1,7 +1,14 @@
-"""The model calls of a journal, read back: for the audit, the budget, the report, and providers that keep count."""
+"""The model calls of a journal, read back: for the audit, the budget, the report, and providers that keep count.
+
+Rules
+1. What a call cost is known once its reply is recorded, never before.
+2. A call that a kill cut off is counted in `<artifact>.asked.json` before it is made again, with the most that the
+   requests before may have cost. Its reply takes both over; of a call that never gets one, the file is what is left.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -9,7 +16,16 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.model import FinishReason, ProviderFailure, Usage
 from orchestra.core.records import ArtifactRef, Event
+from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelReply
+
+
+class Asked(Struct, frozen=True, omit_defaults=True):
+    """`<artifact>.asked.json`: how often a call was made of which no reply is recorded (rule 2)."""
+
+    key: str
+    times: int = 1
+    lostUsd: float | None = None  # what all of them but the last may have cost; None: nobody knows
 
 
 class PastCall(Struct, frozen=True, kw_only=True):
@@ -23,8 +39,9 @@ class PastCall(Struct, frozen=True, kw_only=True):
     provider: str = ""
     model: str = ""
     usage: Usage = Usage()
-    costUsd: float | None = 0.0  # None: nobody knows the price
+    costUsd: float | None = 0.0  # None: nobody knows, as no price is known or no reply is recorded
     asked: int = 1  # again after each kill before its reply was whole: possibly paid as often (D-05)
+    lostUsd: float | None = None  # what its cut-off requests may have cost at most; None: there are none, or unknown
     raw: ArtifactRef | None = None
     error: ProviderFailure | None = None
     finishReason: FinishReason = "stop"
@@ -32,11 +49,6 @@ class PastCall(Struct, frozen=True, kw_only=True):
     source: str = ""
     contextBytes: int = 0
     artifact: str = ""  # the stem of its files
-
-    @property
-    def often(self) -> str:
-        """How often it may have been paid, in words."""
-        return {1: "once", 2: "twice"}.get(self.asked, f"{self.asked} times")
 
 
 def past_calls(events: list[Event]) -> list[PastCall]:
@@ -53,6 +65,30 @@ def past_calls(events: list[Event]) -> list[PastCall]:
     return list(calls.values())
 
 
+def calls_in(folder: RunFolder, events: list[Event]) -> list[PastCall]:
+    """The same; of those without a recorded reply, how often they were made is read from the run's folder (rule 2)."""
+    return [call if call.raw else _counted(call, folder) for call in past_calls(events)]
+
+
+def asked_file(folder: RunFolder, artifact: str) -> Path:
+    """Where the call of an artifact is counted."""
+    return Path(f"{folder.artifact(artifact)}.asked.json")
+
+
+def read_asked(folder: RunFolder, artifact: str, key: str) -> Asked:
+    """How often this call was made of which no reply is recorded: once, unless it was counted."""
+    try:
+        asked = msgspec.json.decode(asked_file(folder, artifact).read_bytes(), type=Asked)
+    except (OSError, msgspec.DecodeError):
+        return Asked(key)
+    return asked if asked.key == key else Asked(key)
+
+
+def _counted(call: PastCall, folder: RunFolder) -> PastCall:
+    asked = read_asked(folder, call.artifact, call.key)
+    return msgspec.structs.replace(call, asked=max(call.asked, asked.times), lostUsd=asked.lostUsd)
+
+
 def _past_call(intent: Event, event: Event) -> PastCall:
     call = PastCall(
         key=intent.payload["key"],
@@ -60,6 +96,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         agent=intent.payload["agent"],
         phase=str(intent.phase),
         status="open" if event.type == "PHASE_STARTED" else "failed" if "error" in event.payload else "ok",
+        costUsd=None,
         asked=2 if event.payload.get("redone") else 1,
         artifact=intent.payload.get("artifact", ""),
     )
@@ -76,6 +113,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         usage=Usage() if isinstance(reply.usage, UnsetType) else reply.usage,
         costUsd=reply.costUsd,
         asked=reply.asked if reply.recovered else max(call.asked, reply.asked),
+        lostUsd=reply.lostUsd,
         raw=reply.raw,
         finishReason=reply.finishReason,
         request=reply.request,

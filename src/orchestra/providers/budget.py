@@ -6,6 +6,7 @@ Rules
 2. A call that does not fit waits for those under way, which mostly cost less than their most; only if none is, the run
    stops at the cap (exit 4) and goes on after a raise.
 3. A price nobody knows holds nothing: the person was told so when the run began.
+4. A request that a kill cut off may have been paid: it counts at its most, in this life and in every later one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from orchestra.core.errors import BudgetReached
 class Budget:
     """The money of one run."""
 
-    def __init__(self, cap: float | None, *, spent: float, run_id: str) -> None:
+    def __init__(self, cap: float | None, *, spent: float, run_id: str, lost: float = 0.0) -> None:
+        """`spent` and `lost` are of earlier lives: for replies, and for requests that were cut off."""
         self.cap = cap
-        self._spent = spent
-        self._guessed = 0.0  # of it, for calls whose price nobody learnt
+        self._spent = spent + lost
+        self._lost = lost  # of it, for requests whose price nobody learnt
         self._run_id = run_id
         self._aside: dict[str, float] = {}
         self._changed = asyncio.Event()
@@ -44,16 +46,16 @@ class Budget:
         self._changed.set()
 
     def cut_off(self, most: float) -> None:
-        """An earlier process made this call and was killed before it knew the price: it counts at its most."""
+        """Earlier processes made this call and were killed before they knew the price (rule 4)."""
         self._spent += most
-        self._guessed += most
+        self._lost += most
 
     def _reached(self, key: str, most: float) -> str:
         assert self.cap is not None
         next_call = f", and the next call ({key}) may cost up to ${most:.4f}" if most else ""
         enough = 2 * max(self.cap, self._spent + most)
-        guessed = f" (${self._guessed:.4f} of it at most, for a call cut off by a kill)" if self._guessed else ""
+        lost = f" (${self._lost:.4f} of it at most, for a call cut off by a kill)" if self._lost else ""
         return (
-            f"run {self._run_id}: ${self._spent:.4f} of ${self.cap:.4f} spent{guessed}{next_call}. "
+            f"run {self._run_id}: ${self._spent:.4f} of ${self.cap:.4f} spent{lost}{next_call}. "
             f"To go on: orchestra resume {self._run_id} --max-budget-usd {enough:.2g}"
         )

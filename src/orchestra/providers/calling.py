@@ -2,7 +2,8 @@
 
 Rules
 1. Raw first (D-05): see rawfiles.py. After a crash, a whole raw file without its outcome event is taken as the reply
-   and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly twice".
+   and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly twice"; what
+   may have been paid for the one that was cut off counts as spent, now and with the reply in every later life.
 2. Time limit, usage, cost and budget (budget.py) are here, for all providers. Retries are the context's (they are
    steps with names). Usage that a provider does not tell is estimated, and marked so.
 3. What goes into a prompt is redacted (C-12).
@@ -24,7 +25,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.calls import Asked, PastCall, past_calls
 from orchestra.core.context import Step
 from orchestra.core.errors import StepFailed
 from orchestra.core.ledger import Ledger
@@ -99,8 +100,14 @@ class Caller:
         self._ledger = ledger
         self._attempts: dict[str, list[ArtifactRef]] = {}  # artifact -> the raw files of its recorded attempts
         calls = past_calls(ledger.events)
-        self._budget = Budget(budget_usd, spent=sum(call.costUsd or 0.0 for call in calls), run_id=ledger.folder.id)
+        self._budget = Budget(
+            budget_usd,
+            spent=sum(call.costUsd or 0.0 for call in calls),
+            lost=sum(call.lostUsd or 0.0 for call in calls),
+            run_id=ledger.folder.id,
+        )
         self._gathered: dict[str, tuple[ContextArtifact, ...]] = {}  # step key -> what `guard` has read for it
+        self._lost: dict[str, float | None] = {}  # step key -> what its cut-off requests may have cost, by `guard`
         self._debug = debug
         for call in calls:
             if call.raw is not None:
@@ -113,7 +120,7 @@ class Caller:
     async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
         """Refuse the next call, before it looks begun: no such provider, or it could pass the budget."""
         route = self._route(effect)
-        if self._budget.cap is None:
+        if self._budget.cap is None and not redo:
             return
         files = self._files(effect)
         if redo and files.whole(key):
@@ -121,10 +128,11 @@ class Caller:
         self._gathered[key] = await self._context(effect, key, route)
         shown = context((*self._gathered[key], *_notes(effect)))
         tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
-        most = route.price.at_most(tokens, self._max_output(effect, route)) if route.price else 0.0
+        most = route.price.at_most(tokens, self._max_output(effect, route)) if route.price else None
         if redo:
-            self._budget.cut_off(most * files.cut_off(key))
-        await self._budget.set_aside(key, most)
+            self._lost[key] = _lost(files.cut_off(key), most)
+            self._budget.cut_off(self._lost[key] or 0.0)
+        await self._budget.set_aside(key, most or 0.0)
 
     def _files(self, effect: ModelCall) -> CallFiles:
         attempts = self._attempts.setdefault(effect.artifact, [])
@@ -145,7 +153,9 @@ class Caller:
             path=str(files.target(sidecar).relative_to(step.ledger.folder.path)), bytes=len(data), sha256=digest(data)
         )
         attempts.append(raw)
-        if recovered:
+        if recovered:  # paid in an earlier life that could not record it
+            self._budget.cut_off(sidecar.lostUsd or 0.0)
+            self._budget.settle(step.key, sidecar.costUsd or 0.0)
             self._remember(effect, sidecar, raw, step)
         reply = _reply(text, sidecar, raw, step, recovered=recovered)
         return msgspec.structs.replace(reply, document=files.write_document(text))
@@ -168,7 +178,8 @@ class Caller:
     async def _call(self, effect: ModelCall, step: Step, files: CallFiles) -> tuple[str, Sidecar]:
         route = self._route(effect)
         cost: float | None = 0.0
-        asked = files.ask_again(step.key) if step.redo else 1
+        lost = self._lost.pop(step.key, None)
+        asked = files.ask_again(step.key, lost) if step.redo else 1
         try:
             request = await self._request(effect, step, route)
             if self._debug:
@@ -188,6 +199,7 @@ class Caller:
             costUsd=cost,
             contextBytes=self._context_bytes(effect, step.key, route),
             asked=asked,
+            lostUsd=lost,
         )
         files.complete(text, sidecar)
         return text, sidecar
@@ -252,6 +264,15 @@ class Caller:
             stream.close()
 
 
+def _lost(cut_off: Asked, most: float | None) -> float | None:
+    """What requests that were cut off may have cost, where the next costs `most`; None if nobody knows."""
+    if most is None:
+        return cut_off.lostUsd
+    if cut_off.lostUsd is None:
+        return most * cut_off.times
+    return cut_off.lostUsd + most  # of the last one, which was cut off since
+
+
 def _held_to_contract(response: ProviderResponse) -> ProviderResponse:
     """A failure says why: one without its error gets one (rule 5)."""
     if response.finishReason in ("stop", "length") or not isinstance(response.error, UnsetType):
@@ -289,6 +310,7 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         recovered=recovered,
         contextBytes=sidecar.contextBytes,
         asked=sidecar.asked,
+        lostUsd=sidecar.lostUsd,
     )
     if isinstance(response.error, UnsetType):
         return reply

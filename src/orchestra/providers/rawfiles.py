@@ -7,7 +7,8 @@ Rules
 3. One name per phase and iteration, and the last good reply has it (G1-8). A failed call's text (an error, a time-out)
    is named `<artifact>.attempt-K.raw.txt` at once; an earlier good reply is set aside under such a name when a later
    attempt begins.
-4. A call that a kill cut off is counted before it is made again, until its reply has a name: each may have been paid.
+4. A call that a kill cut off is counted before it is made again, until its reply has a name: each may have been paid
+   (core/calls.py, rule 2).
 5. Raw files keep the exact bytes, for the owner only; everything else here is redacted (C-12).
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, UnsetType
 
+from orchestra.core.calls import Asked, PastCall, asked_file, calls_in, read_asked
 from orchestra.core.disk import PRIVATE
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import ProviderRequest, ProviderResponse
@@ -41,19 +43,14 @@ class Sidecar(Struct, frozen=True, omit_defaults=True):
     costUsd: float | None = 0.0
     contextBytes: int = 0
     asked: int = 1
-
-
-class _Asked(Struct, frozen=True):
-    """`<artifact>.asked.json`: how often a call was made that no reply is recorded of."""
-
-    key: str
-    times: int
+    lostUsd: float | None = None
 
 
 class CallFiles:
     """The files of one attempt at one call. `earlier`: the recorded raw files of the attempts before it."""
 
     def __init__(self, artifact: str, document: str, ledger: Ledger, *, earlier: Sequence[ArtifactRef]) -> None:
+        self._artifact = artifact
         self._ledger = ledger
         self._disk = ledger.disk
         self._earlier = earlier
@@ -62,7 +59,7 @@ class CallFiles:
         self._good = Path(f"{self._stem}.raw.txt")
         self._failed = self._aside(len(earlier) + 1)
         self._part = Path(f"{self._stem}.raw.txt.part")
-        self._asked = Path(f"{self._stem}.asked.json")
+        self._asked = asked_file(ledger.folder, artifact)
 
     def whole(self, key: str) -> tuple[str, Sidecar] | None:
         """The complete reply an earlier process left for *this* attempt, if it did."""
@@ -76,18 +73,14 @@ class CallFiles:
         text = _text(self._good)
         return text, _read_sidecar(self._good, key) or bare
 
-    def cut_off(self, key: str) -> int:
+    def cut_off(self, key: str) -> Asked:
         """How often this call, which is about to be made again, was cut off (rule 4)."""
-        try:
-            asked = msgspec.json.decode(self._asked.read_bytes(), type=_Asked)
-        except (OSError, msgspec.DecodeError):
-            return 1
-        return asked.times if asked.key == key else 1
+        return read_asked(self._ledger.folder, self._artifact, key)
 
-    def ask_again(self, key: str) -> int:
-        """Count the call that is about to be made again; how often that is with it."""
-        times = self.cut_off(key) + 1
-        self._disk.publish(self._asked, msgspec.json.encode(_Asked(key, times)), durable=True)
+    def ask_again(self, key: str, lost: float | None) -> int:
+        """Count the call that is about to be made again, and what those before may have cost; how often it is then."""
+        times = self.cut_off(key).times + 1
+        self._disk.publish(self._asked, msgspec.json.encode(Asked(key, times, lost)), durable=True)
         return times
 
     def begin(self, request: ProviderRequest) -> Stream:
@@ -112,7 +105,7 @@ class CallFiles:
         masked = self._ledger.redactor.record(msgspec.to_builtins(bare))
         self._disk.publish(target.with_suffix(".json"), msgspec.json.encode(masked), durable=True)
         self._disk.replace(str(self._part), str(target))
-        self._asked.unlink(missing_ok=True)
+        self._remove(self._asked)
         self._disk.sync_folder(target.parent)
 
     def target(self, sidecar: Sidecar) -> Path:
@@ -126,6 +119,20 @@ class CallFiles:
         data = utf8(self._ledger.redactor.text(text))
         self._disk.publish(self._document, data, durable=True)  # D-04: the event names it
         return self._ledger.folder.reference(self._document, data)
+
+    def settle(self, calls: Sequence[PastCall]) -> None:
+        """No more of these calls will be made, all that this artifact had."""
+        self._remove(self._part)
+        if not any(call.raw is None and call.asked > 1 for call in calls):  # else it is all that is known of them
+            self._remove(self._asked)
+        for number in range(len(calls), 0, -1):
+            if self._aside(number).exists() and not self._good.exists():
+                # G1-8; the event names the attempt, and both names are one file
+                self._disk.link(str(self._aside(number)), str(self._good))
+
+    def _remove(self, path: Path) -> None:
+        if path.exists():
+            self._disk.unlink(str(path))
 
     def _is_earlier(self, path: Path) -> bool:
         """Whether this name still holds a reply that is recorded: it was not set aside yet."""
@@ -160,18 +167,15 @@ class Stream:
 
 
 def settle(ledger: Ledger) -> None:
-    """Before a run ends: remove what never became whole; the last attempt gets the name if none was good."""
-    artifacts = ledger.folder.artifacts
-    for left in (*artifacts.rglob("*.raw.txt.part"), *artifacts.rglob("*.asked.json")):
-        left.unlink()
-    for attempt in sorted(artifacts.rglob("*.attempt-*.raw.txt"), key=_attempt_number, reverse=True):
-        good = attempt.with_name(attempt.name.rpartition(".attempt-")[0] + ".raw.txt")
-        if not good.exists():
-            ledger.disk.link(str(attempt), str(good))  # G1-8; the event names the attempt, and both names are one file
+    """Before a run ends: remove what never became whole; the last attempt gets the name if none was good.
 
-
-def _attempt_number(path: Path) -> int:
-    return int(path.name.rpartition(".attempt-")[2].partition(".")[0])
+    Only what the journal names as a call's: a task's own files may be called anything.
+    """
+    artifacts: dict[str, list[PastCall]] = {}
+    for call in calls_in(ledger.folder, ledger.events):
+        artifacts.setdefault(call.artifact, []).append(call)
+    for artifact, calls in artifacts.items():
+        CallFiles(artifact, "", ledger, earlier=()).settle(calls)
 
 
 def _read_sidecar(raw: Path, key: str) -> Sidecar | None:
