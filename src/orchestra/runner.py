@@ -43,7 +43,7 @@ from orchestra.worker.kept import fold, prune
 from orchestra.worker.launcher import PROXY_PORT, Held
 from orchestra.worker.layer import changes
 from orchestra.worker.leftover import kill_left_over
-from orchestra.worker.outputs import collect
+from orchestra.worker.outputs import TRAY_MODE, Tray, collect
 from orchestra.worker.proxy import Proxy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
@@ -63,7 +63,7 @@ class _Ready(Struct):
     problem: str = ""
     code: str = "NOT_STARTED"
     folder: Path | None = None  # of its scratch, if it has a layer or files of its own
-    out: Path | None = None  # what a task hands over
+    tray: Tray | None = None  # for what a task hands over
     since_ns: int = 0
     layers: tuple[Path, ...] = ()  # of the tasks before it
     writes: bool = False  # what it changes becomes a patch
@@ -93,6 +93,8 @@ class Runner:
         self._noted: set[str] = set()
         self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.workspace)
         self._ready: dict[str, _Ready] = {}
+        self._trays = 0
+        self._untouched: list[Tray] = []  # as good as new: most tasks hand nothing over
         self._policies: dict[Constraints, tuple[Policy, str]] = {}
 
     # -- before the intent is written ---------------------------------------------------------------------------------
@@ -145,9 +147,9 @@ class Runner:
         upper = folder if bound.tier == "strict" and (writes or not effect.task) else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
         artifacts = self._artifacts(effect)
-        out = self._out(effect.task, artifacts) if effect.task else None
-        if out:
-            sandbox = _with_output(sandbox, out, artifacts)
+        tray = self._tray(artifacts) if effect.task else None
+        if tray:
+            sandbox = _with_output(sandbox, tray.path, artifacts)
         stdout, stderr = _outputs(effect, key, artifacts)
         held = await self._shop.launcher.prepare(
             self._command(effect, tool, sandbox, bound.max_task_sec),
@@ -159,7 +161,7 @@ class Runner:
             on_line=lambda line: self._on_line(key, line),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )
-        return _Ready(held=held, folder=folder, out=out, since_ns=time.time_ns(), layers=below, writes=writes)
+        return _Ready(held=held, folder=folder, tray=tray, since_ns=time.time_ns(), layers=below, writes=writes)
 
     def _folder(self, effect: RunCommand, *, writes: bool) -> Path | None:
         """Where a command keeps what lies over the workspace; most tasks have no such thing."""
@@ -170,14 +172,17 @@ class Runner:
         self._scratch.clear(effect.task)
         return None
 
-    def _out(self, task: str, artifacts: Path) -> Path:
+    def _tray(self, artifacts: Path) -> Tray:
         """An empty folder for what a task hands over, which it sees in the place of its artifacts."""
-        out = self._scratch.fresh(f"{task}~out", mode=0o700)
+        artifacts.mkdir(parents=True, exist_ok=True)  # bwrap could not make the place where a folder to read holds it
+        if self._untouched:
+            return self._untouched.pop()
+        self._trays += 1
+        folder = self._scratch.fresh(f"tray~{self._trays}", mode=TRAY_MODE)
         run_as = self._shop.run_as
         if run_as is not None and os.geteuid() == 0:
-            os.chown(out, run_as, run_as)
-        artifacts.mkdir(parents=True, exist_ok=True)  # bwrap could not make the place where a folder to read holds it
-        return out
+            os.chown(folder, run_as, run_as)
+        return Tray.of(folder)
 
     def _checks(self) -> Path:
         """Where checks write: over the build output of those before it, as long as no patch changed the files."""
@@ -236,9 +241,9 @@ class Runner:
         changed: Reply | None = None
         untaken: tuple[Denied, ...] = ()
         handed: tuple[ArtifactRef, ...] = ()
-        if ready.out is not None:
+        if ready.tray is not None:
             changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
-            handed, left = self._collect(effect, ready.out)
+            handed, left = self._collect(effect, ready.tray)
             untaken += left
         return CommandOutcome(
             command=_shown(effect),
@@ -298,10 +303,12 @@ class Runner:
         self._ledger.disk.publish(path, data, durable=True)
         return ArtifactRef(str(path.relative_to(self._ledger.folder.path)), len(data), digest(data))
 
-    def _collect(self, effect: RunCommand, out: Path) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
+    def _collect(self, effect: RunCommand, tray: Tray) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
         """The files it handed over, and those that could not be taken."""
         into = self._artifacts(effect) / "files"
-        found = collect(out, into, disk=self._ledger.disk, redactor=self._ledger.redactor)
+        found = collect(tray, into, disk=self._ledger.disk, redactor=self._ledger.redactor)
+        if found.untouched:
+            self._untouched.append(tray)
         refs = tuple(_ref(artifact, self._ledger.folder) for artifact in found.artifacts)
         return refs, tuple(Denied(skipped.path or "more files", skipped.reason) for skipped in found.skipped)
 

@@ -143,6 +143,24 @@ def test_output_is_kept_and_named_with_size_and_checksum(ran: Tasks) -> None:
 
 
 @pytest.mark.spec("S2-135", "S2-136", "S2-20", "S2-21")
+@pytest.mark.spec("S2-134", "S2-137")
+def test_no_task_finds_what_another_handed_over(tmp_path: Path) -> None:
+    """Their folders may be the same one, if nobody touched it; who made something in it was the last to see it."""
+    look = "import os; here = os.environ['ORCHESTRA_ARTIFACTS']; print(os.listdir(here), os.stat(here).st_mode & 0o777)"
+    plan = (
+        step("quiet", code=look),
+        step("busy", "quiet", code=f"{look}; open(here + '/결과.txt', 'w').write('끝')"),
+        step("sly", "busy", code=f"{look}; os.mkdir(here + '/x'); os.rmdir(here + '/x'); os.chmod(here, 0o777)"),
+        step("last", "sly", code=look),
+    )
+    project = Tasks(tmp_path / "p", *plan)
+    done = project.dag("--approval", "never")
+    assert done.returncode == 0, done.stderr
+    said = [(project.folder.artifacts / task["task_id"] / "stdout.txt").read_text() for task in plan]
+    assert said == [f"[] {0o700}\n"] * 4
+    assert (project.folder.artifacts / "busy/files/결과.txt").read_text() == "끝"
+
+
 def test_a_tool_finds_its_files_and_its_environment(ran: Tasks) -> None:
     assert ran.output("table") == "MIT\n안녕\n"
     assert not (ran.path / "notes").exists(), "the workspace itself stays as it was"

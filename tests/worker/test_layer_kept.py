@@ -7,7 +7,8 @@ import os
 import socket
 import stat
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.worker.kept import fold
 from orchestra.worker.layer import Bounds, Harvest, changes
-from orchestra.worker.outputs import Room, collect
+from orchestra.worker.outputs import TRAY_MODE, Room, Tray, collect
 from orchestra.worker.removal import discard
 from tests.support.others import needs_open_checkout
 from tests.worker.overlay import NOBODY, USERS, Make, Place, by_path, deep, ignored, places, reasons
@@ -172,7 +173,7 @@ def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
         sock.bind(str(out / "sock"))
     (out / "line\nfeed").touch()
     os.truncate(os.open(out / "sparse", os.O_CREAT | os.O_WRONLY), 10 << 30)
-    got = collect(out, into, disk=Disk(), redactor=Redactor(["hunter2-hunter2"]))
+    got = collect(Tray.of(out), into, disk=Disk(), redactor=Redactor(["hunter2-hunter2"]))
     kept = {str(Path(artifact.path).relative_to(into)): artifact for artifact in got.artifacts}
     assert sorted(kept) == ["report.md", "sub/hard", "sub/한글.bin"]
     assert (into / "report.md").read_text() == "the key is ***REDACTED***\n"
@@ -191,13 +192,46 @@ def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:
     for number in range(30):
         (out / f"f{number:02}").write_bytes(b"x" * 100)
     room = Room(files=20, total_bytes=1_000, told=5)
-    got = collect(out, tmp_path / "into", disk=Disk(), redactor=Redactor.blind(), room=room)
+    got = collect(Tray.of(out), tmp_path / "into", disk=Disk(), redactor=Redactor.blind(), room=room)
     assert len(got.artifacts) == 10
     assert len(got.skipped) == 6
     assert "more were not kept" in got.skipped[-1].reason
-    few = collect(out, tmp_path / "few", disk=Disk(), redactor=Redactor.blind(), room=Room(entries=5))
+    few = collect(Tray.of(out), tmp_path / "few", disk=Disk(), redactor=Redactor.blind(), room=Room(entries=5))
     assert len(few.artifacts) <= 5
     assert any("not looked at" in skipped.reason for skipped in few.skipped)
+
+
+def _made_and_removed(tray: Path) -> None:
+    (tray / "x").touch()
+    (tray / "x").unlink()
+
+
+def _opened_and_closed(tray: Path) -> None:
+    tray.chmod(0o755)
+    tray.chmod(TRAY_MODE)
+
+
+_MARKS: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda tray: os.listdir(tray),
+    "a file": lambda tray: (tray / "x").touch(),
+    "an empty folder": lambda tray: (tray / "x").mkdir(),
+    "a file that is gone": _made_and_removed,
+    "its mode": lambda tray: tray.chmod(0o755),
+    "its mode, and back": _opened_and_closed,
+    "an attribute": lambda tray: os.setxattr(tray, "user.mark", b"me"),
+    "its times": lambda tray: os.utime(tray, ns=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("mark", _MARKS)
+def test_a_tray_is_used_again_only_if_nobody_touched_it(tmp_path: Path, mark: str) -> None:
+    folder = tmp_path / "tray"
+    folder.mkdir(mode=TRAY_MODE)
+    tray = Tray.of(folder)
+    time.sleep(0.02)  # the kernel's clock of change times ticks every 10 ms
+    _MARKS[mark](folder)
+    got = collect(tray, tmp_path / "into", disk=Disk(), redactor=Redactor.blind())
+    assert got.untouched == (mark == "nothing")
 
 
 def test_a_wide_folder_is_read_within_its_bound(tmp_path: Path) -> None:

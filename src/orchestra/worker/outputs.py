@@ -5,6 +5,9 @@ Rules
 2. What is kept is redacted on the way like any output (S2-81), synced before its record is given (D-04), and recorded
    with the size and digest of the stored bytes.
 3. A file is kept whole or not at all. Whatever is not kept is named with its reason.
+4. A folder that a command did not touch at all is as good as new, and may be given to another one. Its change time says
+   so: entries, mode, owner, attributes and flags all move it, and nobody can set it. The kernel's clock for it ticks
+   slowly (10 ms), so that what can be seen is looked at too.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from orchestra.worker.capture import Store
 from orchestra.worker.hostile import FILE, FOLDER, join, opened, regular, shown, unspeakable
 from orchestra.worker.task import MIB, Artifact
 
+TRAY_MODE = 0o700
 _CHUNK = 1 << 18
 
 
@@ -52,14 +56,32 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 
     artifacts: tuple[Artifact, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    untouched: bool = False  # rule 4
 
 
-def collect(folder: Path, into: Path, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
-    """Copy what a command left in `folder`, after it has ended. A full disk raises `DiskFull`."""
+class Tray(msgspec.Struct, frozen=True):
+    """An empty folder for what a command hands over, and when it was last changed: by us."""
+
+    path: Path
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> Tray:
+        """A folder that was just made."""
+        return cls(path, os.stat(path).st_ctime_ns)
+
+
+def collect(tray: Tray, into: Path, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
+    """Copy what a command left, after it has ended. A full disk raises `DiskFull`."""
     collecting = _Collecting(into, disk, redactor, room=room)
-    with opened(folder, FOLDER) as fd:
+    with opened(tray.path, FOLDER) as fd:
         collecting.folder(fd, "", depth=1)
-    return collecting.result()
+        return collecting.result(untouched=not collecting.entries and _as_new(fd, tray))
+
+
+def _as_new(fd: int, tray: Tray) -> bool:
+    now = os.fstat(fd)
+    return now.st_ctime_ns == tray.changed_ns and stat.S_IMODE(now.st_mode) == TRAY_MODE and not os.listxattr(fd)
 
 
 class _Collecting:
@@ -70,11 +92,11 @@ class _Collecting:
         self._room = room
         self._artifacts: list[Artifact] = []
         self._skipped: list[Skipped] = []
-        self._untold = self._entries = self._bytes = 0
+        self._untold = self.entries = self._bytes = 0
 
-    def result(self) -> Collected:
+    def result(self, *, untouched: bool) -> Collected:
         more = (Skipped("", f"{self._untold} more were not kept"),) if self._untold else ()
-        return Collected(artifacts=tuple(self._artifacts), skipped=(*self._skipped, *more))
+        return Collected(artifacts=tuple(self._artifacts), skipped=(*self._skipped, *more), untouched=untouched)
 
     def folder(self, fd: int, path: str, *, depth: int) -> None:
         for name in self._names(fd, path):
@@ -128,8 +150,8 @@ class _Collecting:
         names: list[str] = []
         with os.scandir(fd) as entries:
             for entry in entries:
-                self._entries += 1
-                if self._entries > self._room.entries:
+                self.entries += 1
+                if self.entries > self._room.entries:
                     self._skip(path, f"more than {self._room.entries} names: the rest was not looked at")
                     break
                 names.append(entry.name)
