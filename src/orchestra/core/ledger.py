@@ -72,7 +72,7 @@ class Ledger:
         self._table_state = table.start
         self._by_key: dict[str, Recorded] = {}
         self._projections: tuple[Projection, ...] = (LogBook(folder, disk), *projections)
-        self._on_event = on_event
+        self._tell = (*(projection.write for projection in self._projections), on_event)
         self._published = (0, 0)  # the fold's changes and the number of events that state.json shows
 
     def open(self) -> None:
@@ -113,9 +113,8 @@ class Ledger:
         self._take(event, state)
         if self.fold.changes != self._published[0]:
             self.publish()
-        for projection in self._projections:
-            projection.write(event)
-        self._on_event(event)
+        for tell in self._tell:
+            tell(event)
         return event
 
     def publish(self) -> None:

@@ -19,6 +19,7 @@ from orchestra.core.run import RunFolder
 
 _encode = msgspec.json.encode
 _GATE = ("APPROVAL_", "PATCH_")
+_STEPS = ("PHASE_STARTED", "PHASE_COMPLETED")
 _QUIET = ("prev", "intent", "outcome", "key", "effect", "error", "params")
 
 
@@ -32,8 +33,7 @@ class LogBook:
 
     def write(self, event: Event) -> None:
         """Add the event's line to its log, if it belongs in one."""
-        name = _log_of(event)
-        if name:
+        if name := _log_of(event):
             self._disk.append(self._file(name), _line(event))
 
     def restore(self, events: Iterable[Event]) -> None:
@@ -65,7 +65,7 @@ class LogBook:
 def _log_of(event: Event) -> str:
     if event.payload.get("effect") == "ModelCall" and event.phase is not UNSET:
         return f"provider-{event.phase}.log"
-    if event.type in ("PHASE_STARTED", "PHASE_COMPLETED"):
+    if event.type in _STEPS:
         return ""  # the journal is enough; a log that repeats it line by line doubles every byte
     if event.type.startswith(_GATE):
         return "gatekeeper.log"

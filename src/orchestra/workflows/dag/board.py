@@ -74,10 +74,8 @@ class Entry(Struct, eq=False, gc=False):
     retries: int = 0
     attempts: int = 0
     logs: tuple[TaskLog, ...] = ()
-    artifacts: dict[str, TaskArtifact] = {}
-    duration_ms: int = 0
-    exit_code: int | None = None
-    tokens: int | None = None
+    artifacts: tuple[TaskArtifact, ...] = ()  # by path, of all attempts
+    metrics: TaskMetrics = TaskMetrics()
     output: str = ""
     policy: str = ""
     waits_for_gate: bool = False
@@ -85,10 +83,6 @@ class Entry(Struct, eq=False, gc=False):
     @property
     def label(self) -> str:
         return self.planned.label
-
-    @property
-    def metrics(self) -> TaskMetrics:
-        return TaskMetrics(self.duration_ms, self.exit_code, self.tokens)
 
 
 class Board:
@@ -159,7 +153,7 @@ class Board:
         usage = outcome.get("usage") or {}
         tokens = usage.get("totalTokens") or sum(usage.get(name) or 0 for name in ("inputTokens", "outputTokens"))
         if who is not None and tokens:
-            who.tokens = (who.tokens or 0) + tokens
+            who.metrics = msgspec.structs.replace(who.metrics, tokens_used=(who.metrics.tokens_used or 0) + tokens)
         if event.type == "PHASE_FAILED" and who is not None:
             error = event.payload.get("error") or {}
             self._tell(who, event.ts, "warn", f"model call failed: {error.get('message', '')}", {"error": error})
@@ -229,11 +223,13 @@ class Board:
         if entry is None:
             return
         outcome = event.payload.get("outcome") or {}
-        entry.duration_ms += int(outcome.get("durationMs", 0))
-        entry.exit_code = outcome.get("exitCode")
+        spent = entry.metrics.duration_ms + int(outcome.get("durationMs", 0))
+        entry.metrics = TaskMetrics(spent, outcome.get("exitCode"))
         entry.output = str(outcome.get("output", ""))
-        for ref in outcome.get("artifacts", ()):
-            entry.artifacts[ref["path"]] = TaskArtifact(ref["path"], ref["bytes"], ref["sha256"])
+        if refs := outcome.get("artifacts"):
+            kept = {artifact.path: artifact for artifact in entry.artifacts}
+            kept |= {ref["path"]: TaskArtifact(ref["path"], ref["bytes"], ref["sha256"]) for ref in refs}
+            entry.artifacts = tuple(kept.values())
         for denied in outcome.get("denials", ()):
             self._tell(entry, event.ts, "warn", f"NETWORK_ACCESS_DENIED {denied['what']}: {denied['why']}")
         for untaken in outcome.get("untaken", ()):
@@ -275,7 +271,7 @@ class Board:
     ) -> None:
         entry.completed = ts
         self._change(entry, state, ts, message, "info" if state == "done" else "error", payload)
-        result = TaskResult(entry.planned.task_id, state, entry.logs, tuple(entry.artifacts.values()), entry.metrics)
+        result = TaskResult(entry.planned.task_id, state, entry.logs, entry.artifacts, entry.metrics)
         self.messages.append(Message(ts, "L3", "L2", result))
 
     # -- lines --------------------------------------------------------------------------------------------------------
@@ -340,7 +336,7 @@ def _fields(entry: Entry) -> tuple[Any, ...]:
         planned.depends_on if entry.state == "planned" else (),
         entry.retries,
         entry.logs,
-        tuple(entry.artifacts.values()),
+        entry.artifacts,
         entry.metrics,
         entry.policy,
     )

@@ -101,9 +101,9 @@ def _metrics(board: Board, seconds: float) -> dict[str, Any]:
         "tasks_failed": sum(entry.state == "failed" for entry in board.tasks),
         "tasks_not_run": len(board.tasks) - len(ran),
         "tasks_retried": sum(entry.retries > 0 for entry in board.tasks),
-        "avg_task_duration_ms": round(sum(entry.duration_ms for entry in ran) / len(ran)) if ran else 0,
-        "total_tokens_used": sum(entry.tokens or 0 for entry in board.everyone),
-        "artifacts_total_bytes": sum(a.size_bytes for entry in board.tasks for a in entry.artifacts.values()),
+        "avg_task_duration_ms": round(sum(entry.metrics.duration_ms for entry in ran) / len(ran)) if ran else 0,
+        "total_tokens_used": sum(entry.metrics.tokens_used or 0 for entry in board.everyone),
+        "artifacts_total_bytes": sum(a.size_bytes for entry in board.tasks for a in entry.artifacts),
         "tasks": [_task_metrics(entry) for entry in board.tasks],
     }
 
@@ -130,8 +130,8 @@ def _summary(board: Board, events: list[Event]) -> list[str]:
 
 
 def _row(entry: Entry, board: Board) -> str:
-    took = f"{entry.duration_ms / 1000:.1f} s" if entry.started else ""
-    code = "" if entry.exit_code is None else str(entry.exit_code)
+    took = f"{entry.metrics.duration_ms / 1000:.1f} s" if entry.started else ""
+    code = "" if entry.metrics.exit_code is None else str(entry.metrics.exit_code)
     task = entry.planned
     cells = (task.label, task.intent, " ".join(task.tools), _state(entry, board), str(entry.attempts or ""), took, code)
     return "| " + " | ".join(map(_cell, cells)) + " |"
@@ -183,7 +183,7 @@ def _failures(board: Board) -> list[str]:
 
 
 def _artifacts(entries: Iterable[Entry]) -> list[str]:
-    made = [artifact for entry in entries for artifact in entry.artifacts.values()]
+    made = [artifact for entry in entries for artifact in entry.artifacts]
     rows = [f"| `{_cell(artifact.path)}` | {artifact.size_bytes} | `{artifact.checksum}` |" for artifact in made]
     return ["## Artifacts", "", *(("| path | bytes | checksum |", "|---|---|---|", *rows) if rows else ("none",)), ""]
 
