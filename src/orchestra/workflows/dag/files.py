@@ -1,7 +1,7 @@
 """The files of a task graph: plan.json, and what follows from its events: tasks.jsonl, messages.jsonl (S2-85, S2-132).
 
-The latter are projections: appended as events come, as soon as a turn of the event loop brings no more of them or 256
-wait, and rebuilt whole when a kill left them behind or somebody removed them.
+The latter are projections: appended as events come, those of tasks as soon as a turn of the event loop brings no more
+of them or 256 wait, and rebuilt whole when a kill left them behind or somebody removed them.
 """
 
 from __future__ import annotations
@@ -59,11 +59,13 @@ class TaskFiles:
         if self._failure is not None:
             raise self._failure
         self._unwritten.append(event)
-        if len(self._unwritten) == 1:
+        if event.phase != "execute" or len(self._unwritten) == _MOST:
+            self._flush()
+            if self._failure is not None:
+                raise self._failure
+        elif len(self._unwritten) == 1:
             self._seen = 0
             self._wait()
-        elif len(self._unwritten) == _MOST:
-            self._flush()
 
     def _wait(self) -> None:
         """Write when a turn of the loop brought nothing new: a busy graph's lines are made and written many at once.
@@ -76,7 +78,7 @@ class TaskFiles:
         self._seen = len(self._unwritten)
         try:
             asyncio.get_running_loop().call_soon(self._wait)
-        except RuntimeError:  # there is no loop yet: the run is only being created
+        except RuntimeError:  # there is no loop: history is being copied
             self._flush()
 
     def close(self) -> None:
