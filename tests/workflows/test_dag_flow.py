@@ -354,6 +354,34 @@ def test_lines_do_not_wait_for_a_turn_of_the_loop_without_end(tmp_path: Path) ->
     assert (tmp_path / "tasks.jsonl").read_bytes().count(b"\n") >= 303
 
 
+def test_lines_of_a_busy_graph_are_written_many_at_once(tmp_path: Path) -> None:
+    class CountingDisk(Disk):
+        appends = 0
+
+        def append(self, fd: int, data: bytes) -> None:
+            self.appends += 1
+            super().append(fd, data)
+
+    async def write() -> int:
+        disk = CountingDisk()
+        files = TaskFiles(RunFolder(tmp_path), disk)
+        plan = msgspec.to_builtins(read_plan(json.dumps([task("t")]), "r", POLICY))
+        adopted = {"effect": "AdoptPlan", "outcome": {"plan": plan}}
+        created = {"params": msgspec.to_builtins(job([]))}
+        files.write(Event("00000001", "r", "2026-01-01T00:00:00Z", "RUN_CREATED", created))
+        files.write(Event("00000002", "r", "2026-01-01T00:00:00Z", "PHASE_COMPLETED", adopted, "plan", 1))
+        for number in range(1600):
+            begun: dict[str, Any] = {"key": f"t/run.{number}", "attempt": number}
+            files.write(Event(f"{number:08d}", "r", "2026-01-01T00:00:00Z", "PHASE_STARTED", begun, "execute", 1))
+            if number % 8 == 0:
+                await asyncio.sleep(0)  # as after the sync of a group
+        files.close()
+        return disk.appends
+
+    assert asyncio.run(write()) <= 16  # and not one for each of 200 groups
+    assert (tmp_path / "tasks.jsonl").read_bytes().count(b"\n") >= 1600
+
+
 def test_ids_are_uuids_of_version_five() -> None:
     """C-03: whoever knows the run and the label can work out the id."""
     run = uuid.uuid5(uuid.NAMESPACE_OID, "2026-01-01_001_일")

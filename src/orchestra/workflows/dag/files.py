@@ -41,6 +41,7 @@ class TaskFiles:
         self._fd = -1
         self._unwritten: list[Event] = []
         self._seen = 0  # how many of them there were a turn ago
+        self._waiting = False  # for a turn that brings no more
         self._failure: Exception | None = None  # of a write in the loop's own time: raised to whoever comes next
 
     def restore(self, events: Iterable[Event]) -> None:
@@ -63,8 +64,7 @@ class TaskFiles:
             self._flush()
             if self._failure is not None:
                 raise self._failure
-        elif len(self._unwritten) == 1:
-            self._seen = 0
+        elif not self._waiting:
             self._wait()
 
     def _wait(self) -> None:
@@ -72,13 +72,15 @@ class TaskFiles:
 
         After every sync Python runs cold: made one by one, between other things, they take twice as long.
         """
-        if self._seen == len(self._unwritten):
+        self._waiting = self._seen != len(self._unwritten)
+        if not self._waiting:
             self._flush()
             return
         self._seen = len(self._unwritten)
         try:
             asyncio.get_running_loop().call_soon(self._wait)
         except RuntimeError:  # there is no loop: history is being copied
+            self._waiting = False
             self._flush()
 
     def close(self) -> None:
@@ -98,7 +100,7 @@ class TaskFiles:
             self._disk.publish(self._messages, data, durable=False)
 
     def _flush(self) -> None:
-        events, self._unwritten = self._unwritten, []
+        events, self._unwritten, self._seen = self._unwritten, [], 0
         if self._failure is not None:
             return
         try:
