@@ -136,20 +136,24 @@ def test_a_second_driver_is_refused(tmp_path: Path) -> None:
         asyncio.run(one.drive(folder))
 
 
+async def cancel_when_asleep(one: Engine, notes: Notes, folder: RunFolder, who: str) -> Any:
+    """Drive a run until it, or a child of its, naps; then cancel it, or its only child."""
+    notes.asleep = asyncio.Event()
+    driving = asyncio.ensure_future(one.drive(folder))
+    await notes.asleep.wait()
+    if who == "child":
+        [child] = [RunFolder(path) for path in folder.path.parent.iterdir() if path.name != folder.id]
+    cancel(child if who == "child" else folder)
+    return await driving
+
+
 @pytest.mark.parametrize("workflow", ["naps", "calls_naps"])
 def test_a_cancel_reaches_the_whole_tree_and_nothing_goes_on_after_it(tmp_path: Path, workflow: str) -> None:
     notes = Notes()
     one = engine(tmp_path, notes, naps=naps, calls_naps=calls_naps)
     folder = one.start(workflow, "x", {}, {})
 
-    async def cancel_soon() -> Any:
-        notes.asleep = asyncio.Event()
-        driving = asyncio.ensure_future(one.drive(folder))
-        await notes.asleep.wait()
-        cancel(folder)
-        return await driving
-
-    assert asyncio.run(cancel_soon()).status == "canceled"
+    assert asyncio.run(cancel_when_asleep(one, notes, folder, "parent")).status == "canceled"
     runs = [RunFolder(path) for path in (tmp_path / "runs").iterdir()]
     assert [types(run)[-1] for run in runs] == ["RUN_CANCELED"] * len(runs)
     assert "after" not in folder.events.read_text()
@@ -180,15 +184,7 @@ def test_a_cancel_is_not_lost_among_branches(tmp_path: Path) -> None:
     one = engine(tmp_path, notes, naps=naps, parent=parent)
     folder = one.start("parent", "x", {}, {})
 
-    async def cancel_the_child() -> Any:
-        notes.asleep = asyncio.Event()
-        driving = asyncio.ensure_future(one.drive(folder))
-        await notes.asleep.wait()
-        [child] = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
-        cancel(child)
-        return await driving
-
-    assert asyncio.run(cancel_the_child()).status == "canceled"
+    assert asyncio.run(cancel_when_asleep(one, notes, folder, "child")).status == "canceled"
     assert read_events(folder.events)[-1].payload["result"] == {"reason": "그만"}
 
 
@@ -205,15 +201,7 @@ def test_after_a_cancel_no_branch_begins_any_more(tmp_path: Path, limit: int, wh
     one = engine(tmp_path, notes, naps=naps, parent=parent)
     folder = one.start("parent", "x", {}, {})
 
-    async def cancel_soon() -> Any:
-        notes.asleep = asyncio.Event()
-        driving = asyncio.ensure_future(one.drive(folder))
-        await notes.asleep.wait()
-        children = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
-        cancel(folder if who == "parent" else children[0])
-        return await driving
-
-    assert asyncio.run(cancel_soon()).status == "canceled"
+    assert asyncio.run(cancel_when_asleep(one, notes, folder, who)).status == "canceled"
     assert len(list((tmp_path / "runs").iterdir())) <= 1 + limit
 
 

@@ -58,6 +58,14 @@ def test_no_cap_holds_nothing() -> None:
     asyncio.run(Budget(None, spent=1e9, run_id="r").set_aside("a", 1e9))
 
 
+def first_call(project: Project) -> dict[str, Any]:
+    """A loop to its end; its first call, as the audit tells it."""
+    done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(project.run("audit", "last", "--json").stdout.splitlines()[0])
+    return told
+
+
 def test_cached_tokens_have_their_own_price() -> None:
     price = Price(3.0, 15.0, 0.3, 3.75)
     usage = Usage(1000, 100, 1100, cacheReadTokens=600, cacheWriteTokens=300)
@@ -73,9 +81,7 @@ def test_what_is_cached_for_an_hour_is_paid_at_the_price_of_an_hour(tmp_path: Pa
             f"providers: {{default: {{kind: anthropic, base_url: {server.url}, model: m}}}}\n"
             "budget: {prices: {m: {input: 1.0, cache_read: 0.1, cache_write: 1.25}}}\n"
         )
-        done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
-        assert done.returncode == 0, done.stderr
-    first = json.loads(project.run("audit", "last", "--json").stdout.splitlines()[0])
+        first = first_call(project)
     assert first["costUsd"] == pytest.approx(0.2 * 1.0 + 0.1 * 0.1 + 0.3 * 1.25 + 0.4 * 2.0)
 
 
@@ -333,9 +339,7 @@ def test_a_model_known_only_by_its_answer_has_its_price(tmp_path: Path) -> None:
             f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1}}}}\n"
             "budget: {prices: {wire-model: {input: 2.0}}}\n"
         )
-        done = project.run("loop", "g", "--check", project.check, "--approval", "never", "--no-input")
-        assert done.returncode == 0, done.stderr
-    first = json.loads(project.run("audit", "last", "--json").stdout.splitlines()[0])
+        first = first_call(project)
     assert (first["model"], first["costUsd"]) == ("wire-model", 2.0)
 
 

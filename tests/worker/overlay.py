@@ -58,8 +58,18 @@ class Place:
         for layer in layers:
             argv += ["--overlay-src", str(layer)]
         argv += ["--overlay", str(self.upper), str(self.work), str(self.workspace), "--chdir", str(self.workspace)]
+        return self._as_user([*map(str, argv), "--", "/bin/sh", "-ec", script])
+
+    def call(self, code: str) -> str:
+        """Run our own code as that user, with the system's Python: the one of the venv may lie where he cannot look."""
+        paths = [path for path in sys.path if path]
+        env = {"PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+        return self._as_user(["/usr/bin/python3", "-c", code, str(self.root)], env).strip()
+
+    def _as_user(self, argv: list[str], env: dict[str, str] | None = None) -> str:
         done = subprocess.run(
-            [*map(str, argv), "--", "/bin/sh", "-ec", script],
+            argv,
+            env=env,
             capture_output=True,
             text=True,
             user=self.uid,
@@ -68,21 +78,6 @@ class Place:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def call(self, code: str) -> str:
-        """Run our own code as that user, with the system's Python: the one of the venv may lie where he cannot look."""
-        paths = [path for path in sys.path if path]
-        done = subprocess.run(
-            ["/usr/bin/python3", "-c", code, str(self.root)],
-            env={"PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            user=self.uid,
-            group=self.uid,
-            extra_groups=None if self.uid is None else [],
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
 
     def harvest(self, **options: Any) -> Harvest:
         return changes(self.upper, self.workspace, ignored=ignored, **options)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,7 @@ from orchestra.patch.written import diff_of
 from orchestra.worker.kept import prune
 from orchestra.worker.layer import Bounds, Harvest
 from orchestra.worker.removal import discard
-from tests.worker.overlay import USERS, Make, by_path, deep, places, reasons
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    with places() as make:
-        yield make
-
+from tests.worker.overlay import USERS, Make, by_path, deep, reasons
 
 # -- what a real overlay leaves ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,14 +21,7 @@ from orchestra.worker.layer import Bounds, Harvest, changes
 from orchestra.worker.outputs import TRAY_MODE, Room, Tray, collect
 from orchestra.worker.removal import discard
 from tests.support.others import needs_open_checkout
-from tests.worker.overlay import NOBODY, USERS, Make, Place, by_path, deep, ignored, places, reasons
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    with places() as make:
-        yield make
-
+from tests.worker.overlay import NOBODY, USERS, Make, Place, by_path, deep, ignored, reasons
 
 # -- what stays -------------------------------------------------------------------------------------------------------
 

@@ -295,6 +295,23 @@ def test_what_a_task_does_is_on_file_while_it_does_it(tmp_path: Path) -> None:
     assert [line["state"] for line in graph.lines() if line["label"] == "t7"] == ["planned", "running", "done"]
 
 
+def event(type: EventType, payload: dict[str, Any], phase: Phase = "execute") -> Event:
+    return Event("00000001", "2026-01-01_001_x", "2026-01-01T00:00:00Z", type, payload, phase, 1)
+
+
+def begun(folder: Path, disk: Disk) -> TaskFiles:
+    """The files of a run that was just created."""
+    files = TaskFiles(RunFolder(folder), disk)
+    files.write(event("RUN_CREATED", {"params": msgspec.to_builtins(job([]))}, "plan"))
+    return files
+
+
+def adopted() -> dict[str, Any]:
+    """What tells that a plan of one task was adopted."""
+    plan = msgspec.to_builtins(read_plan(json.dumps([task("t")]), "r", POLICY))
+    return {"effect": "AdoptPlan", "outcome": {"plan": plan}}
+
+
 def test_lines_that_cannot_be_written_stop_the_run(tmp_path: Path) -> None:
     """Those of tasks are made in the loop's own time: whoever comes next is told."""
 
@@ -306,20 +323,15 @@ def test_lines_that_cannot_be_written_stop_the_run(tmp_path: Path) -> None:
                 raise DiskFull("no room")
             super().append(fd, data)
 
-    def event(type: EventType, payload: dict[str, Any], phase: Phase = "plan") -> Event:
-        return Event("00000001", "2026-01-01_001_x", "2026-01-01T00:00:00Z", type, payload, phase, 1)
-
     async def write() -> None:
         disk = FullDisk()
-        files = TaskFiles(RunFolder(tmp_path), disk)
-        plan = msgspec.to_builtins(read_plan(json.dumps([task("t")]), "r", POLICY))
-        files.write(event("RUN_CREATED", {"params": msgspec.to_builtins(job([]))}))
-        files.write(event("PHASE_COMPLETED", {"effect": "AdoptPlan", "outcome": {"plan": plan}}))
+        files = begun(tmp_path, disk)
+        files.write(event("PHASE_COMPLETED", adopted(), "plan"))
         disk.full = True
-        files.write(event("PHASE_STARTED", {"key": "t/run.1"}, "execute"))
+        files.write(event("PHASE_STARTED", {"key": "t/run.1"}))
         await asyncio.sleep(0.01)
         with pytest.raises(DiskFull):
-            files.write(event("PHASE_COMPLETED", {"key": "t/run.1"}, "execute"))
+            files.write(event("PHASE_COMPLETED", {"key": "t/run.1"}))
         with pytest.raises(DiskFull):
             files.close()
 
@@ -327,25 +339,17 @@ def test_lines_that_cannot_be_written_stop_the_run(tmp_path: Path) -> None:
 
 
 def test_an_event_that_makes_no_sense_stops_the_run_at_once(tmp_path: Path) -> None:
-    files = TaskFiles(RunFolder(tmp_path), Disk())
-    wrong = {"effect": "AdoptPlan", "outcome": {"plan": {"plan_id": 5}}}
-    created = {"params": msgspec.to_builtins(job([]))}
-    files.write(Event("00000001", "r", "2026-01-01T00:00:00Z", "RUN_CREATED", created))
+    files = begun(tmp_path, Disk())
     with pytest.raises(msgspec.ValidationError):
-        files.write(Event("00000002", "r", "2026-01-01T00:00:00Z", "PHASE_COMPLETED", wrong, "plan", 1))
+        files.write(event("PHASE_COMPLETED", {**adopted(), "outcome": {"plan": {"plan_id": 5}}}, "plan"))
 
 
 def test_lines_do_not_wait_for_a_turn_of_the_loop_without_end(tmp_path: Path) -> None:
     async def write() -> int:
-        files = TaskFiles(RunFolder(tmp_path), Disk())
-        created = {"params": msgspec.to_builtins(job([]))}
-        plan = msgspec.to_builtins(read_plan(json.dumps([task("t")]), "r", POLICY))
-        files.write(Event("00000001", "r", "2026-01-01T00:00:00Z", "RUN_CREATED", created))
-        adopted = {"effect": "AdoptPlan", "outcome": {"plan": plan}}
-        files.write(Event("00000002", "r", "2026-01-01T00:00:00Z", "PHASE_COMPLETED", adopted, "plan", 1))
+        files = begun(tmp_path, Disk())
+        files.write(event("PHASE_COMPLETED", adopted(), "plan"))
         for number in range(3, 303):
-            begun: dict[str, Any] = {"key": f"t/run.{number}", "attempt": number}
-            files.write(Event(f"{number:08d}", "r", "2026-01-01T00:00:00Z", "PHASE_STARTED", begun, "execute", 1))
+            files.write(event("PHASE_STARTED", {"key": f"t/run.{number}", "attempt": number}))
         lines = (tmp_path / "tasks.jsonl").read_bytes().count(b"\n")
         files.close()
         return lines
@@ -364,15 +368,10 @@ def test_lines_of_a_busy_graph_are_written_many_at_once(tmp_path: Path) -> None:
 
     async def write() -> int:
         disk = CountingDisk()
-        files = TaskFiles(RunFolder(tmp_path), disk)
-        plan = msgspec.to_builtins(read_plan(json.dumps([task("t")]), "r", POLICY))
-        adopted = {"effect": "AdoptPlan", "outcome": {"plan": plan}}
-        created = {"params": msgspec.to_builtins(job([]))}
-        files.write(Event("00000001", "r", "2026-01-01T00:00:00Z", "RUN_CREATED", created))
-        files.write(Event("00000002", "r", "2026-01-01T00:00:00Z", "PHASE_COMPLETED", adopted, "plan", 1))
+        files = begun(tmp_path, disk)
+        files.write(event("PHASE_COMPLETED", adopted(), "plan"))
         for number in range(1600):
-            begun: dict[str, Any] = {"key": f"t/run.{number}", "attempt": number}
-            files.write(Event(f"{number:08d}", "r", "2026-01-01T00:00:00Z", "PHASE_STARTED", begun, "execute", 1))
+            files.write(event("PHASE_STARTED", {"key": f"t/run.{number}", "attempt": number}))
             if number % 8 == 0:
                 await asyncio.sleep(0)  # as after the sync of a group
         files.close()

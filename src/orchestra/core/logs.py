@@ -19,7 +19,6 @@ from orchestra.core.run import RunFolder
 
 _encode = msgspec.json.encode
 _GATE = ("APPROVAL_", "PATCH_")
-_STEPS = ("PHASE_STARTED", "PHASE_COMPLETED")
 _QUIET = ("prev", "intent", "outcome", "key", "effect", "error", "params")
 
 
@@ -65,7 +64,7 @@ class LogBook:
 def _log_of(event: Event) -> str:
     if event.payload.get("effect") == "ModelCall" and event.phase is not UNSET:
         return f"provider-{event.phase}.log"
-    if event.type in _STEPS:
+    if event.type in ("PHASE_STARTED", "PHASE_COMPLETED"):
         return ""  # the journal is enough; a log that repeats it line by line doubles every byte
     if event.type.startswith(_GATE):
         return "gatekeeper.log"

@@ -21,7 +21,6 @@ from pathlib import Path
 from orchestra.worker.host import Prepared
 
 _SPAWNER = str(Path(__file__).with_name("spawner.py"))
-_ROOM = socket.CMSG_SPACE(4 * 4)  # for descriptors that come with a message
 _END_S = 15.0  # the spawner's own patience is 10 s
 Hear = Callable[..., None]  # word, then what was said; descriptors as `fds`
 
@@ -115,15 +114,14 @@ class Link:
 
     def _receive(self) -> None:
         try:
-            data, passed, _, _ = self._socket.recvmsg(1 << 16, _ROOM, socket.MSG_CMSG_CLOEXEC)
+            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
-            data, passed = b"", []
+            data, fds = b"", []
         if not data:
             self._lose()
             return
-        fds = [int.from_bytes(part[at : at + 4], sys.byteorder) for *_, part in passed for at in range(0, len(part), 4)]
         word, number, *rest = marshal.loads(data)
         hear = self._listeners.get(number)
         if hear:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _PR_SET_CHILD_SUBREAPER = 36
 _RESERVED = 16  # descriptors below are free for what a command gets: no dup2 can hit a source
 ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # as wrap.py names them to bwrap
-_TICK_S = 0.1
 _GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
 _DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT]  # Python or we changed them
 _ENDINGS = (b"exit-code", b"wait-status", b"errno", b"refused")  # words of bwrap and of the keeper
@@ -308,7 +307,7 @@ class Spawner:
         request = child.request
         child.started = time.monotonic()
         child.deadline = child.started + request["timeout"]
-        child.next_look = child.started + _TICK_S
+        child.next_look = child.started + usage.TICK_S
         try:
             child.meter = usage.Meter(child.inner, request["upper"], request["writes"], request["limits"])
         except OSError as error:
@@ -358,7 +357,7 @@ class Spawner:
                 if exceeded:
                     child.end["limit"] = exceeded
                     self._kill(child)
-                child.next_look = time.monotonic() + _TICK_S
+                child.next_look = time.monotonic() + usage.TICK_S
 
     def _patience(self) -> int | None:
         times = [

@@ -25,7 +25,7 @@ TYPE_CHECKING = False  # `typing` and `collections.abc` cost a bare interpreter 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_TICK_S = 0.1
+TICK_S = 0.1  # between two looks at what a command uses
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TMPFS = ("", "/tmp", "/dev/shm")  # the root's is where a layer that is thrown away lies
 _MEMORY = ("/memfd:", "/dev/zero", "/SYSV")
@@ -272,7 +272,7 @@ class _Recently:
     def shared(self) -> int:
         now = time.monotonic()
         if now >= self._until:
-            self._until, self._shared = now + _TICK_S, _machines_shared()
+            self._until, self._shared = now + TICK_S, _machines_shared()
         return self._shared
 
 
