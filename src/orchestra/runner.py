@@ -30,7 +30,7 @@ from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef, Event, utf8
-from orchestra.core.run import RunFolder, digest
+from orchestra.core.run import RunFolder
 from orchestra.core.work import TOTAL_TIME, CommandOutcome, Denied, InputFile, Reply, RunCommand
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
@@ -64,6 +64,7 @@ class _Ready(Struct):
     code: str = "NOT_STARTED"
     folder: Path | None = None  # of its scratch, if it has a layer or files of its own
     tray: Tray | None = None  # for what a task hands over
+    artifacts: str = ""  # where that is kept
     since_ns: int = 0
     layers: tuple[Path, ...] = ()  # of the tasks before it
     writes: bool = False  # what it changes becomes a patch
@@ -146,13 +147,13 @@ class Runner:
         files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
         upper = folder if bound.tier == "strict" and (writes or not effect.task) else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
-        artifacts = self._artifacts(effect)
+        artifacts = str(self._ledger.folder.artifact(effect.artifact))
         tray = self._tray(artifacts) if effect.task else None
         if tray:
-            sandbox = _with_output(sandbox, tray.path, artifacts)
+            sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
         stdout, stderr = _outputs(effect, key, artifacts)
         held = await self._shop.launcher.prepare(
-            self._command(effect, tool, sandbox, bound.max_task_sec),
+            self._command(effect, tool, sandbox, artifacts, bound.max_task_sec),
             sandbox,
             stdout,
             stderr,
@@ -161,7 +162,15 @@ class Runner:
             on_line=lambda line: self._on_line(key, line),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )
-        return _Ready(held=held, folder=folder, tray=tray, since_ns=time.time_ns(), layers=below, writes=writes)
+        return _Ready(
+            held=held,
+            folder=folder,
+            tray=tray,
+            artifacts=artifacts,
+            since_ns=time.time_ns(),
+            layers=below,
+            writes=writes,
+        )
 
     def _folder(self, effect: RunCommand, *, writes: bool) -> Path | None:
         """Where a command keeps what lies over the workspace; most tasks have no such thing."""
@@ -172,9 +181,12 @@ class Runner:
         self._scratch.clear(effect.task)
         return None
 
-    def _tray(self, artifacts: Path) -> Tray:
+    def _tray(self, artifacts: str) -> Tray:
         """An empty folder for what a task hands over, which it sees in the place of its artifacts."""
-        artifacts.mkdir(parents=True, exist_ok=True)  # bwrap could not make the place where a folder to read holds it
+        try:  # bwrap could not make the place where a folder to read holds it
+            os.mkdir(artifacts)
+        except OSError:
+            os.makedirs(artifacts, exist_ok=True)
         if self._untouched:
             return self._untouched.pop()
         self._trays += 1
@@ -182,7 +194,7 @@ class Runner:
         run_as = self._shop.run_as
         if run_as is not None and os.geteuid() == 0:
             os.chown(folder, run_as, run_as)
-        return Tray.of(folder)
+        return Tray.of(str(folder))
 
     def _checks(self) -> Path:
         """Where checks write: over the build output of those before it, as long as no patch changed the files."""
@@ -198,10 +210,10 @@ class Runner:
             self._noted.add(note)
             self._on_note(note)
 
-    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, max_sec: float) -> Command:
+    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, artifacts: str, max_sec: float) -> Command:
         env = {**self._shop.environment(tool), **dict(effect.env)}
         if effect.task:
-            env[OUT] = str(self._artifacts(effect))
+            env[OUT] = artifacts
         if sandbox.domains:
             address = f"http://127.0.0.1:{PROXY_PORT}"
             env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
@@ -211,9 +223,6 @@ class Runner:
             env=env,
             timeout_ms=math.ceil(1000 * min(max_sec, self._keeper.left)),  # rule 5
         )
-
-    def _artifacts(self, effect: RunCommand) -> Path:
-        return self._ledger.folder.artifact(effect.artifact)
 
     # -- after --------------------------------------------------------------------------------------------------------
 
@@ -243,7 +252,7 @@ class Runner:
         handed: tuple[ArtifactRef, ...] = ()
         if ready.tray is not None:
             changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
-            handed, left = self._collect(effect, ready.tray)
+            handed, left = self._collect(ready.tray, ready.artifacts)
             untaken += left
         return CommandOutcome(
             command=_shown(effect),
@@ -285,7 +294,7 @@ class Runner:
         if not made.diff:
             return None, untaken
         text = f"{PATCH_BEGIN}\n{made.diff}{PATCH_END}\n"
-        return Reply(self._ledger.redactor.text(text), self._keep(effect, step, text)), untaken
+        return Reply(self._ledger.redactor.text(text), self._keep(ready.artifacts, step, text)), untaken
 
     def _below(self, effect: RunCommand) -> tuple[Path, ...]:
         """The private layers of the tasks before it; many are folded into one, because a mount takes few."""
@@ -296,17 +305,16 @@ class Runner:
         fold(layers, folded)
         return (folded,)
 
-    def _keep(self, effect: RunCommand, step: Step, text: str) -> ArtifactRef:
+    def _keep(self, artifacts: str, step: Step, text: str) -> ArtifactRef:
         """The exact bytes, as of a model's reply: what people read is redacted, what is applied is not (gatekeeper)."""
         data = utf8(text)
-        path = self._artifacts(effect) / f"changes-{step.key.rpartition('.')[2]}.raw.txt"
+        path = Path(artifacts, f"changes-{step.key.rpartition('.')[2]}.raw.txt")
         self._ledger.disk.publish(path, data, durable=True)
-        return ArtifactRef(str(path.relative_to(self._ledger.folder.path)), len(data), digest(data))
+        return self._ledger.folder.reference(path, data)
 
-    def _collect(self, effect: RunCommand, tray: Tray) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
+    def _collect(self, tray: Tray, artifacts: str) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
         """The files it handed over, and those that could not be taken."""
-        into = self._artifacts(effect) / "files"
-        found = collect(tray, into, disk=self._ledger.disk, redactor=self._ledger.redactor)
+        found = collect(tray, f"{artifacts}/files", disk=self._ledger.disk, redactor=self._ledger.redactor)
         if found.untouched:
             self._untouched.append(tray)
         refs = tuple(_ref(artifact, self._ledger.folder) for artifact in found.artifacts)
@@ -367,17 +375,13 @@ def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
     return ArtifactRef(artifact.path.removeprefix(f"{folder.path}/"), artifact.bytes, artifact.sha256)
 
 
-def _outputs(effect: RunCommand, key: str, artifacts: Path) -> tuple[Path, Path | None]:
+def _outputs(effect: RunCommand, key: str, artifacts: str) -> tuple[str, str | None]:
     """Where its output goes: one file for a check; for a task two, each attempt with its own."""
     if not effect.task:
         return artifacts, None
     attempt = int(key.rpartition(".")[2])
     prefix = "" if attempt == 1 else f"attempt-{attempt}."
-    return artifacts / f"{prefix}stdout.txt", artifacts / f"{prefix}stderr.txt"
-
-
-def _with_output(sandbox: Sandbox, out: Path, where: Path) -> Sandbox:
-    return msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (str(out), str(where))))
+    return f"{artifacts}/{prefix}stdout.txt", f"{artifacts}/{prefix}stderr.txt"
 
 
 def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:

@@ -48,8 +48,8 @@ class Scratch:
 
     def clear(self, name: str) -> None:
         """No folder of this name, whatever an earlier life left there."""
-        if os.path.lexists(folder := self._folder / name):
-            discard(folder)
+        if os.path.lexists(f"{self._folder}/{name}"):
+            discard(self._folder / name)
 
     def remember(self, name: str, layers: tuple[Path, ...]) -> None:
         """Which private layers (build output, caches) there are after a command: its own and those it saw."""

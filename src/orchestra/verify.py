@@ -20,7 +20,7 @@ from orchestra.core.errors import IllegalEvent, JournalCorrupt
 from orchestra.core.journal import read_events
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.machine import Fold, Table
-from orchestra.core.records import FINAL, Event, Finding, WorkflowState
+from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.verify_tasks import verify_tasks
 
@@ -159,7 +159,7 @@ def _state(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
 def _artifacts(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
     for number, event in enumerate(events, start=1):
         for ref in artifacts_of([event]):
-            if folder.find(ref) is None:
+            if folder.find(ref) is None and not _empty(folder, ref):
                 requirement = "S1-116" if ref.path.endswith(".raw.txt") else "S1-125"
                 yield Finding(
                     requirement, f"events.ndjson:{number}", f"{ref.path} is missing or not the bytes the event names"
@@ -169,6 +169,11 @@ def _artifacts(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
             yield Finding(
                 "S1-116", str(raw.relative_to(folder.path)), "a raw reply must be readable by its owner only (C-12)"
             )
+
+
+def _empty(folder: RunFolder, ref: ArtifactRef) -> bool:
+    """Whether it is gone and held nothing: a power cut may take the name of an output without a byte (D-04)."""
+    return not ref.bytes and not os.path.lexists(folder.path / ref.path)
 
 
 def _logs(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:

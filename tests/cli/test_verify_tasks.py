@@ -69,6 +69,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "planned and begun": ("S2-120", lines(lambda r: r.insert(9, {**_begun(_of(r, "a", "planned"))}))),
     "another size": ("S2-35", lambda run: (run / "artifacts/a/stdout.txt").write_text("more than it was\n")),
     "other bytes": ("S2-36", lambda run: (run / "artifacts/a/stdout.txt").write_text("2\n")),
+    "said something after all": ("S2-35", lambda run: (run / "artifacts/a/stderr.txt").write_text("oh\n")),
     "no artifact": ("S2-34", lambda run: (run / "artifacts/a/stdout.txt").unlink()),
     "no plan": ("S2-95", lambda run: (run / "plan.json").write_text("[]")),
     "other nodes": ("S2-103", plan(lambda p: p["dag"]["nodes"].pop())),
@@ -77,6 +78,14 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "an unknown task": ("S2-106", plan(lambda p: p["tasks"][0]["depends_on"].append("ghost"))),
     "an id twice": ("S2-58", plan(lambda p: p["tasks"].append(p["tasks"][0]))),
 }
+
+
+def test_an_output_without_a_byte_may_be_gone(finished: Path, tmp_path: Path) -> None:
+    """D-04: its name is not synced, because it holds nothing that its record does not say."""
+    run = tmp_path / finished.name
+    shutil.copytree(finished, run)
+    (run / "artifacts/a/stderr.txt").unlink()
+    assert verify(run, {"dag": TABLE}) == []
 
 
 def _begun(record: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.disk import ChaosDisk
+from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.errors import DiskFull
 from orchestra.core.redact import MASK, Redactor
 from orchestra.worker.launcher import Launcher
@@ -307,14 +307,31 @@ def test_a_full_disk_ends_the_command_and_is_raised(rig: Rig) -> None:
     assert rig.left() == []
 
 
-def test_a_disk_too_full_for_the_names_of_its_files_leaves_no_process(rig: Rig) -> None:
+def test_a_file_that_cannot_be_made_leaves_no_process(rig: Rig) -> None:
+    rig.err.mkdir()
+
     async def act(launcher: Launcher) -> list[int]:
         what = command(rig.workspace, python("import time; time.sleep(600)", rig.mark))
-        with pytest.raises(DiskFull):
-            await launcher.launch(what, rig.sandbox, rig.out, rig.err, redactor=Redactor(), disk=ChaosDisk(1, "enospc"))
+        with pytest.raises(IsADirectoryError):
+            await launcher.launch(what, rig.sandbox, rig.out, rig.err, redactor=Redactor(), disk=Disk())
         return rig.left()
 
     assert with_launcher(act) == []
+
+
+def test_output_and_its_name_are_durable_before_it_is_told_of(rig: Rig) -> None:
+    """D-04: written, synced and named, each of which may find a full disk."""
+    for at in (1, 2, 3):
+        with pytest.raises(DiskFull):
+            rig.run("/bin/echo", "x", disk=ChaosDisk(at, "enospc"))
+        rig.out.unlink()
+        rig.err.unlink()
+    assert rig.run("/bin/echo", "x", disk=ChaosDisk(4, "enospc")).exitCode == 0
+
+
+def test_of_output_without_a_byte_there_is_nothing_to_sync(rig: Rig) -> None:
+    assert rig.run("/bin/true", disk=ChaosDisk(1, "enospc")).exitCode == 0
+    assert rig.out.read_bytes() == b""
 
 
 def test_a_command_line_may_be_longer_than_a_message(rig: Rig) -> None:

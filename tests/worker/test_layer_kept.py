@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestra.core.disk import Disk
+from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.errors import DiskFull
 from orchestra.core.redact import Redactor
 from orchestra.worker.kept import fold
 from orchestra.worker.layer import Bounds, Harvest, changes
@@ -166,7 +167,7 @@ def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
         sock.bind(str(out / "sock"))
     (out / "line\nfeed").touch()
     os.truncate(os.open(out / "sparse", os.O_CREAT | os.O_WRONLY), 10 << 30)
-    got = collect(Tray.of(out), into, disk=Disk(), redactor=Redactor(["hunter2-hunter2"]))
+    got = collect(Tray.of(str(out)), str(into), disk=Disk(), redactor=Redactor(["hunter2-hunter2"]))
     kept = {str(Path(artifact.path).relative_to(into)): artifact for artifact in got.artifacts}
     assert sorted(kept) == ["report.md", "sub/hard", "sub/한글.bin"]
     assert (into / "report.md").read_text() == "the key is ***REDACTED***\n"
@@ -178,6 +179,20 @@ def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
     assert [skipped.path for skipped in got.skipped] == ["line\\nfeed", "link", "pipe", "sock", "sparse"]
 
 
+def test_outputs_are_durable_before_they_are_told_of(tmp_path: Path) -> None:
+    """D-04: three files are written and synced each, and their names together."""
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("a", "b", "c"):
+        (out / name).write_text(name)
+    for at in range(1, 8):
+        with pytest.raises(DiskFull):
+            into = str(tmp_path / f"into-{at}")
+            collect(Tray.of(str(out)), into, disk=ChaosDisk(at, "enospc"), redactor=Redactor.blind())
+    got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=ChaosDisk(8, "enospc"), redactor=Redactor.blind())
+    assert len(got.artifacts) == 3
+
+
 def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:
     out = make(None).root / "out"
     out.mkdir()
@@ -185,11 +200,13 @@ def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:
     for number in range(30):
         (out / f"f{number:02}").write_bytes(b"x" * 100)
     room = Room(files=20, total_bytes=1_000, told=5)
-    got = collect(Tray.of(out), tmp_path / "into", disk=Disk(), redactor=Redactor.blind(), room=room)
+    got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind(), room=room)
     assert len(got.artifacts) == 10
     assert len(got.skipped) == 6
     assert "more were not kept" in got.skipped[-1].reason
-    few = collect(Tray.of(out), tmp_path / "few", disk=Disk(), redactor=Redactor.blind(), room=Room(entries=5))
+    few = collect(
+        Tray.of(str(out)), str(tmp_path / "few"), disk=Disk(), redactor=Redactor.blind(), room=Room(entries=5)
+    )
     assert len(few.artifacts) <= 5
     assert any("not looked at" in skipped.reason for skipped in few.skipped)
 
@@ -220,10 +237,10 @@ _MARKS: dict[str, Callable[[Path], object]] = {
 def test_a_tray_is_used_again_only_if_nobody_touched_it(tmp_path: Path, mark: str) -> None:
     folder = tmp_path / "tray"
     folder.mkdir(mode=TRAY_MODE)
-    tray = Tray.of(folder)
+    tray = Tray.of(str(folder))
     time.sleep(0.02)  # the kernel's clock of change times ticks every 10 ms
     _MARKS[mark](folder)
-    got = collect(tray, tmp_path / "into", disk=Disk(), redactor=Redactor.blind())
+    got = collect(tray, str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind())
     assert got.untouched == (mark == "nothing")
 
 

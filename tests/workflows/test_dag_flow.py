@@ -285,7 +285,10 @@ def test_what_a_task_does_is_on_file_while_it_does_it(tmp_path: Path) -> None:
 
     async def run(command: RunCommand, attempt: int) -> CommandOutcome:
         if command.task == "slow":
-            await asyncio.sleep(0.01)
+            for _ in range(1000):
+                if graph.final()["slow"] == "running":
+                    break
+                await asyncio.sleep(0.01)
             seen.append(graph.final()["slow"])
         return passed(command)
 
@@ -328,10 +331,10 @@ def test_lines_that_cannot_be_written_stop_the_run(tmp_path: Path) -> None:
         files = begun(tmp_path, disk)
         files.write(event("PHASE_COMPLETED", adopted(), "plan"))
         disk.full = True
-        files.write(event("PHASE_STARTED", {"key": "t/run.1"}))
-        await asyncio.sleep(0.01)
         with pytest.raises(DiskFull):
-            files.write(event("PHASE_COMPLETED", {"key": "t/run.1"}))
+            for attempt in range(1, 200):  # fewer than would be written at once
+                files.write(event("PHASE_STARTED", {"key": f"t/run.{attempt}", "attempt": attempt}))
+                await asyncio.sleep(0.01)
         with pytest.raises(DiskFull):
             files.close()
 

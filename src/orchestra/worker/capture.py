@@ -9,6 +9,8 @@ Rules
    because a colour code may have stood inside a secret.
 4. Output is never read for markers of our own.
 5. A face is told the newest whole line, cleaned and redacted likewise; older ones it had no time for are left out.
+6. A file's name is made durable by whoever gives its record away (`settle`), one sync for all in one folder. Of an
+   output without a byte there is nothing to lose: its record says all, and its name is left to the system.
 """
 
 from __future__ import annotations
@@ -29,23 +31,23 @@ _LINE = 1000  # bytes of a line that a face is told
 class Store:
     """The artifact file: appended, hashed, cut off at the limit, synced before an event can name it (D-04)."""
 
-    def __init__(self, path: Path, *, limit: int, disk: Disk) -> None:
+    def __init__(self, path: str | Path, *, limit: int, disk: Disk) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._unsynced = False
         try:
             self._fd = os.open(path, flags | os.O_EXCL, PRIVATE)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True)
+            os.makedirs(os.path.dirname(path))
             self._fd = os.open(path, flags | os.O_EXCL, PRIVATE)
         except FileExistsError:
             self._fd = os.open(path, flags | os.O_TRUNC, PRIVATE)
             self._unsynced = True  # an earlier life's: that it is empty now must last too
-        self.path = path
+        self.path = str(path)
         self.disk = disk
-        self._room = limit
-        self._size = 0
-        self._dropped = 0
+        self.size = 0
         self.named = False  # its name is durable
+        self._room = limit
+        self._dropped = 0
         self._hash = hashlib.sha256()
 
     def add(self, data: bytes) -> int:
@@ -57,16 +59,15 @@ class Store:
         return len(kept)
 
     def close(self) -> Artifact:
-        """Note what was left out, make it durable."""
+        """Note what was left out, make its bytes durable; its name is `settle`'s (rule 6)."""
         try:
             if self._dropped:
                 self._append(f"\n[orchestra: {self._dropped} more bytes of output were not kept]\n".encode())
             if self._unsynced:
                 self.disk.sync(self._fd)
-            settle([self])
         finally:
             self.abandon()
-        return Artifact(path=str(self.path), bytes=self._size, sha256=f"sha256:{self._hash.hexdigest()}")
+        return Artifact(path=self.path, bytes=self.size, sha256=f"sha256:{self._hash.hexdigest()}")
 
     def abandon(self) -> None:
         """Close the file as it is (once); no event will name it."""
@@ -78,12 +79,12 @@ class Store:
         if data:
             self.disk.append(self._fd, data)
             self._hash.update(data)
-            self._size += len(data)
+            self.size += len(data)
             self._unsynced = True
 
 
 def settle(stores: Sequence[Store]) -> None:
-    """Make their names durable; of an empty file there is nothing else to lose. One sync for those in one folder."""
+    """Make their names durable (rule 6)."""
     for folder, disk in {os.path.dirname(store.path): store.disk for store in stores if not store.named}.items():
         disk.sync_folder(folder)
     for store in stores:

@@ -22,6 +22,7 @@ from orchestra.worker.host import Prepared
 
 _SPAWNER = str(Path(__file__).with_name("spawner.py"))
 _END_S = 15.0  # the spawner's own patience is 10 s
+_LONGEST, _PASSED = 4096, socket.CMSG_SPACE(4)  # of what the spawner says; a listener comes alone
 Hear = Callable[..., None]  # word, then what was said; descriptors as `fds`
 
 
@@ -114,14 +115,15 @@ class Link:
 
     def _receive(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
+            data, parts, _, _ = self._socket.recvmsg(_LONGEST, _PASSED, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
-            data, fds = b"", []
+            data, parts = b"", []
         if not data:
             self._lose()
             return
+        fds = [int.from_bytes(part, sys.byteorder) for _, _, part in parts]
         word, number, *rest = marshal.loads(data)
         hear = self._listeners.get(number)
         if hear:

@@ -15,13 +15,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
-from orchestra.worker.capture import Store
+from orchestra.worker.capture import Store, settle
 from orchestra.worker.hostile import FILE, FOLDER, join, opened, regular, shown, unspeakable
 from orchestra.worker.task import MIB, Artifact
 
@@ -62,20 +61,21 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 class Tray(msgspec.Struct, frozen=True):
     """An empty folder for what a command hands over, and when it was last changed: by us."""
 
-    path: Path
+    path: str
     changed_ns: int
 
     @classmethod
-    def of(cls, path: Path) -> Tray:
+    def of(cls, path: str) -> Tray:
         """A folder that was just made."""
         return cls(path, os.stat(path).st_ctime_ns)
 
 
-def collect(tray: Tray, into: Path, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
+def collect(tray: Tray, into: str, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
     """Copy what a command left, after it has ended. A full disk raises `DiskFull`."""
     collecting = _Collecting(into, disk, redactor, room=room)
     with opened(tray.path, FOLDER) as fd:
         collecting.folder(fd, "", depth=1)
+        settle(collecting.stores)
         return collecting.result(untouched=not collecting.entries and _as_new(fd, tray))
 
 
@@ -85,11 +85,12 @@ def _as_new(fd: int, tray: Tray) -> bool:
 
 
 class _Collecting:
-    def __init__(self, into: Path, disk: Disk, redactor: Redactor, *, room: Room) -> None:
+    def __init__(self, into: str, disk: Disk, redactor: Redactor, *, room: Room) -> None:
         self._into = into
         self._disk = disk
         self._redactor = redactor
         self._room = room
+        self.stores: list[Store] = []
         self._artifacts: list[Artifact] = []
         self._skipped: list[Skipped] = []
         self._untold = self.entries = self._bytes = 0
@@ -136,7 +137,8 @@ class _Collecting:
 
     def _copy(self, fd: int, path: str, size: int) -> Artifact:
         # A mask may be longer than what it hides: the store's own limit must not cut a file that is kept whole.
-        store = Store(self._into / path, limit=size * 16 + MIB, disk=self._disk)
+        store = Store(f"{self._into}/{path}", limit=size * 16 + MIB, disk=self._disk)
+        self.stores.append(store)
         try:
             stream = self._redactor.stream()
             for chunk in _chunks(fd, size):

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _PR_SET_CHILD_SUBREAPER = 36
 _RESERVED = 16  # descriptors below are free for what a command gets: no dup2 can hit a source
 ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # as wrap.py names them to bwrap
+_NEVER = float("inf")
+_PASSED = socket.CMSG_SPACE(4 * 8)  # room for descriptors that come with a message
 _GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
 _DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT]  # Python or we changed them
 _ENDINGS = (b"exit-code", b"wait-status", b"errno", b"refused")  # words of bwrap and of the keeper
@@ -95,6 +97,7 @@ class Spawner:
         self._readers: dict[int, Child] = {}  # status pipes and pidfds
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # what a command reads that is given nothing
         self._filters: dict[bytes, int] = {}  # of system calls: in memory, once for all commands
+        self._due = _NEVER  # when the next limit must be looked at, or earlier
         self._woken, wake = os.pipe()
         for fd in (self._woken, wake):
             os.set_blocking(fd, False)
@@ -117,7 +120,8 @@ class Spawner:
                         return
                 elif fd in self._readers:
                     self._notice(fd, self._readers[fd])
-            self._keep_limits()
+            if time.monotonic() >= self._due:
+                self._keep_limits()
 
     def close(self) -> None:
         """Kill every command until there is no child left; leave nothing."""
@@ -137,8 +141,7 @@ class Spawner:
 
     def _hear(self) -> bool:
         try:
-            size = socket.CMSG_SPACE(4 * 8)
-            data, parts, _, _ = self._control.recvmsg(1 << 16, size, socket.MSG_CMSG_CLOEXEC)
+            data, parts, _, _ = self._control.recvmsg(4096, _PASSED, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return True
         except OSError:
@@ -308,6 +311,7 @@ class Spawner:
         child.started = time.monotonic()
         child.deadline = child.started + request["timeout"]
         child.next_look = child.started + usage.TICK_S
+        self._due = min(self._due, child.deadline, child.next_look)
         try:
             child.meter = usage.Meter(child.inner, request["upper"], request["writes"], request["limits"])
         except OSError as error:
@@ -327,6 +331,7 @@ class Spawner:
             return
         child.told = True
         child.deadline = time.monotonic() + child.request["grace"]
+        self._due = min(self._due, child.deadline)
         for pid in usage.tree(child.inner, child.request["limits"]["processes"]):
             keeper.tell(pid, signal.SIGTERM)
 
@@ -346,6 +351,7 @@ class Spawner:
 
     def _keep_limits(self) -> None:
         now = time.monotonic()
+        self._due = _NEVER
         for child in list(self._children.values()):
             if not child.started or child.gone or child.over:
                 continue
@@ -358,16 +364,11 @@ class Spawner:
                     child.end["limit"] = exceeded
                     self._kill(child)
                 child.next_look = time.monotonic() + usage.TICK_S
+            if not child.end["killed"]:
+                self._due = min(self._due, child.deadline, child.next_look)
 
     def _patience(self) -> int | None:
-        times = [
-            at
-            for child in self._children.values()
-            if child.started and not child.gone and not child.over
-            for at in (child.deadline, 0.0 if child.end["killed"] else child.next_look)
-            if at
-        ]
-        return max(0, int((min(times) - time.monotonic()) * 1000) + 1) if times else None
+        return None if self._due == _NEVER else max(0, int((self._due - time.monotonic()) * 1000) + 1)
 
     def _notice(self, fd: int, child: Child) -> None:
         if fd == child.inner_fd:

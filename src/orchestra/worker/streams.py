@@ -4,7 +4,7 @@ Rules
 1. Nothing is read faster than it is stored: the pipe pushes back on a command that writes too fast.
 2. What storing raises (a full disk) is kept in `failure` for whoever waits on the command; reading stops.
 3. A face is told the newest line at most every 100 ms, and the last one always.
-4. The pipes of a command that is over within 10 ms are read once, at its end: most that end so soon say little, and
+4. The pipes of a command that is over within 25 ms are read once, at its end: most that end so soon say little, and
    watching two pipes costs more than reading them.
 """
 
@@ -22,7 +22,7 @@ from orchestra.worker.task import Artifact, Captured, Command
 
 _LINE_S = 0.1  # rule 3
 _CHUNK = 1 << 16
-_WATCH_S = 0.01  # rule 4
+_WATCH_S = 0.025  # rule 4
 OnLine = Callable[[str], None]
 Kept = tuple[Captured, Captured, tuple[Artifact, ...]]  # stdout, stderr, and where they are kept
 
@@ -65,8 +65,8 @@ class Streams:
             theirs.append(stdin)
         return theirs
 
-    def store(self, stdout: Path, stderr: Path | None, disk: Disk) -> None:
-        """Where it all goes. The names become durable here, while the sandbox is set up."""
+    def store(self, stdout: str | Path, stderr: str | Path | None, disk: Disk) -> None:
+        """Where it all goes; made while the sandbox is set up."""
         for path in (stdout, stderr):
             if path:
                 self._stores.append(Store(path, limit=self._command.capture_limit, disk=disk))
@@ -75,14 +75,12 @@ class Streams:
             Capture(store, self._redactor, excerpt_limit=limit, newest=self._newest)
             for store in (self._stores[0], self._stores[-1])
         )
-        settle(self._stores)
 
     def tap(self, on_bytes: Callable[[bytes], object], stderr: Path, disk: Disk) -> None:
         """stdout to who listens, at once; stderr to its file."""
         self._stores.append(Store(stderr, limit=self._command.capture_limit, disk=disk))
         limit = self._command.excerpt_limit
         self._captures += [Tap(on_bytes), Capture(self._stores[0], self._redactor, excerpt_limit=limit)]
-        settle(self._stores)
         self.watch()
 
     def begin(self) -> None:
@@ -121,7 +119,9 @@ class Streams:
         """All there is, durable."""
         stdout, stderr = (capture.close() for capture in self._captures)
         self._tell_line()
-        return stdout, stderr, tuple(store.close() for store in self._stores)
+        artifacts = tuple(store.close() for store in self._stores)
+        settle([store for store in self._stores if store.size])  # capture.py, rule 6
+        return stdout, stderr, artifacts
 
     def abandon(self) -> None:
         """Let go of everything as it is (again, if need be)."""

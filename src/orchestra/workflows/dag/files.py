@@ -1,7 +1,7 @@
 """The files of a task graph: plan.json, and what follows from its events: tasks.jsonl, messages.jsonl (S2-85, S2-132).
 
-The latter are projections: appended as events come, those of tasks as soon as a turn of the event loop brings no more
-of them or 256 wait, and rebuilt whole when a kill left them behind or somebody removed them.
+The latter are projections: appended as events come, those of tasks within a twentieth of a second or when 256 wait, and
+rebuilt whole when a kill left them behind or somebody removed them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from orchestra.workflows.dag.board import Board, Line
 Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
 _MOST = 256  # events that wait for their lines, at the most
+_WAIT_S = 0.05  # and how long
 _encode = msgspec.json.Encoder().encode
 _ndjson = msgspec.json.Encoder().encode_lines
 
@@ -40,8 +41,7 @@ class TaskFiles:
         self._messages = folder.path / "messages.jsonl"
         self._fd = -1
         self._unwritten: list[Event] = []
-        self._seen = 0  # how many of them there were a turn ago
-        self._waiting = False  # for a turn that brings no more
+        self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None  # of a write in the loop's own time: raised to whoever comes next
 
     def restore(self, events: Iterable[Event]) -> None:
@@ -64,23 +64,17 @@ class TaskFiles:
             self._flush()
             if self._failure is not None:
                 raise self._failure
-        elif not self._waiting:
+        elif self._timer is None:
             self._wait()
 
     def _wait(self) -> None:
-        """Write when a turn of the loop brought nothing new: a busy graph's lines are made and written many at once.
+        """Write soon: lines of a busy graph are made and written many at once.
 
         After every sync Python runs cold: made one by one, between other things, they take twice as long.
         """
-        self._waiting = self._seen != len(self._unwritten)
-        if not self._waiting:
-            self._flush()
-            return
-        self._seen = len(self._unwritten)
         try:
-            asyncio.get_running_loop().call_soon(self._wait)
+            self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._flush)
         except RuntimeError:  # there is no loop: history is being copied
-            self._waiting = False
             self._flush()
 
     def close(self) -> None:
@@ -100,7 +94,10 @@ class TaskFiles:
             self._disk.publish(self._messages, data, durable=False)
 
     def _flush(self) -> None:
-        events, self._unwritten, self._seen = self._unwritten, [], 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._unwritten = self._unwritten, []
         if self._failure is not None:
             return
         try:
