@@ -36,7 +36,7 @@ from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.states import TABLE
 from orchestra.workshop import Workshop
 
-ROUNDS, TASKS, WORKERS = 3, 500, 4
+ROUNDS, TASKS, WORKERS = 7, 500, 4
 
 
 def bench() -> list[Row]:

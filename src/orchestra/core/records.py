@@ -104,7 +104,10 @@ class WorkflowState(Struct, frozen=True, kw_only=True):
 
 
 class ArtifactRef(Struct, frozen=True):
-    """A file of the run, written and synced before the event that names it (D-04)."""
+    """A file of the run, written and synced before the event that names it (D-04).
+
+    One of 0 bytes may be gone after a power cut: it held nothing that this record does not say.
+    """
 
     path: str
     bytes: int

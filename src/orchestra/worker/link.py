@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,9 +98,8 @@ class Link:
     def _flush(self) -> None:
         while self._unsent:
             data, fds = self._unsent[0]
-            passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
             try:
-                self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if fds else [])
+                self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else [])
             except BlockingIOError:
                 self._stuck = True
                 self.loop.add_writer(self._socket.fileno(), self._flush)
