@@ -384,5 +384,5 @@ class App(Desk):
         """The report of a run that goes on, as far as it got."""
         events, status = summary.events, summary.fold.state.status
         if summary.workflow == "dag":
-            return render_dag(board_of(events), events, status=status, message="", ended=events[-1].ts)
+            return render_dag(summary.folder, board_of(events), events, status=status, message="", ended=events[-1].ts)
         return render(summary.folder, events, status=status, message="")

@@ -11,12 +11,13 @@ from typing import Any
 
 from msgspec import UNSET
 
-from orchestra.core.calls import PastCall, calls_in
+from orchestra.core import bill
+from orchestra.core.calls import calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import clean
+from orchestra.core.text import clean, count
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
@@ -31,14 +32,13 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
     created = events[0]
     seconds = (_when(ended or events[-1].ts) - _when(created.ts)).total_seconds()
     calls = calls_in(folder, events)
-    tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
     lines = [
         f"# {_short(str(created.payload.get('goal', created.runId)))}",
         "",
         f"- run: `{created.runId}` ({created.payload.get('workflow')})",
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
-        f"- {count(len(calls), 'model call')}, {tokens} tokens, {_total(calls)}",
+        f"- {bill.headline(calls)}",
         "",
         "## What happened",
         "",
@@ -46,14 +46,7 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
         "|---|---|---|",
     ]
     lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {_cell(headline(e))} |" for e in events if headline(e)]
-    lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", ""]
-    lines += ["| step | role | provider | tokens in/out | cost | status |", "|---|---|---|---|---|---|"]
-    lines += [
-        f"| {c.key} | {c.role} | {c.provider.partition(':')[0]} {c.model} "
-        f"| {_number(c.usage.inputTokens)}/{_number(c.usage.outputTokens)} "
-        f"| {_usd(c.costUsd)} | {c.status}{_possibly(c)} |"
-        for c in calls
-    ]
+    lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", "", *bill.table(calls)]
     return "\n".join(lines) + "\n"
 
 
@@ -143,36 +136,6 @@ def _task(event: Event) -> str:
     return str(event.payload.get("key", "")).split("/", 1)[0]
 
 
-def often(times: int) -> str:
-    """How often something was paid, in words."""
-    return {1: "once", 2: "twice"}.get(times, f"{times} times")
-
-
-def _possibly(call: PastCall) -> str:
-    return f" (possibly paid {often(call.asked)})" if call.raw is None or call.asked > 1 else ""
-
-
-def _total(calls: list[PastCall]) -> str:
-    unknown = sum(call.raw is not None and call.costUsd is None for call in calls)
-    without = sum(call.raw is None for call in calls)
-    lost = sum(call.lostUsd or 0.0 for call in calls)
-    more = [
-        f"{count(unknown, 'call')} at an unknown price" if unknown else "",
-        f"{count(without, 'call')} without a reply" if without else "",
-        f"${lost:.4f} at most for replies that never arrived" if lost else "",
-    ]
-    return " and ".join([f"${sum(call.costUsd or 0.0 for call in calls):.4f}", *filter(None, more)])
-
-
-def _usd(cost: float | None) -> str:
-    return "?" if cost is None else f"${cost:.4f}"
-
-
-def count(number: int, what: str) -> str:
-    """A number of things, in words."""
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
-
-
 def _cell(text: str) -> str:
     """Text inside a Markdown table."""
     return text.replace("|", "\\|")
@@ -189,10 +152,6 @@ def _short(text: str) -> str:
 
 def _iteration(event: Event) -> str:
     return str(event.iteration) if event.iteration is not UNSET else ""
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _when(moment: str) -> datetime:

@@ -169,8 +169,11 @@ def test_a_tool_finds_its_files_and_its_environment(ran: Tasks) -> None:
 @pytest.mark.spec("S2-06", "S2-64", "S2-62", "S2-63", "S2-133")
 def test_the_report_says_everything(ran: Tasks) -> None:
     report = ran.read("report.md")
-    for section in ("Task Summary", "Summary", "Task Details", "Graph", "Failures", "Artifacts", "Metrics", "Logs"):
+    sections = ("Task Summary", "Summary", "Task Details", "Graph", "Failures", "Artifacts", "Model calls", "Metrics")
+    for section in (*sections, "Logs"):
         assert f"\n## {section}\n" in report
+    assert "| plan.1 | planner | scripted" in report and "| 100/20 |" in report
+    assert "2 model calls, 120 tokens" in report
     assert SUMMARY in report
     assert "| 라이선스를 조사해줘 | 5 | 3 | 1 | 1 | 1 |" in report
     assert re.search(r"\| never \|.*\| not run \|", report)

@@ -354,7 +354,7 @@ def test_an_artifact_is_never_written_through_a_link(strict: Rig) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else; all others ran as an ordinary user")
-@pytest.mark.parametrize("file", ["test_launcher.py", "test_sandbox.py", "test_spawner.py"])
+@pytest.mark.parametrize("file", ["test_launcher.py", "test_sandbox.py", "test_spawner.py", "test_layer_kept.py"])
 def test_it_holds_for_an_ordinary_user_too(tmp_path: Path, file: str) -> None:
     tmp_path.chmod(0o777)
     for parent in tmp_path.parents[:3]:

@@ -155,7 +155,7 @@ print(*discard(pathlib.Path(sys.argv[1]) / "upper"))
 
 
 @pytest.mark.spec("S2-34", "S2-35", "S2-36", "S2-81")
-def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
+def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, into = tmp_path / "out", tmp_path / "artifacts"
     (out / "sub").mkdir(parents=True)
     (out / "report.md").write_text("the key is hunter2-hunter2\n")
@@ -164,7 +164,8 @@ def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path) -> None:
     os.symlink("/etc/passwd", out / "link")
     os.mkfifo(out / "pipe")
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.bind(str(out / "sock"))
+        monkeypatch.chdir(out)
+        sock.bind("sock")  # by its own name: a whole path may be too long for a socket
     (out / "line\nfeed").touch()
     os.truncate(os.open(out / "sparse", os.O_CREAT | os.O_WRONLY), 10 << 30)
     got = collect(Tray.of(str(out)), str(into), disk=Disk(), redactor=Redactor(["hunter2-hunter2"]))
@@ -191,6 +192,17 @@ def test_outputs_are_durable_before_they_are_told_of(tmp_path: Path) -> None:
             collect(Tray.of(str(out)), into, disk=ChaosDisk(at, "enospc"), redactor=Redactor.blind())
     got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=ChaosDisk(8, "enospc"), redactor=Redactor.blind())
     assert len(got.artifacts) == 3
+
+
+def test_a_folder_that_was_closed_is_looked_at_all_the_same(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir(mode=TRAY_MODE)
+    tray = Tray.of(str(out))
+    (out / "report.md").write_text("결과\n")
+    out.chmod(0)
+    got = collect(tray, str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind())
+    assert [artifact.bytes for artifact in got.artifacts] == [7]
+    assert not got.untouched
 
 
 def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:

@@ -397,7 +397,7 @@ def test_a_report_of_a_run_that_goes_on_shows_what_runs_as_running(tmp_path: Pat
     events = read_events(tmp_path / "r" / "events.ndjson")
     begun = next(index for index, event in enumerate(events) if "task" in event.payload)
     sofar = events[: begun + 1]
-    text = render(board_of(sofar), sofar, status="running", message="", ended=sofar[-1].ts)
+    text = render(RunFolder(tmp_path / "r"), board_of(sofar), sofar, status="running", message="", ended=sofar[-1].ts)
     assert "| a | do a | echo | running |" in text and "| b | do b | echo | not run |" in text
 
 

@@ -14,13 +14,14 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
+from orchestra.core.bill import often
 from orchestra.core.calls import PastCall, calls_in, past_calls
 from orchestra.core.errors import UsageError
 from orchestra.core.journal import read_events
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
+from orchestra.core.text import count
 from orchestra.models import token_counts
-from orchestra.report import count, often
 
 _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 

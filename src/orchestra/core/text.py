@@ -1,4 +1,4 @@
-"""Text from outside, made fit to be shown: to people, in files they open, in prompts."""
+"""Text made fit to be shown: to people, in files they open, in prompts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ _UNSEEN = re.compile(
 def clean(text: str) -> str:
     """Text that shows what it holds: colour codes gone, other invisible characters as visible escapes."""
     return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
+
+
+def count(number: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _visible(match: re.Match[str]) -> str:

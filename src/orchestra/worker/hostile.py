@@ -34,7 +34,7 @@ def opened(name: str | Path, flags: int, above: int | None = None) -> Iterator[i
 
 
 @contextmanager
-def entered(above: int, name: str) -> Iterator[int]:
+def entered(above: int | None, name: str) -> Iterator[int]:
     """A folder of ours, opened for reading and removing whatever its mode says."""
     with opened(name, HANDLE | os.O_DIRECTORY, above) as handle:
         here = f"/proc/self/fd/{handle}"  # this very folder, also if its name is given to another one meanwhile

@@ -21,7 +21,7 @@ import msgspec
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.worker.capture import Store, settle
-from orchestra.worker.hostile import FILE, FOLDER, join, opened, regular, shown, unspeakable
+from orchestra.worker.hostile import FILE, FOLDER, entered, join, opened, regular, shown, unspeakable
 from orchestra.worker.task import MIB, Artifact
 
 TRAY_MODE = 0o700
@@ -73,7 +73,7 @@ class Tray(msgspec.Struct, frozen=True):
 def collect(tray: Tray, into: str, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
     """Copy what a command left, after it has ended. A full disk raises `DiskFull`."""
     collecting = _Collecting(into, disk, redactor, room=room)
-    with opened(tray.path, FOLDER) as fd:
+    with entered(None, tray.path) as fd:  # a command may have closed it, even to itself
         collecting.folder(fd, "", depth=1)
         settle(collecting.stores)
         return collecting.result(untouched=not collecting.entries and _as_new(fd, tray))

@@ -1,6 +1,6 @@
 """A task graph's events -> report.md and metrics.json (S2-06, S2-133; decisions §5/S2).
 
-Built from events alone: complete without a model, and the summarizer's words are one section of it.
+Built from what the run folder holds: complete without a model, and the summarizer's words are one section of it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import Any
 
 import msgspec
 
+from orchestra.core import bill
+from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import FINAL, Event, now, utf8
+from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
 from orchestra.workflows.dag.board import Board, Entry, record
 
@@ -29,7 +32,7 @@ def write_report(ledger: Ledger, verdict: Verdict) -> None:
     ended, events = now(), ledger.events
     board = board_of(events)
     board.stop(ended, why or verdict.status)  # the run is about to end, so no task is running
-    text = render(board, events, status=verdict.status, message=why, ended=ended)
+    text = render(ledger.folder, board, events, status=verdict.status, message=why, ended=ended)
     ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
     figures = msgspec.json.format(msgspec.json.encode(_metrics(board, _seconds(events[0].ts, ended)))) + b"\n"
     ledger.disk.publish(ledger.folder.path / "metrics.json", figures, durable=False)
@@ -43,7 +46,7 @@ def board_of(events: list[Event]) -> Board:
     return board
 
 
-def render(board: Board, events: list[Event], *, status: str, message: str, ended: str) -> str:
+def render(folder: RunFolder, board: Board, events: list[Event], *, status: str, message: str, ended: str) -> str:
     """The report as Markdown."""
     created = events[0]
     counts = _counts(board)
@@ -74,6 +77,7 @@ def render(board: Board, events: list[Event], *, status: str, message: str, ende
         *_graph(board),
         *_failures(board),
         *_artifacts(board.tasks),
+        *_model_calls(calls_in(folder, events)),
         *_metrics_lines(board, _seconds(created.ts, ended)),
         "## Logs",
         "",
@@ -186,6 +190,10 @@ def _artifacts(entries: Iterable[Entry]) -> list[str]:
     made = [artifact for entry in entries for artifact in entry.artifacts]
     rows = [f"| `{_cell(artifact.path)}` | {artifact.size_bytes} | `{artifact.checksum}` |" for artifact in made]
     return ["## Artifacts", "", *(("| path | bytes | checksum |", "|---|---|---|", *rows) if rows else ("none",)), ""]
+
+
+def _model_calls(calls: list[PastCall]) -> list[str]:
+    return ["## Model calls", "", bill.headline(calls), "", *bill.table(calls), ""] if calls else []
 
 
 def _metrics_lines(board: Board, seconds: float) -> list[str]:

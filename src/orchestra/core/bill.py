@@ -1,0 +1,60 @@
+"""What model calls cost, as lines of a report: one table for every workflow. Pure.
+
+Rules
+1. What is not known is shown as `?` and counted apart: no sum pretends to be whole.
+2. A call that may have been paid more than once says so (D-05).
+"""
+
+from __future__ import annotations
+
+from orchestra.core.calls import PastCall
+from orchestra.core.text import count
+
+
+def headline(calls: list[PastCall]) -> str:
+    """All of it in one line."""
+    tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
+    return f"{count(len(calls), 'model call')}, {tokens} tokens, {_total(calls)}"
+
+
+def table(calls: list[PastCall]) -> list[str]:
+    """Call by call, as Markdown."""
+    return [
+        "| step | role | provider | tokens in/out | cost | status |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {call.key} | {call.agent or call.role} | {call.provider.partition(':')[0]} {call.model} "
+            f"| {_number(call.usage.inputTokens)}/{_number(call.usage.outputTokens)} "
+            f"| {_usd(call.costUsd)} | {call.status}{_possibly(call)} |"
+            for call in calls
+        ),
+    ]
+
+
+def often(times: int) -> str:
+    """How often something was paid, in words."""
+    return {1: "once", 2: "twice"}.get(times, f"{times} times")
+
+
+def _possibly(call: PastCall) -> str:
+    return f" (possibly paid {often(call.asked)})" if call.raw is None or call.asked > 1 else ""
+
+
+def _total(calls: list[PastCall]) -> str:
+    unknown = sum(call.raw is not None and call.costUsd is None for call in calls)
+    without = sum(call.raw is None for call in calls)
+    lost = sum(call.lostUsd or 0.0 for call in calls)
+    more = [
+        f"{count(unknown, 'call')} at an unknown price" if unknown else "",
+        f"{count(without, 'call')} without a reply" if without else "",
+        f"${lost:.4f} at most for replies that never arrived" if lost else "",
+    ]
+    return " and ".join([f"${sum(call.costUsd or 0.0 for call in calls):.4f}", *filter(None, more)])
+
+
+def _usd(cost: float | None) -> str:
+    return "?" if cost is None else f"${cost:.4f}"
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
