@@ -11,9 +11,10 @@ import msgspec
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.session import Session
+from orchestra.cli.text import print_json
 from orchestra.core.errors import UsageError
 from orchestra.policy import ApprovalPolicy, Policy
-from orchestra.workflows.dag.shapes import Job
+from orchestra.workflows.dag.shapes import Job, plan_request
 
 
 @click.command(short_help="Reach a goal by a graph of sandboxed tools.")
@@ -26,6 +27,12 @@ from orchestra.workflows.dag.shapes import Job
     type=click.Path(path_type=Path),
     help="Carry out this plan (a plan.json, or an array of tasks) instead of asking for one.",
 )
+@click.option(
+    "--max-depth",
+    type=click.IntRange(1, 3),
+    default=3,
+    help="How many levels act: 1 shows what the planner would be asked, 2 is --plan-only, 3 runs the tasks.",
+)
 @click.option("--dry-run", is_flag=True, help="Go through the plan without running anything.")
 @click.option("--replan/--no-replan", default=None, help="After a failure, ask once for a new plan of what is left.")
 @options.approval("a plan or a change", default="risk")
@@ -37,6 +44,7 @@ def dag(
     intent: str,
     plan_only: bool,
     plan_file: Path | None,
+    max_depth: int,
     dry_run: bool,
     replan: bool | None,
     approval: ApprovalPolicy | None,
@@ -62,7 +70,7 @@ def dag(
         config=shown_config(app),
         plan=_read(plan_file) if plan_file is not None else None,
         approval=approval or app.config.dag.approval,
-        planOnly=plan_only,
+        planOnly=plan_only or max_depth == 2,
         dry=dry_run,
         replan=app.config.dag.replan if replan is None else replan,
         maxWorkers=concurrency or app.config.concurrency.max_workers,
@@ -70,6 +78,9 @@ def dag(
         backoffSec=app.config.retries.backoff_base_sec,
         timeoutMs=app.config.loop.timeout_ms,
     )
+    if max_depth == 1:
+        print_json(plan_request(job))
+        return 0
     source = str(plan_file) if plan_file is not None else "the plan"
     return session.drive(lambda: app.start_dag(job, models, source=source))
 

@@ -112,6 +112,23 @@ class LineFace:
             self.line(text)
 
 
+class QuietFace(LineFace):
+    """`--quiet`: how it ended, unless it went well; what is odd."""
+
+    def launched(self, folder: RunFolder, workflow: str) -> None:
+        pass
+
+    def event(self, event: Event) -> None:
+        pass
+
+    def notice(self, folder: RunFolder, text: str) -> None:
+        self.line(f"orchestra: {folder.id}: {text}")
+
+    def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
+        if end.exit_code:
+            super().done(end, app, folder)
+
+
 class TerminalFace(LineFace):
     """A person at a terminal."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from orchestra.app import App
-from orchestra.cli.face import JsonFace, LineFace, TerminalFace
+from orchestra.cli.face import JsonFace, LineFace, QuietFace, TerminalFace
 from orchestra.cli.options import Driving
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import JournalCorrupt, OrchestraError
@@ -21,7 +21,7 @@ class Session:
     """One command's face and app."""
 
     def __init__(self, how: Driving, models: Models | None = None) -> None:
-        self.face = choose_face(as_json=how.as_json, no_input=how.no_input)
+        self.face = choose_face(how)
         self.app = App(how.project, face=self.face, models=models)
         self.patient = isinstance(self.face, TerminalFace)
 
@@ -83,10 +83,12 @@ class Session:
             self.face.done(end, self.app, folder)
 
 
-def choose_face(*, as_json: bool, no_input: bool) -> JsonFace | LineFace | TerminalFace:
+def choose_face(how: Driving) -> JsonFace | LineFace | TerminalFace:
     """JSON if asked; prompts only where a person can see and answer them."""
-    if as_json:
+    if how.as_json:
         return JsonFace()
-    if not no_input and sys.stdin.isatty() and sys.stderr.isatty():
+    if how.quiet:
+        return QuietFace()
+    if not how.no_input and sys.stdin.isatty() and sys.stderr.isatty():
         return TerminalFace()
     return LineFace()
