@@ -15,7 +15,7 @@ import msgspec
 
 from orchestra.archive import RunSummary
 from orchestra.borders import homes
-from orchestra.config import CONFIG, OUT, Config, find_config, moved, policy_of, read_config, to_yaml
+from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
@@ -87,15 +87,12 @@ class App(Desk):
         if not project.is_dir():
             raise UsageError(f"{project} is not a folder; give -C DIR")
         self.project = project.resolve()
-        self.config_path = config or find_config(self.project, environ)
+        self.config_path = config or find_config(self.project)
         loaded = read_config(self.config_path, environ)
+        self.config: Config = loaded.config
         self.origins = loaded.origins
         # Of relative paths (G2-10).
         self.base = self.config_path.absolute().parent if self.config_path else self.project
-        self.config: Config = moved(loaded.config, self.base, environ)
-        # How to say once more what a person chose in place of the project's own.
-        named = (("--config", environ.get(CONFIG)), ("--out", environ.get(OUT)))
-        self.chosen = tuple(word for flag, value in named if value for word in (flag, value))
         self.policy = policy_of(self.config, self.base, loaded.origins, environ)
         self.runs = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.face: Face = Told(face or Silent())

@@ -30,7 +30,6 @@ from orchestra.policy import Bounds, Decision, Example, Layer, Policy, Rule, Tie
 from orchestra.yamlfile import Mistake, Origins, read_yaml
 
 FILE_NAME = "orchestra.config.yaml"
-CONFIG, OUT = "ORCHESTRA_CONFIG", "ORCHESTRA_OUT"  # variables: another file; another folder for runs
 
 
 Count = Annotated[int, Meta(ge=0, le=1000)]
@@ -88,12 +87,6 @@ class Paths(_Section, frozen=True):
     logs: str = "./runs/{run_id}/tasks.jsonl"
     artifacts: str = "./runs/{run_id}/artifacts"
     report: str = "./runs/{run_id}/report.md"
-
-    @classmethod
-    def within(cls, runs: str) -> Paths:
-        """All of it in another folder."""
-        folder = f"{runs}/{{run_id}}"
-        return cls(runs, f"{folder}/tasks.jsonl", f"{folder}/artifacts", f"{folder}/report.md")
 
 
 class FsRules(_Section, frozen=True):
@@ -243,16 +236,10 @@ class Loaded(Struct, frozen=True):
     origins: Origins
 
 
-def find_config(project: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The project's configuration file, if it has one. One that is there and no file is refused, never passed over.
-
-    One that a person names instead must be there.
-    """
-    named = environ.get(CONFIG, "")
-    path = Path(named or project / FILE_NAME)
+def find_config(project: Path) -> Path | None:
+    """The project's configuration file, if it has one. One that is there and no file is refused, never passed over."""
+    path = project / FILE_NAME
     if not os.path.lexists(path):
-        if named:
-            raise UsageError(f"--config {path}: there is no such file (orchestra init writes one)")
         return None
     if path.is_file():
         return path
@@ -274,17 +261,6 @@ def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> L
     told = {mistake.places for mistake in mistakes}
     refuse(path, origins, _judged(config, place, told), mistakes)
     return Loaded(config, origins)
-
-
-def moved(config: Config, base: Path, environ: Mapping[str, str]) -> Config:
-    """The configuration with its runs in the folder that a person names instead, if they do."""
-    runs = environ.get(OUT, "")
-    if not runs:
-        return config
-    wrong = "it is not a folder" if os.path.lexists(runs) and not os.path.isdir(runs) else ""
-    if wrong := wrong or wrong_runs(runs, Place.of(base, runs, environ)):
-        raise UsageError(f"--out {runs}: {wrong}")
-    return msgspec.structs.replace(config, paths=Paths.within(runs))
 
 
 Judgement = tuple[tuple[str | int, ...], str]  # key path, what is wrong

@@ -17,7 +17,7 @@ from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import clean, count
+from orchestra.core.text import cell, clean, count
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
@@ -45,7 +45,7 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
         "| time | iteration | event |",
         "|---|---|---|",
     ]
-    lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {_cell(headline(e))} |" for e in events if headline(e)]
+    lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {cell(headline(e))} |" for e in events if headline(e)]
     lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", "", *bill.table(calls)]
     return "\n".join(lines) + "\n"
 
@@ -134,11 +134,6 @@ def _ended(outcome: dict[str, Any]) -> str:
 def _task(event: Event) -> str:
     """The label of the task an event is about."""
     return str(event.payload.get("key", "")).split("/", 1)[0]
-
-
-def _cell(text: str) -> str:
-    """Text inside a Markdown table."""
-    return text.replace("|", "\\|")
 
 
 def _again(payload: dict[str, Any]) -> str:

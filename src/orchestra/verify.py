@@ -22,7 +22,7 @@ from orchestra.core.ledger import artifacts_of
 from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState
 from orchestra.core.run import RunFolder
-from orchestra.verify_tasks import verify_tasks
+from orchestra.verify_tasks import is_printed, verify_tasks
 
 
 def verify(path: Path, tables: dict[str, Table]) -> list[Finding]:
@@ -159,7 +159,7 @@ def _state(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
 def _artifacts(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
     for number, event in enumerate(events, start=1):
         for ref in artifacts_of([event]):
-            if folder.find(ref) is None and not _empty(folder, ref):
+            if folder.find(ref) is None and not _said_nothing(folder, event, ref):
                 requirement = "S1-116" if ref.path.endswith(".raw.txt") else "S1-125"
                 yield Finding(
                     requirement, f"events.ndjson:{number}", f"{ref.path} is missing or not the bytes the event names"
@@ -171,9 +171,10 @@ def _artifacts(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
             )
 
 
-def _empty(folder: RunFolder, ref: ArtifactRef) -> bool:
-    """Whether it is gone and held nothing: a power cut may take the name of an output without a byte (D-04)."""
-    return not ref.bytes and not os.path.lexists(folder.path / ref.path)
+def _said_nothing(folder: RunFolder, event: Event, ref: ArtifactRef) -> bool:
+    """Whether it is what a command printed, and it printed nothing: a power cut may take the name of such a file."""
+    printed = event.payload.get("effect") == "RunCommand" and is_printed(ref.path)
+    return printed and not ref.bytes and not os.path.lexists(folder.path / ref.path)
 
 
 def _logs(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:

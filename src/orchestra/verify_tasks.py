@@ -112,12 +112,17 @@ def _change(
         yield Finding("S2-120", where, f"task {task.label} is planned and has started_at")
 
 
+def is_printed(path: str) -> bool:
+    """Whether this is what a command printed, not a file it handed over (`files/…`) or the patch of its changes."""
+    return "/files/" not in path and not path.endswith(".raw.txt")
+
+
 def _artifacts(folder: RunFolder, task: Task) -> Iterator[Finding]:
     for artifact in task.artifacts:
         try:
             data = (folder.path / artifact.path).read_bytes()
         except OSError:
-            if artifact.size_bytes:  # a power cut may take the name of an output without a byte
+            if artifact.size_bytes or not is_printed(artifact.path):  # a power cut may take the name of an empty output
                 yield Finding("S2-34", artifact.path, f"task {task.label} names it, and it is not there")
             continue
         if len(data) != artifact.size_bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -197,51 +196,17 @@ def test_a_person_is_asked_for_one_change_after_the_other(tmp_path: Path) -> Non
     assert terminal.end() == 0
 
 
-# -- other places, other depths ---------------------------------------------------------------------------------------
-
-
-def test_another_configuration_and_another_folder_for_runs(tmp_path: Path) -> None:
-    """Section 5/S2: --config and --out; what to type next says them too."""
-    project = Tasks(tmp_path / "p", step("하나", tool="echo"), config={"whitelist_tools": ["ls"]})
-    (project.path / "ci.yaml").write_text("whitelist_tools: [echo]\n")
-    away = tmp_path / "다른 곳"
-    assert project.dag().returncode == 1, "the project's own configuration does not allow it"
-    words = ("--config", "ci.yaml", "--out", "../다른 곳")
-    done = project.run("dag", "인사", "--provider", f"scripted:{project.script}", "--no-input", *words)
-    assert done.returncode == 0, done.stderr
-    made = next(path for path in away.iterdir() if path.is_dir())
-    assert "whitelist_tools:\n- echo\n" in (made / "config.yaml").read_text()
-    line = next(line for line in done.stderr.splitlines() if "look closer" in line)
-    again = shlex.split(line.partition("orchestra ")[2])
-    assert project.run(*again).stdout.splitlines()[0] == "인사"
-    assert project.run("show", made.name).stdout.splitlines()[0] != "인사", "without them it is another run"
-    assert project.run("verify", "last", env={"ORCHESTRA_OUT": str(away)}).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--config", "없음.yaml"), "없음.yaml: there is no such file"),
-        (("--config", "."), "is a folder"),
-        (("--out", "."), "runs need a folder of their own"),
-        (("--out", "orchestra.config.yaml"), "it is not a folder"),
-        (("--out", "/proc/x"), "cannot be opened"),
-        (("--max-depth", "4"), "4 is not in the range 1<=x<=3"),
-    ],
-)
-def test_places_that_cannot_be(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    project = Tasks(tmp_path / "p", step("a"))
-    done = project.dag(*words)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert not project.runs
+# -- fewer levels, fewer words ----------------------------------------------------------------------------------------
 
 
 def test_how_many_levels_act(tmp_path: Path) -> None:
     """Section 5/S2: --max-depth."""
     project = Tasks(tmp_path / "p", step("a", tool="echo"))
     asked = project.dag("--max-depth", "1")
-    assert json.loads(asked.stdout)["intent"] == "라이선스를 조사해줘"
+    assert "라이선스를 조사해줘" in json.loads(asked.stdout)["user"]
+    refused = project.dag("--max-depth", "1", "--plan", "p.json")
+    assert refused.returncode == 2
+    assert project.dag("--max-depth", "4").returncode == 2
     assert not project.runs, "nobody was asked"
     assert project.dag("--max-depth", "2").returncode == 0
     assert [task["label"] for task in project.json("plan.json")["tasks"]] == ["a"]

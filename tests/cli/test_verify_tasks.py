@@ -17,7 +17,7 @@ from tests.support.tasks import Tasks, step
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    first = step("a", tool="echo", inputs={"args": ["1"]})
+    first = step("a", code="import os; print(1); open(os.environ['ORCHESTRA_ARTIFACTS'] + '/empty', 'w')")
     project = Tasks(tmp_path_factory.mktemp("verify") / "p", first, step("b", "a", tool="echo"))
     assert project.dag().returncode == 0
     return project.folder.path
@@ -70,6 +70,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "another size": ("S2-35", lambda run: (run / "artifacts/a/stdout.txt").write_text("more than it was\n")),
     "other bytes": ("S2-36", lambda run: (run / "artifacts/a/stdout.txt").write_text("2\n")),
     "said something after all": ("S2-35", lambda run: (run / "artifacts/a/stderr.txt").write_text("oh\n")),
+    "nothing handed over": ("S2-34", lambda run: (run / "artifacts/a/files/empty").unlink()),
     "no artifact": ("S2-34", lambda run: (run / "artifacts/a/stdout.txt").unlink()),
     "no plan": ("S2-95", lambda run: (run / "plan.json").write_text("[]")),
     "other nodes": ("S2-103", plan(lambda p: p["dag"]["nodes"].pop())),

@@ -198,10 +198,13 @@ def test_a_folder_that_was_closed_is_looked_at_all_the_same(tmp_path: Path) -> N
     out = tmp_path / "out"
     out.mkdir(mode=TRAY_MODE)
     tray = Tray.of(str(out))
-    (out / "report.md").write_text("결과\n")
+    (out / "sub").mkdir()
+    for folder in (out, out / "sub"):
+        (folder / "report.md").write_text("결과\n")
+    (out / "sub").chmod(0)
     out.chmod(0)
     got = collect(tray, str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind())
-    assert [artifact.bytes for artifact in got.artifacts] == [7]
+    assert [artifact.bytes for artifact in got.artifacts] == [7, 7]
     assert not got.untouched
 
 

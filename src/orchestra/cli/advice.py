@@ -21,7 +21,7 @@ from orchestra.desk import SHORT_DIGEST
 def command(app: App, *words: str) -> str:
     """An orchestra command for this project, as one would type it from here."""
     elsewhere = ("-C", str(app.project)) if app.project != Path.cwd() else ()
-    return shlex.join(("orchestra", *words, *elsewhere, *app.chosen))
+    return shlex.join(("orchestra", *words, *elsewhere))
 
 
 def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:

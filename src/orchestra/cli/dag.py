@@ -14,7 +14,7 @@ from orchestra.cli.session import Session
 from orchestra.cli.text import print_json
 from orchestra.core.errors import UsageError
 from orchestra.policy import ApprovalPolicy, Policy
-from orchestra.workflows.dag.shapes import Job, plan_request
+from orchestra.workflows.dag.shapes import Job, planner_prompt
 
 
 @click.command(short_help="Reach a goal by a graph of sandboxed tools.")
@@ -31,7 +31,7 @@ from orchestra.workflows.dag.shapes import Job, plan_request
     "--max-depth",
     type=click.IntRange(1, 3),
     default=3,
-    help="How many levels act: 1 shows what the planner would be asked, 2 is --plan-only, 3 runs the tasks.",
+    help="How many levels act: 1 only prints what the planner would be asked, 2 is --plan-only, 3 runs the tasks.",
 )
 @click.option("--dry-run", is_flag=True, help="Go through the plan without running anything.")
 @click.option("--replan/--no-replan", default=None, help="After a failure, ask once for a new plan of what is left.")
@@ -79,7 +79,9 @@ def dag(
         timeoutMs=app.config.loop.timeout_ms,
     )
     if max_depth == 1:
-        print_json(plan_request(job))
+        if plan_file is not None:
+            raise UsageError("--max-depth 1 prints what the planner would be asked; with --plan nobody is asked")
+        print_json(planner_prompt(job))
         return 0
     source = str(plan_file) if plan_file is not None else "the plan"
     return session.drive(lambda: app.start_dag(job, models, source=source))

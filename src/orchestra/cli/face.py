@@ -1,7 +1,8 @@
-"""How a driven run looks on a terminal, in a pipe, and as JSON. Three faces; none of them decides anything.
+"""How a driven run looks on a terminal, in a pipe, and as JSON. Four faces; none of them decides anything.
 
 - JsonFace: NDJSON on stdout and nothing else (design §8).
 - LineFace: one plain line per event on stderr: pipes, CI logs.
+- QuietFace: nothing, if all goes well.
 - TerminalFace: LineFace with colour and live progress; prompts for approvals and answers, and steps aside when they
   come from elsewhere.
 """
@@ -113,16 +114,13 @@ class LineFace:
 
 
 class QuietFace(LineFace):
-    """`--quiet`: how it ended, unless it went well; what is odd."""
+    """`--quiet`: what is odd, and how it ended unless it went well."""
 
     def launched(self, folder: RunFolder, workflow: str) -> None:
         pass
 
     def event(self, event: Event) -> None:
         pass
-
-    def notice(self, folder: RunFolder, text: str) -> None:
-        self.line(f"orchestra: {folder.id}: {text}")
 
     def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
         if end.exit_code:

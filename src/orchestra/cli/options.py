@@ -1,7 +1,6 @@
 """Options that several commands share; each has its ORCHESTRA_* variable (design §8).
 
 Those that belong together reach a command as one value: `who` (Answering) by `models`, `how` (Driving) by `driving`.
-Two reach nobody: --config and --out are their variables, which whoever opens the project reads.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from orchestra.config import CONFIG, OUT
 from orchestra.core.records import utf8
 from orchestra.models import Directory, Models
 
@@ -37,17 +35,10 @@ class Driving(NamedTuple):
     project: Path
     as_json: bool
     no_input: bool
-    quiet: bool = False
+    quiet: bool
 
 
 def project(function: F) -> F:
-    """Which project: -C DIR; --config FILE and --out DIR in place of what it says itself."""
-    function = _place("--out", OUT, "DIR", "Where runs are, but for those of loop (default: `paths.runs`).")(function)
-    own = "Configuration (default: the project's orchestra.config.yaml)."
-    return folder(_place("--config", CONFIG, "FILE", own)(function))
-
-
-def folder(function: F) -> F:
     """-C DIR, before or after the command."""
     return click.option(
         "-C",
@@ -60,18 +51,6 @@ def folder(function: F) -> F:
     )(function)
 
 
-def _place(flag: str, variable: str, metavar: str, text: str) -> Callable[[F], F]:
-    """An option that is its variable: whoever opens the project reads that, with the path as the person means it."""
-
-    def keep(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-        if value:
-            os.environ[variable] = os.path.abspath(value)
-
-    return click.option(
-        flag, envvar=variable, metavar=metavar, type=click.Path(), callback=keep, expose_value=False, help=text
-    )
-
-
 def as_json(function: F) -> F:
     """--json."""
     return click.option(
@@ -80,13 +59,13 @@ def as_json(function: F) -> F:
 
 
 def driving(function: Command) -> Command:
-    """What a command that drives a run takes, as `how`: -C, --json, --no-input, --quiet."""
+    """What a command that drives a run takes, as `how`: -C, --json, --quiet, --no-input."""
     function = as_json(project(_gathered(function, "how", Driving)))
     function = click.option(
         "--quiet",
         is_flag=True,
         envvar="ORCHESTRA_QUIET",
-        help="Say only what went wrong or waits for you; never prompt.",
+        help="Of the run say only what went wrong or waits for you; never prompt.",
     )(function)
     return click.option(
         "--no-input",

@@ -84,7 +84,7 @@ class Session:
 
 
 def choose_face(how: Driving) -> JsonFace | LineFace | TerminalFace:
-    """JSON if asked; prompts only where a person can see and answer them."""
+    """JSON or silence if asked; prompts only where a person can see and answer them."""
     if how.as_json:
         return JsonFace()
     if how.quiet:

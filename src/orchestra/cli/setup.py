@@ -56,7 +56,7 @@ def validate(file: Path | None, project: Path) -> int:
 
 
 @click.command()
-@options.folder
+@options.project
 def init(project: Path) -> int:
     """Write a commented orchestra.config.yaml with every default; never overwrites one."""
     import importlib.resources

@@ -1,29 +1,35 @@
 """What model calls cost, as lines of a report: one table for every workflow. Pure.
 
 Rules
-1. What is not known is shown as `?` and counted apart: no sum pretends to be whole.
+1. What is not known is shown as `?`, and no sum pretends to be whole.
 2. A call that may have been paid more than once says so (D-05).
+3. Names come from outside, also from servers: they are shown, never obeyed as Markdown.
 """
 
 from __future__ import annotations
 
+from msgspec import UnsetType
+
 from orchestra.core.calls import PastCall
-from orchestra.core.text import count
+from orchestra.core.text import cell, count
 
 
 def headline(calls: list[PastCall]) -> str:
     """All of it in one line."""
-    tokens = sum(_number(call.usage.inputTokens) + _number(call.usage.outputTokens) for call in calls)
-    return f"{count(len(calls), 'model call')}, {tokens} tokens, {_total(calls)}"
+    used = [number for call in calls for number in (call.usage.inputTokens, call.usage.outputTokens)]
+    known = [number for number in used if not isinstance(number, UnsetType)]
+    least = "at least " if len(known) < len(used) else ""
+    return f"{count(len(calls), 'model call')}, {least}{sum(known)} tokens, {_total(calls)}"
 
 
 def table(calls: list[PastCall]) -> list[str]:
     """Call by call, as Markdown."""
     return [
-        "| step | role | provider | tokens in/out | cost | status |",
+        "| step | who | provider | tokens in/out | cost | status |",
         "|---|---|---|---|---|---|",
         *(
-            f"| {call.key} | {call.agent or call.role} | {call.provider.partition(':')[0]} {call.model} "
+            f"| {cell(call.key)} | {cell(call.agent or call.role)} "
+            f"| {cell(call.provider.partition(':')[0] + ' ' + call.model)} "
             f"| {_number(call.usage.inputTokens)}/{_number(call.usage.outputTokens)} "
             f"| {_usd(call.costUsd)} | {call.status}{_possibly(call)} |"
             for call in calls
@@ -56,5 +62,5 @@ def _usd(cost: float | None) -> str:
     return "?" if cost is None else f"${cost:.4f}"
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _number(value: int | UnsetType) -> str:
+    return "?" if isinstance(value, UnsetType) else str(value)

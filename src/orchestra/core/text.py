@@ -20,6 +20,12 @@ def clean(text: str) -> str:
     return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
 
 
+def cell(text: str) -> str:
+    """Text inside a Markdown table or list: one line, no markup of its own."""
+    line = clean(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return line if len(line) <= 300 else line[:299] + "…"
+
+
 def count(number: int, what: str) -> str:
     """A number of things, in words."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -1,7 +1,8 @@
 """Files a command left in its own output folder, copied into the run's artifacts (S2-34 … S2-36, S2-117).
 
 Rules
-1. The folder is hostile: regular files only, reached through directory descriptors, no link followed, bounded.
+1. The folder is hostile: regular files only, reached through directory descriptors, no link followed, bounded. A folder
+   that was closed, even to us, is opened.
 2. What is kept is redacted on the way like any output (S2-81), synced before its record is given (D-04), and recorded
    with the size and digest of the stored bytes.
 3. A file is kept whole or not at all. Whatever is not kept is named with its reason.
@@ -21,7 +22,7 @@ import msgspec
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.worker.capture import Store, settle
-from orchestra.worker.hostile import FILE, FOLDER, entered, join, opened, regular, shown, unspeakable
+from orchestra.worker.hostile import FILE, entered, join, opened, regular, shown, unspeakable
 from orchestra.worker.task import MIB, Artifact
 
 TRAY_MODE = 0o700
@@ -73,7 +74,7 @@ class Tray(msgspec.Struct, frozen=True):
 def collect(tray: Tray, into: str, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
     """Copy what a command left, after it has ended. A full disk raises `DiskFull`."""
     collecting = _Collecting(into, disk, redactor, room=room)
-    with entered(None, tray.path) as fd:  # a command may have closed it, even to itself
+    with entered(None, tray.path) as fd:
         collecting.folder(fd, "", depth=1)
         settle(collecting.stores)
         return collecting.result(untouched=not collecting.entries and _as_new(fd, tray))
@@ -116,7 +117,7 @@ class _Collecting:
         elif self._redactor.text(path) != path:
             self._skip("", "a file whose name holds a secret was not kept")
         elif stat.S_ISDIR(mode):
-            with opened(name, FOLDER, above) as fd:
+            with entered(above, name) as fd:
                 self.folder(fd, path, depth=depth + 1)
         elif stat.S_ISREG(mode):
             with opened(name, FILE, above) as fd:

@@ -18,7 +18,7 @@ from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import FINAL, Event, now, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import clean
+from orchestra.core.text import cell, clean
 from orchestra.workflows.dag.board import Board, Entry, record
 
 OUTPUT_LINES = 20  # of a failed task's output
@@ -53,17 +53,17 @@ def render(folder: RunFolder, board: Board, events: list[Event], *, status: str,
     over = "completed" if status in FINAL.values() else "last event"
     message = message or ("dry run: nothing was run" if is_dry(board) else "")
     lines = [
-        f"# {_cell(str(created.payload.get('goal', created.runId)))}",
+        f"# {cell(str(created.payload.get('goal', created.runId)))}",
         "",
         f"- run: `{created.runId}` (dag)",
-        f"- status: **{status}**" + (f" — {_cell(message)}" if message else ""),
+        f"- status: **{status}**" + (f" — {cell(message)}" if message else ""),
         f"- started {created.ts}, {over} {ended}, duration {_seconds(created.ts, ended):.1f} s",
         "",
         "## Task Summary",
         "",
         "| input | planned | succeeded | failed | not run | retried |",
         "|---|---|---|---|---|---|",
-        f"| {_cell(str(created.payload.get('goal', '')))} | {len(board.tasks)} | {counts['done']} "
+        f"| {cell(str(created.payload.get('goal', '')))} | {len(board.tasks)} | {counts['done']} "
         f"| {counts['failed']} | {counts['not run'] + counts['dry run']} "
         f"| {sum(entry.retries > 0 for entry in board.tasks)} |",
         "",
@@ -82,7 +82,7 @@ def render(folder: RunFolder, board: Board, events: list[Event], *, status: str,
         "## Logs",
         "",
         "- `events.ndjson`, `tasks.jsonl`, `messages.jsonl`, `logs/`",
-        *(f"- {entry.label}: {_cell(entry.logs[-1].message)}" for entry in board.tasks if entry.state == "failed"),
+        *(f"- {entry.label}: {cell(entry.logs[-1].message)}" for entry in board.tasks if entry.state == "failed"),
     ]
     return "\n".join(lines) + "\n"
 
@@ -130,7 +130,7 @@ def _summary(board: Board, events: list[Event]) -> list[str]:
         return ["## Summary", "", clean(board.summary).strip(), ""]
     failed = [e for e in events if e.type == "PHASE_FAILED" and e.phase == "evaluate"]
     why = f"none: {failed[-1].payload['error']['message']}" if failed else "none: no summarizer was asked"
-    return ["## Summary", "", _cell(why), ""]
+    return ["## Summary", "", cell(why), ""]
 
 
 def _row(entry: Entry, board: Board) -> str:
@@ -138,7 +138,7 @@ def _row(entry: Entry, board: Board) -> str:
     code = "" if entry.metrics.exit_code is None else str(entry.metrics.exit_code)
     task = entry.planned
     cells = (task.label, task.intent, " ".join(task.tools), _state(entry, board), str(entry.attempts or ""), took, code)
-    return "| " + " | ".join(map(_cell, cells)) + " |"
+    return "| " + " | ".join(map(cell, cells)) + " |"
 
 
 def _state(entry: Entry, board: Board) -> str:
@@ -179,7 +179,7 @@ def _failures(board: Board) -> list[str]:
     failed = [entry for entry in board.tasks if entry.state == "failed"]
     lines = ["## Failures", ""] if failed else []
     for entry in failed:
-        lines += [f"### {entry.label}", "", _cell(entry.logs[-1].message), ""]
+        lines += [f"### {entry.label}", "", cell(entry.logs[-1].message), ""]
         if entry.output.strip():
             shown = clean(entry.output).splitlines()[-OUTPUT_LINES:]
             lines += ["", *(f"    {line}" for line in shown), ""]  # indented: no fence that the output could close
@@ -188,7 +188,7 @@ def _failures(board: Board) -> list[str]:
 
 def _artifacts(entries: Iterable[Entry]) -> list[str]:
     made = [artifact for entry in entries for artifact in entry.artifacts]
-    rows = [f"| `{_cell(artifact.path)}` | {artifact.size_bytes} | `{artifact.checksum}` |" for artifact in made]
+    rows = [f"| `{cell(artifact.path)}` | {artifact.size_bytes} | `{artifact.checksum}` |" for artifact in made]
     return ["## Artifacts", "", *(("| path | bytes | checksum |", "|---|---|---|", *rows) if rows else ("none",)), ""]
 
 
@@ -199,12 +199,6 @@ def _model_calls(calls: list[PastCall]) -> list[str]:
 def _metrics_lines(board: Board, seconds: float) -> list[str]:
     figures = _metrics(board, seconds)
     return ["## Metrics", "", *(f"- {name}: {value}" for name, value in figures.items() if name != "tasks"), ""]
-
-
-def _cell(text: str) -> str:
-    """Text inside a Markdown table or list: one line, no markup of its own."""
-    line = clean(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-    return line if len(line) <= 300 else line[:299] + "…"
 
 
 def _mermaid(text: str) -> str:
