@@ -254,6 +254,9 @@ runs/<runId>/
 What commands write before it is taken over lies elsewhere: in a folder for each run below `$XDG_CACHE_HOME/orchestra`
 (`~/.cache/orchestra`). It is removed when the run ends. A run goes on without it if it is lost.
 
+`orchestra clean` removes the folders of old runs that have ended. One that it was killed in the middle of is called
+`.<runId>.removed`: it is no run any more, and the next `clean` removes the rest of it.
+
 ## Rules
 
 - `<runId>` is `<date>_<number>_<workflow>_<words of the goal>`. Numbers are `iter-` and four digits.

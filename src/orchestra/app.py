@@ -53,6 +53,7 @@ from orchestra.timekeeper import InTime, Timekeeper
 from orchestra.toolbox import NoTool, Toolbox
 from orchestra.trial import must_run, needs_trial
 from orchestra.worker.probe import Proof
+from orchestra.workflows.dag.board import Board
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.plan import read_plan
@@ -380,9 +381,19 @@ class App(Desk):
                 if read_first(child.events) is not None:
                     yield from self._calls_of(child)
 
+    def board(self, summary: RunSummary) -> Board:
+        """Every task of a task graph, as it is now."""
+        if summary.workflow != "dag":
+            raise UsageError(
+                f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "
+                f"What it did: orchestra show {summary.folder.id}"
+            )
+        return board_of(summary.events)
+
     def report(self, summary: RunSummary) -> str:
         """The report of a run that goes on, as far as it got."""
         events, status = summary.events, summary.fold.state.status
         if summary.workflow == "dag":
-            return render_dag(summary.folder, board_of(events), events, status=status, message="", ended=events[-1].ts)
+            board = self.board(summary)
+            return render_dag(summary.folder, board, events, status=status, message="", ended=events[-1].ts)
         return render(summary.folder, events, status=status, message="")

@@ -16,6 +16,7 @@ from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.providers.scripted import Script
 from orchestra.workflows.dag import shapes as dag
 from orchestra.workflows.dag.board import Line
+from orchestra.workflows.dag.history import Moment
 from orchestra.workflows.loop.shapes import Job
 
 RECORDS: dict[str, tuple[Any, str]] = {
@@ -42,6 +43,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "task-result": (dag.TaskResult, "messages.jsonl: L3 → L2"),
     "task": (dag.Task, "S2's task record"),
     "task-line": (Line, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
+    "trace-line": (Moment, "one line of `orchestra trace --json`: what a level did, or told another"),
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
 }

@@ -48,7 +48,8 @@ LAYERS: dict[str, set[str]] = {
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
     | {"borders", "models", "talking", "workshop"},
-    "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models"}
+    "cleaning": {"core", "worker", "archive", "models", "app"},
+    "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}
     | {"report", "verify", "schemas", "workflows"},
     "__main__": {"cli"},
     "__init__": set(),

@@ -52,9 +52,10 @@ def busy(tmp_path: Path) -> Project:
     return Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
 
 
-def test_cancel_stops_a_driven_run_and_its_check(busy: Project) -> None:
+@pytest.mark.parametrize("command", ["cancel", "kill"])
+def test_cancel_stops_a_driven_run_and_its_check(busy: Project, command: str) -> None:
     running = _driven(busy)
-    assert busy.run("cancel", "last").returncode == 0
+    assert busy.run(command, "last").returncode == 0
     out, _ = running.communicate(timeout=30)
     assert running.returncode == 1
     assert records(out)[-1]["status"] == "canceled"

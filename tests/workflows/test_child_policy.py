@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from msgspec import Struct
 
-from orchestra.app import App
-from orchestra.core.context import Context, Verdict
-from orchestra.core.engine import Workflow
 from orchestra.core.journal import read_events
-from orchestra.core.run import RunFolder
-from orchestra.policy import Layer, Policy
-from tests.support.core import OPEN_TABLE
-from tests.support.graph import job, task
-
-
-class Order(Struct):
-    """What the parent hands to its child."""
-
-    job: dict[str, Any]
-
-
-async def parent(ctx: Context, order: Order) -> Verdict:
-    child = await ctx.call("work", "dag", order.job)
-    return Verdict(status=child.status, result={"child": child.childRunId}, exit_code=0)
-
-
-def run(project: Path, handed: Policy, own: Policy, *plan: dict[str, Any]) -> RunFolder:
-    """Drive a parent that hands `handed` down to a child with a policy of its own; the child's folder."""
-    project.mkdir()
-    app = App(project)
-    app.workflows["parent"] = Workflow("parent", project / "runs", OPEN_TABLE, Order, parent)
-    params = msgspec.to_builtins(Order(msgspec.to_builtins(job(list(plan), policy=own, approval="never"))))
-    root = app.engine.start("parent", "p", params, {"goal": "p", "policy": msgspec.to_builtins(handed)})
-    asyncio.run(app.drive(root))
-    [child] = [folder for folder in app.folders() if folder.id != root.id]
-    return child
-
-
-WIDE = Policy(layers=(Layer(whitelist=("echo", "ls")),), reads=("/",), max_task_sec=100)
+from orchestra.policy import Layer
+from tests.support.children import WIDE, run
+from tests.support.graph import task
 
 
 @pytest.mark.parametrize(("whitelist", "state"), [(("echo", "ls"), "RUN_COMPLETED"), (("ls",), "RUN_FAILED")])

@@ -1,4 +1,4 @@
-"""Commands that send a person's word to a run and drive it on: resume, approve, reject, answer, cancel, fork."""
+"""Commands that send a person's word to a run and drive it on: resume, approve, reject, answer, cancel (kill), fork."""
 
 from __future__ import annotations
 
@@ -101,13 +101,20 @@ def answer(run: str, text: str, no_drive: bool, how: options.Driving) -> int:
 @click.option("--reason", default="", help="Why; kept in the run.")
 @options.project
 def cancel(run: str, reason: str, project: Path) -> int:
-    """End RUN for good, whether it is driven, parked or was killed."""
+    """End RUN for good, whether it is driven, parked or was killed.
+
+    \b
+    orchestra cancel last --reason "the goal has changed"
+    """
     app = App(project)
     folder = app.root_of(app.find(run))
     app.ask_to_cancel(folder, reason=options.clean(reason))
     end = asyncio.run(app.engine.cancel(folder))
     click.echo(f"{folder.id}: {end.status if end else 'cancel recorded; the process driving it is stopping'}", err=True)
     return 0
+
+
+kill = cancel  # S2's own name for it
 
 
 @click.command()

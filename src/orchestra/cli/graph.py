@@ -47,20 +47,20 @@ def whole_plan(plan: dict[str, Any], path: Path) -> list[str]:
 def _whole(task: Task, tasks: dict[str, Task]) -> Iterator[str]:
     inputs, limits = task["inputs"], task["constraints"]
     yield click.style(f"  {safe(task['label'])}", bold=True) + f"  {safe(' '.join(task['intent'].split()))}"
-    yield from _marked("    runs   ", _command(task))
+    yield from marked("    runs   ", _command(task))
     for name, value in inputs["env"].items():
-        yield from _marked("    with   ", f"{name}={value}")
+        yield from marked("    with   ", f"{name}={value}")
     for file in inputs["files"]:
-        yield from _marked("    file   ", f"{file['path']}\n{file['content']}")
+        yield from marked("    file   ", f"{file['path']}\n{file['content']}")
     if task["depends_on"]:
         yield f"    after  {', '.join(safe(tasks[name]['label']) for name in task['depends_on'])}"
     yield f"    may    {_may(task)}; at most {limits['max_duration_sec']:g} s, {limits['max_retries']} retries"
 
 
-def _marked(head: str, text: str) -> list[str]:
+def marked(head: str, text: str) -> list[str]:
     """Text that may have several lines, each of which shows that it belongs to this one (rule 2)."""
     first, *more = safe(text).split("\n")
-    return [head + first, *("         | " + line for line in more)]
+    return [head + first, *(" " * (len(head) - 2) + "| " + line for line in more)]
 
 
 def _ordered(plan: dict[str, Any]) -> tuple[dict[str, Task], list[str], dict[str, int]]:

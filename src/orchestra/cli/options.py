@@ -67,12 +67,12 @@ def driving(function: Command) -> Command:
         envvar="ORCHESTRA_QUIET",
         help="Of the run say only what went wrong or waits for you; never prompt.",
     )(function)
-    return click.option(
-        "--no-input",
-        is_flag=True,
-        envvar="ORCHESTRA_NO_INPUT",
-        help="Never prompt: park (exit 3) when a person is needed.",
-    )(function)
+    return no_input("Never prompt: park (exit 3) when a person is needed.")(function)
+
+
+def no_input(instead: str) -> Callable[[F], F]:
+    """--no-input, and what happens instead of a question."""
+    return click.option("--no-input", is_flag=True, envvar="ORCHESTRA_NO_INPUT", help=instead)
 
 
 def models(function: Command) -> Command:

@@ -89,6 +89,9 @@ def choose_face(how: Driving) -> JsonFace | LineFace | TerminalFace:
         return JsonFace()
     if how.quiet:
         return QuietFace()
-    if not how.no_input and sys.stdin.isatty() and sys.stderr.isatty():
-        return TerminalFace()
-    return LineFace()
+    return TerminalFace() if can_ask(no_input=how.no_input) else LineFace()
+
+
+def can_ask(*, no_input: bool) -> bool:
+    """Whether there is a person who sees a question and may be asked one."""
+    return not no_input and sys.stdin.isatty() and sys.stderr.isatty()

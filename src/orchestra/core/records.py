@@ -63,6 +63,11 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+def seconds_between(start: str, end: str) -> float:
+    """How long it is from one written moment to another."""
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
 def utf8(text: str) -> bytes:
     """Text as bytes, whatever it holds: a lone surrogate (half an emoji in a model's JSON) becomes `?`, not a crash."""
     return text.encode("utf-8", "replace")

@@ -38,13 +38,15 @@ from orchestra.workflows.dag.shapes import (
 from orchestra.workflows.dag.states import move
 
 Level = Literal[1, 2, 3]
+Component = Literal["L1", "L2", "L3"]
+NETWORK_DENIED = "NETWORK_ACCESS_DENIED"  # how a line of that begins (decisions §5/S2)
 
 
 class Line(Task, frozen=True, kw_only=True, gc=False):
     """One line of tasks.jsonl: a task as it is now, and what just happened to it (decisions §5/S2 "Log line")."""
 
     trace_id: str
-    component: Literal["L1", "L2", "L3"]
+    component: Component
     timestamp: str
     severity: LogLevel
     message: str
@@ -55,8 +57,8 @@ class Message(Struct, frozen=True, gc=False):
     """One line of messages.jsonl: what one level told another."""
 
     timestamp: str
-    sender: str = msgspec.field(name="from")
-    receiver: str = msgspec.field(name="to")
+    sender: Component = msgspec.field(name="from")
+    receiver: Component = msgspec.field(name="to")
     message: PlanRequest | Plan | Assignment | TaskResult
 
 
@@ -231,7 +233,7 @@ class Board:
             kept |= {ref["path"]: TaskArtifact(ref["path"], ref["bytes"], ref["sha256"]) for ref in refs}
             entry.artifacts = tuple(kept.values())
         for denied in outcome.get("denials", ()):
-            self._tell(entry, event.ts, "warn", f"NETWORK_ACCESS_DENIED {denied['what']}: {denied['why']}")
+            self._tell(entry, event.ts, "warn", f"{NETWORK_DENIED} {denied['what']}: {denied['why']}")
         for untaken in outcome.get("untaken", ()):
             self._tell(entry, event.ts, "warn", f"not taken over: {untaken['what']}: {untaken['why']}")
         error = event.payload.get("error")
@@ -311,7 +313,7 @@ class Board:
         return taken
 
 
-_COMPONENTS: dict[Level, Literal["L1", "L2", "L3"]] = {1: "L1", 2: "L2", 3: "L3"}
+_COMPONENTS: dict[Level, Component] = {1: "L1", 2: "L2", 3: "L3"}
 
 
 def record(entry: Entry) -> Task:

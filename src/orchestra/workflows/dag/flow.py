@@ -168,8 +168,8 @@ def plan_reasons(job: Job, plan: Plan) -> tuple[str, ...]:
     writes = [task.label for task in plan.tasks if task.constraints.sandbox.fs == "rw"]
     reaches = [task.label for task in plan.tasks if task.constraints.sandbox.net == "allow"]
     risks = (
-        *((f"may change the workspace: {_some(writes)}",) if writes else ()),
-        *((f"may reach the network: {_some(reaches)}",) if reaches else ()),
+        *((f"may change the workspace: {some(writes)}",) if writes else ()),
+        *((f"may reach the network: {some(reaches)}",) if reaches else ()),
     )
     always = ("policy: every plan is approved by a person",) if job.approval == "always" else ()
     return (*always, *asked, *risks)
@@ -291,8 +291,8 @@ def verdict(ended: Ended) -> Verdict:
     else:
         failed = [label for label, done in ended.items() if done.state == "failed"]
         rejected = [label for label, done in ended.items() if done.rejected]
-        why = f"; a person rejected the changes of {_some(rejected)}" if rejected else ""
-        error = ErrorInfo("TASKS_FAILED", f"{len(failed)} of {len(ended)} tasks failed: {_some(failed)}{why}")
+        why = f"; a person rejected the changes of {some(rejected)}" if rejected else ""
+        error = ErrorInfo("TASKS_FAILED", f"{len(failed)} of {len(ended)} tasks failed: {some(failed)}{why}")
     refused = any(done.refused for done in ended.values())
     return Verdict(status="failed", result=counts, error=error, exit_code=PolicyError.exit_code if refused else 1)
 
@@ -306,5 +306,6 @@ def _retry(job: Job, times: int) -> Retry:
     return Retry(times=times, base_sec=job.backoffSec)
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first of many names."""
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,0 +1,308 @@
+"""Removing the folders of old runs: which may go, and how one goes.
+
+Rules
+1. A run goes with its child runs, and only if all of them have ended and nobody drives one.
+2. Those that ended last stay, as many as a person wants. So does what a run that stays was made from (forked or
+   replayed), and whatever is in doubt; each with the reason.
+3. What is no run folder of this project's own is not touched: a link, the copy of a run, a run of another project.
+4. A run goes in two steps. First its folder gets a name that is no run's, the root before its children; then that is
+   removed. So a kill leaves a whole run or none, and a name by which the next time finds what is left to do.
+5. No link is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.app import App
+from orchestra.archive import RunSummary
+from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.journal import read_first
+from orchestra.core.records import FINAL, Event
+from orchestra.core.run import RunFolder
+from orchestra.models import Models
+from orchestra.worker.removal import discard
+
+_REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)\.removed")
+
+
+class Tree(Struct, frozen=True):
+    """A run that has ended and its child runs; the root first."""
+
+    runs: tuple[RunSummary, ...]
+
+    @property
+    def root(self) -> RunSummary:
+        return self.runs[0]
+
+    @property
+    def id(self) -> str:
+        return self.root.folder.id
+
+    @property
+    def ended(self) -> str:
+        return self.root.fold.state.updatedAt
+
+    @property
+    def size(self) -> int:
+        """How many bytes its files have."""
+        return sum(_size(run.folder.path) for run in self.runs)
+
+
+class Stays(Struct, frozen=True):
+    """A run that is not new and stays all the same."""
+
+    run_id: str
+    why: str
+
+
+class Leftover(Struct, frozen=True):
+    """What a clean that was killed had begun to remove (rule 4), and the child runs it had not come to."""
+
+    run_id: str
+    path: Path
+    trees: tuple[Tree, ...]
+
+
+class Sweep(Struct, frozen=True):
+    """What would go, and what would not."""
+
+    going: tuple[Tree, ...]  # those that ended first come first
+    staying: tuple[Stays, ...]
+    leftovers: tuple[Leftover, ...]
+    newest: int  # of those that have ended and may go, how many stay because they are the newest
+    open: int  # how many have not ended
+
+
+class _Found(Struct, frozen=True):
+    """A run folder as it lies there; no summary if its journal is damaged."""
+
+    folder: RunFolder
+    created: Event | None
+    summary: RunSummary | None
+
+    @property
+    def parent(self) -> str:
+        return str(self.created.payload.get("parentRunId") or "") if self.created else ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.summary is not None and self.summary.fold.state.status in FINAL.values()
+
+
+def look(app: App, keep: int) -> Sweep:
+    """What may go if the `keep` that ended last stay. Changes nothing."""
+    runs = {found.folder.id: found for found in _found(app)}
+    below: dict[str, list[str]] = {}
+    for name, found in runs.items():
+        below.setdefault(found.parent, []).append(name)
+    leftovers = tuple(_leftovers(app, runs, below))
+    trees, doubtful = _judged(app, runs, below)
+    trees.sort(key=lambda tree: (tree.ended, tree.id))
+    going, needed = _unneeded(app, runs, trees[: max(len(trees) - keep, 0)])
+    return Sweep(
+        going=tuple(going),
+        staying=(*doubtful, *needed, *_lone_children(runs, leftovers)),
+        leftovers=leftovers,
+        newest=min(keep, len(trees)),
+        open=sum(found.summary is not None and not found.has_ended for found in runs.values() if not found.parent),
+    )
+
+
+def remove(app: App, tree: Tree) -> tuple[str, ...]:
+    """Remove a tree (rule 4); RunLocked if somebody drives a run of it. The names that could not be removed."""
+    hidden: list[Path] = []
+    with ExitStack() as locks:
+        for run in tree.runs:
+            locks.enter_context(run.folder.locked())
+        for run in tree.runs:
+            path = run.folder.path
+            hidden.append(path.with_name(f".{path.name}.removed"))
+            app.disk.replace(str(path), str(hidden[-1]))
+            app.disk.sync_folder(path.parent)
+    # The root's is the last to go: as long as it is there, the next clean finishes the whole tree.
+    return tuple(name for folder in reversed(hidden) for name in discard(folder))
+
+
+def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
+    """Remove what a clean that was killed left. The names that could not be removed."""
+    stuck = tuple(name for tree in leftover.trees for name in remove(app, tree))
+    return stuck or discard(leftover.path)
+
+
+# -- what may go ------------------------------------------------------------------------------------------------------
+
+
+def _found(app: App) -> Iterator[_Found]:
+    for folder, seen in app.overview():
+        if isinstance(seen, RunSummary):
+            yield _Found(folder, seen.created, seen)
+        else:
+            yield _Found(folder, _first(folder), None)
+
+
+def _first(folder: RunFolder) -> Event | None:
+    """The first event of a damaged journal, if that much can be read: it says whose child the run is."""
+    try:
+        return read_first(folder.events)
+    except JournalCorrupt:
+        return None
+
+
+def _family(name: str, below: dict[str, list[str]]) -> list[str]:
+    return [name, *(one for child in below.get(name, ()) for one in _family(child, below))]
+
+
+def _tree(family: Iterable[_Found]) -> Tree:
+    return Tree(tuple(found.summary for found in family if found.summary is not None))
+
+
+def _judged(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
+    """The trees that may go, and why others that have ended, or nobody can tell, may not."""
+    trees: list[Tree] = []
+    doubtful: list[Stays] = []
+    for root in below.get("", ()):
+        family = [runs[one] for one in _family(root, below)]
+        why = next((reason for one in family if (reason := _doubt(app, one, root=root))), "")
+        if not why:
+            trees.append(_tree(family))
+        elif runs[root].has_ended or runs[root].summary is None:
+            doubtful.append(Stays(root, why))
+    return trees, doubtful
+
+
+def _lone_children(runs: dict[str, _Found], leftovers: tuple[Leftover, ...]) -> Iterator[Stays]:
+    """Child runs of a run that is not here, unless they are of one that was being removed."""
+    begun = {run.folder.id for one in leftovers for tree in one.trees for run in tree.runs}
+    for name, found in runs.items():
+        if found.parent and found.parent not in runs and name not in begun:
+            yield Stays(name, f"it is a child of run {found.parent}, which is not here; look at it yourself")
+
+
+def _doubt(app: App, found: _Found, *, root: str) -> str:
+    """Why this run, and with it the tree of `root`, must stay; empty if it may go (rules 1 to 3)."""
+    why = _reason(app, found)
+    return why if found.folder.id == root or not why else f"its child run {found.folder.id}: {why}"
+
+
+def _reason(app: App, found: _Found) -> str:
+    folder = found.folder
+    if not _is_ours(folder):
+        return "it is, or has in it, a link where a run has none; look at it yourself"
+    if found.created is None or found.summary is None:
+        return f"its journal is damaged (orchestra verify {folder.id} says where)"
+    if found.created.runId != folder.id:
+        return f"its journal is that of run {found.created.runId}: it is a copy; look at it yourself"
+    workspace = str(found.created.payload.get("workspace", app.project))
+    if workspace != str(app.project) and os.path.isdir(workspace):  # if that is gone, the project was moved here
+        return f"it is of another project: {workspace}"
+    if found.summary.driven:
+        return "a process drives it"
+    return "" if found.has_ended else "it has not ended"
+
+
+def _is_ours(folder: RunFolder) -> bool:
+    """Whether it is a real folder with a real journal and lock (rule 5)."""
+    kinds = tuple(map(_kind, (folder.path, folder.events, folder.lock)))
+    return kinds[:2] == (stat.S_IFDIR, stat.S_IFREG) and kinds[2] in (stat.S_IFREG, 0)
+
+
+def _kind(path: Path) -> int:
+    """What a name is, itself and not where it leads; 0 if there is nothing."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return 0
+
+
+def _unneeded(app: App, runs: dict[str, _Found], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
+    """Those of `going` that no run that stays was made from (rule 2), and why the others stay."""
+    sources = {name: dict(_sources(app, found)) for name, found in runs.items()}
+    needed: list[Stays] = []
+    configured = dict(_configured(app))
+    while True:
+        leaving = {run.folder.id for tree in going for run in tree.runs}
+        wanted = {
+            source: f"run {name} {how} it"
+            for name, made_from in sources.items()
+            if name not in leaving
+            for source, how in made_from.items()
+        } | configured
+        kept = {tree.id: wanted[one.folder.id] for tree in going for one in tree.runs if one.folder.id in wanted}
+        if not kept:
+            return going, needed
+        needed += [Stays(name, why) for name, why in kept.items()]
+        going = [tree for tree in going if tree.id not in kept]
+
+
+def _sources(app: App, found: _Found) -> Iterator[tuple[str, str]]:
+    """The runs this one was made from, and how."""
+    if found.created is None:
+        return
+    if forked := found.created.payload.get("forkedFrom"):
+        yield str(forked["runId"]), "was forked from"
+    began = msgspec.convert(found.created.payload.get("models", {}), Models)
+    for models in (began, app.models_of(found.folder, found.created)):
+        for spec in filter(None, (models.default, *models.roles.values())):
+            if source := _replayed(app, spec):
+                yield source, "replays"
+
+
+def _configured(app: App) -> Iterator[tuple[str, str]]:
+    """The runs that the configuration names as providers."""
+    for name in app.config.providers:
+        if source := _replayed(app, name):
+            yield source, f"providers.{name} of {app.config_path} replays it"
+
+
+def _replayed(app: App, spec: str) -> str:
+    """The run that a provider answers from; empty if it does not, or leads nowhere."""
+    try:
+        choice = app.directory.choose(spec)
+        return app.find(choice.argument).id if choice.kind == "replay" else ""
+    except UsageError:
+        return ""
+
+
+# -- what a kill left -------------------------------------------------------------------------------------------------
+
+
+def _leftovers(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -> Iterator[Leftover]:
+    for root in dict.fromkeys(workflow.root for workflow in app.workflows.values()):
+        for name in sorted(os.listdir(root)) if root.is_dir() else ():
+            found = _REMOVED.fullmatch(name)
+            if found and _kind(root / name) == stat.S_IFDIR:
+                yield Leftover(found[1], root / name, tuple(_orphans(app, found[1], runs, below)))
+
+
+def _orphans(app: App, parent: str, runs: dict[str, _Found], below: dict[str, list[str]]) -> Iterator[Tree]:
+    if parent in runs:  # a later run got the same id: then they are its own
+        return
+    for child in below.get(parent, ()):
+        family = [runs[one] for one in _family(child, below)]
+        if not any(_reason(app, one) for one in family):
+            yield _tree(family)
+
+
+def _size(top: Path) -> int:
+    """How many bytes the files of a folder have; what vanishes meanwhile counts for nothing."""
+    total, folders = 0, [str(top)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            continue
+    return total

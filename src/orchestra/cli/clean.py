@@ -1,0 +1,148 @@
+"""The command `clean`: says which old runs it would remove, asks, and removes them (cleaning.py says how)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestra.app import App
+from orchestra.cleaning import Leftover, Sweep, Tree, finish, look, remove
+from orchestra.cli import options
+from orchestra.cli.session import can_ask
+from orchestra.cli.text import print_json, safe
+from orchestra.cli.wide import table
+from orchestra.core.errors import RunLocked, UsageError
+from orchestra.report import count
+
+
+@click.command()
+@click.option(
+    "--keep", default=10, show_default=True, type=click.IntRange(min=0), help="How many stay, of those that ended last."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.no_input("Never ask: without --yes nothing is removed (exit 2).")
+@options.as_json
+@options.project
+def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, project: Path) -> int:
+    """Remove the folders of this project's old runs, of all workflows, but the newest that have ended.
+
+    A run that has not ended stays, whoever drives it: it can go on. So does one that a run that stays was forked from
+    or replays. Child runs go with their parent. What the runs changed in the project is not touched.
+
+    \b
+    orchestra clean --dry-run              # what would go?
+    orchestra clean --keep 3 --yes         # in a script
+    """
+    app = App(project)
+    sweep = look(app, keep)
+    if as_json and dry_run:
+        for record in _records(sweep):
+            print_json(record)
+    elif not as_json:
+        click.echo("\n".join(_lines(sweep)))
+    if dry_run or not (sweep.going or sweep.leftovers):
+        return 0
+    if not yes:
+        if as_json or not can_ask(no_input=no_input):
+            raise UsageError("nothing was removed: nobody can be asked here. Add --yes, or --dry-run to only see it")
+        if click.prompt("remove them? [y/N]", default="", show_default=False, err=True).strip() not in _YES:
+            click.echo("nothing was removed", err=True)
+            return 0
+        shown = {tree.id for tree in sweep.going}
+        sweep = look(app, keep)  # a person may think for long: what was forked meanwhile stays
+        sweep = Sweep(tuple(t for t in sweep.going if t.id in shown), (), sweep.leftovers, sweep.newest, sweep.open)
+    return _sweep(app, sweep, as_json=as_json)
+
+
+_YES = ("y", "Y", "yes", "예")
+
+
+def _sweep(app: App, sweep: Sweep, *, as_json: bool) -> int:
+    """Remove what goes; what cannot be removed is told, and keeps nothing else from it."""
+    code, removed = 0, 0
+    cut_off = [(_leftover(one), partial(finish, app, one)) for one in sweep.leftovers]
+    for record, act in (*cut_off, *((_record(one), partial(remove, app, one)) for one in sweep.going)):
+        try:
+            stuck = act()
+        except RunLocked as error:
+            click.echo(f"orchestra: {error}", err=True)
+            code = code or error.exit_code
+            continue
+        except FileNotFoundError:
+            continue  # another clean was faster
+        except OSError as error:
+            stuck = (f"{error.filename}: {error.strerror}",)
+        for name in stuck:
+            click.echo(f"orchestra: cannot be removed: {safe(name)}", err=True)
+        if stuck:
+            code = 1
+        else:
+            removed += 1
+            if as_json:
+                print_json({"type": "removed", **record})
+    if not as_json:
+        click.echo(f"removed {count(removed, 'run')}")
+    return code
+
+
+def _lines(sweep: Sweep) -> Iterator[str]:
+    sizes = {tree.id: tree.size for tree in sweep.going}
+    if sweep.going:
+        rows = [_row(tree, sizes[tree.id]) for tree in sweep.going]
+        yield from table(("ended", "status", "size", "run"), rows, whole=True)  # an id is copied: never cut
+        yield f"{count(len(rows), 'run')} to remove, {_bytes(sum(sizes.values()))}"
+    else:
+        yield "no run to remove"
+    if sweep.leftovers:
+        yield f"{count(len(sweep.leftovers), 'folder')} to finish removing: an earlier clean was cut off"
+    if sweep.newest:
+        yield f"{count(sweep.newest, 'run')} kept for having ended last (--keep)"
+    if sweep.open:
+        yield f"{count(sweep.open, 'run')} kept for not having ended (orchestra cancel RUN ends one)"
+    for one in sweep.staying:
+        yield f"{one.run_id} is kept: {safe(one.why)}"
+
+
+def _row(tree: Tree, size: int) -> tuple[str, str, str, str]:
+    more = f" and {count(len(tree.runs) - 1, 'child run')}" if len(tree.runs) > 1 else ""
+    return tree.ended[:16].replace("T", " "), tree.root.fold.state.status, _bytes(size), tree.id + more
+
+
+def _records(sweep: Sweep) -> Iterator[dict[str, Any]]:
+    """What would happen, for programs."""
+    yield from ({"type": "would_remove", **_leftover(one)} for one in sweep.leftovers)
+    yield from ({"type": "would_remove", **_record(tree)} for tree in sweep.going)
+    yield from ({"type": "stays", "runId": one.run_id, "why": one.why} for one in sweep.staying)
+
+
+def _record(tree: Tree) -> dict[str, Any]:
+    return {
+        "runId": tree.id,
+        "workflow": tree.root.workflow,
+        "status": tree.root.fold.state.status,
+        "endedAt": tree.ended,
+        "bytes": tree.size,
+        "dir": str(tree.root.folder.path),
+        "children": [run.folder.id for run in tree.runs[1:]],
+    }
+
+
+def _leftover(leftover: Leftover) -> dict[str, Any]:
+    return {
+        "runId": leftover.run_id,
+        "dir": str(leftover.path),
+        "children": [run.folder.id for tree in leftover.trees for run in tree.runs],
+    }
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,0 +1,71 @@
+"""The command `trace`: what the three levels of a task graph did and told each other, one line each."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.text import print_json, safe
+from orchestra.cli.wide import cut, table
+from orchestra.workflows.dag.history import Moment, moments
+
+LABEL_CELLS = 24  # of a label, at a terminal
+_INDENT = {"L1": "", "L2": "  ", "L3": "    "}
+
+
+@click.command()
+@options.run_argument
+@options.as_json
+@options.project
+def trace(run: str, as_json: bool, project: Path) -> int:
+    """What went on between the levels of the task graph RUN, in order of time.
+
+    L1 is the run, L2 plans it, L3 is a task. Seconds since the start, who, which task, what: messages (L2 → L3),
+    changes of state, retries, denials, failures. Also of a run that goes on, waits or was killed.
+
+    \b
+    orchestra trace last
+    orchestra trace last --json | jq 'select(.kind == "retry")'
+    """
+    app = App(project)
+    summary = app.summary(app.find(run))
+    app.board(summary)  # says so if it is no task graph
+    past = list(moments(summary.events))
+    if as_json:
+        for moment in past:
+            print_json(moment)
+        return 0
+    whole = not sys.stdout.isatty()
+    digits = len(f"{max(moment.since_ms for moment in past) / 1000:.3f}")
+    rows = [_row(moment, digits, whole=whole) for moment in past]
+    header, *lines = table(("time".rjust(digits), "level", "task", "what"), rows, whole=whole)
+    click.echo(click.style(header, dim=True))
+    click.echo("\n".join(map(_paint, past, lines)))  # at once: echo flushes
+    return 0
+
+
+def _row(moment: Moment, digits: int, *, whole: bool) -> tuple[str, str, str, str]:
+    who = _INDENT[moment.component] + moment.component + (f" → {moment.to}" if moment.to else "")
+    label = safe(moment.label)
+    what = safe(" ".join(_what(moment).split()))
+    return f"{moment.since_ms / 1000:{digits}.3f}", who, label if whole else cut(label, LABEL_CELLS), what
+
+
+def _what(moment: Moment) -> str:
+    if moment.kind == "retry":
+        return f"will be tried again: {moment.message}"
+    if moment.kind == "state" and moment.message != moment.state:
+        return f"{moment.state}: {moment.message}"
+    return moment.message
+
+
+def _paint(moment: Moment, line: str) -> str:
+    if moment.severity != "info":
+        return click.style(line, fg="red" if moment.severity == "error" else "yellow")
+    if moment.kind == "message":
+        return click.style(line, fg="cyan")
+    return click.style(line, fg="green") if moment.kind == "state" and moment.state == "done" else line

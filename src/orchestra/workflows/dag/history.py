@@ -1,0 +1,174 @@
+"""A task graph's past, read back from its events: what the board folds away. Pure.
+
+Rules
+1. What was told is the board's: its lines and messages, in the order of the events that made them.
+2. Of one event: first the lines of the level that speaks, then what it told, then the lines of the others.
+3. An attempt that began and has no end was cut off, by a kill or by the end of the run; or it goes on.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Literal, assert_never
+
+from msgspec import Struct
+
+from orchestra.core.records import FINAL, Event, seconds_between
+from orchestra.workflows.dag.board import NETWORK_DENIED, Board, Component, Line, Message
+from orchestra.workflows.dag.flow import some
+from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskResult, TaskState
+
+
+class Moment(Struct, frozen=True, kw_only=True, gc=False):
+    """One line of `orchestra trace`: what one level did, or told another."""
+
+    timestamp: str
+    since_ms: int  # the run's beginning
+    component: Component
+    to: Component | None = None  # of a message
+    task_id: str
+    label: str  # of the task it is about
+    kind: Literal["message", "state", "retry", "denial", "log"]
+    state: TaskState | None = None  # of the task, from here on; a message changes none
+    severity: LogLevel = "info"
+    message: str
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """One try of a task's command."""
+
+    number: int
+    started: str
+    ended: str | None = None
+    error: str | None = None  # None: it did well, if it ended
+    exit_code: int | None = None
+    retry_at: str | None = None
+    cut_off: bool = False  # rule 3
+
+
+def attempts_of(events: list[Event], label: str) -> list[Attempt]:
+    """Every attempt of a task of the plan, in order."""
+    found: list[Attempt] = []
+    begun: Event | None = None
+    for event in (e for e in events if e.phase == "execute" and _label(e) == label):
+        if event.type == "PHASE_STARTED":
+            if begun is not None:
+                found.append(_attempt(begun, cut_off=True))
+            begun = event
+        elif event.type in ("PHASE_COMPLETED", "PHASE_FAILED") and begun is not None:
+            found.append(_attempt(begun, event))
+            begun = None
+    return found if begun is None else [*found, _attempt(begun, cut_off=events[-1].type in FINAL)]
+
+
+def _attempt(begun: Event, ended: Event | None = None, *, cut_off: bool = False) -> Attempt:
+    number = int(begun.payload.get("attempt", 1))
+    if ended is None:
+        return Attempt(number, begun.ts, cut_off=cut_off)
+    error, outcome = ended.payload.get("error"), ended.payload.get("outcome") or {}
+    return Attempt(
+        number,
+        begun.ts,
+        ended.ts,
+        error=str(error["message"]) if error else None,
+        exit_code=outcome.get("exitCode"),
+        retry_at=ended.payload.get("retryAt"),
+    )
+
+
+def patch_of(events: list[Event], label: str) -> str | None:
+    """Where the patch of what a task changed is, within the run's folder."""
+    made = [event for event in events if event.type == "PATCH_PRODUCED" and _label(event) == label]
+    patch = (made[-1].payload.get("outcome") or {}).get("patch") if made else None
+    return str(patch["path"]) if patch else None
+
+
+def moments(events: list[Event]) -> Iterator[Moment]:
+    """What went on between the three levels, in order of time."""
+    board, teller = Board(), _Teller(events[0].ts)
+    told = 0
+    for event in events:
+        board.add(event)
+        lines, messages = board.take(), board.messages[told:]
+        told = len(board.messages)
+        teller.meet(lines)
+        speaker = messages[0].sender if messages else ""
+        yield from (teller.line(line) for line in lines if line.component == speaker)  # rule 2
+        yield from map(teller.message, messages)
+        yield from (teller.line(line) for line in lines if line.component != speaker)
+
+
+class _Teller:
+    """Makes moments, and knows for that what was told before."""
+
+    def __init__(self, start: str) -> None:
+        self._start = start
+        self._states: dict[str, TaskState] = {}
+        self._labels: dict[str, str] = {}
+        self._coordinator = ""
+
+    def meet(self, lines: list[Line]) -> None:
+        """Learn the names of the tasks that messages only have the ids of."""
+        for line in lines:
+            self._labels[line.task_id] = line.label
+            if line.component == "L2":
+                self._coordinator = line.task_id
+
+    def line(self, line: Line) -> Moment:
+        kind: Literal["state", "retry", "denial", "log"] = "log"
+        if self._states.get(line.task_id) != line.state:
+            kind = "state"
+        elif "retryAt" in line.payload:
+            kind = "retry"
+        elif line.message.startswith(NETWORK_DENIED):
+            kind = "denial"
+        self._states[line.task_id] = line.state
+        return Moment(
+            timestamp=line.timestamp,
+            since_ms=self._since(line.timestamp),
+            component=line.component,
+            task_id=line.task_id,
+            label=line.label,
+            kind=kind,
+            state=line.state,
+            severity=line.severity,
+            message=line.message,
+        )
+
+    def message(self, message: Message) -> Moment:
+        said = message.message
+        task_id = said.task_id if isinstance(said, Assignment | TaskResult) else self._coordinator
+        return Moment(
+            timestamp=message.timestamp,
+            since_ms=self._since(message.timestamp),
+            component=message.sender,
+            to=message.receiver,
+            task_id=task_id,
+            label=self._labels[task_id],
+            kind="message",
+            severity="error" if isinstance(said, TaskResult) and said.state == "failed" else "info",
+            message=_said(said),
+        )
+
+    def _since(self, moment: str) -> int:
+        return round(seconds_between(self._start, moment) * 1000)
+
+
+def _said(message: PlanRequest | Plan | Assignment | TaskResult) -> str:
+    """A message in a line; messages.jsonl has all of it."""
+    match message:
+        case PlanRequest():
+            return f"plan request: {message.intent}"
+        case Plan():
+            return f"plan: {some([task.label for task in message.tasks])}"
+        case Assignment():
+            return f"assignment: {shlex.join((*message.tools, *message.inputs.args))}"
+        case TaskResult():
+            exited = "" if message.metrics.exit_code is None else f", exit code {message.metrics.exit_code}"
+            return f"result: {message.state}{exited}, {message.metrics.duration_ms / 1000:.1f} s"
+    assert_never(message)
+
+
+def _label(event: Event) -> str:
+    return str(event.payload.get("key", "")).split("/", 1)[0]
