@@ -27,11 +27,11 @@ from orchestra.archive import RunSummary
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.journal import read_first
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder
+from orchestra.core.run import REMOVED, RunFolder
 from orchestra.models import Models
 from orchestra.worker.removal import discard
 
-_REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)\.removed")
+_REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
 
 
 class Tree(Struct, frozen=True):
@@ -119,17 +119,14 @@ def look(app: App, keep: int) -> Sweep:
 
 def remove(app: App, tree: Tree) -> tuple[str, ...]:
     """Remove a tree (rule 4); RunLocked if somebody drives a run of it. The names that could not be removed."""
-    hidden: list[Path] = []
     with ExitStack() as locks:
         for run in tree.runs:
             locks.enter_context(run.folder.locked())
-        for run in tree.runs:
-            path = run.folder.path
-            hidden.append(path.with_name(f".{path.name}.removed"))
-            app.disk.replace(str(path), str(hidden[-1]))
-            app.disk.sync_folder(path.parent)
+        for folder in (run.folder for run in tree.runs):
+            app.disk.replace(str(folder.path), str(folder.removed))
+            app.disk.sync_folder(folder.path.parent)
     # The root's is the last to go: as long as it is there, the next clean finishes the whole tree.
-    return tuple(name for folder in reversed(hidden) for name in discard(folder))
+    return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
 
 
 def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
@@ -284,7 +281,7 @@ def _leftovers(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -
 
 
 def _orphans(app: App, parent: str, runs: dict[str, _Found], below: dict[str, list[str]]) -> Iterator[Tree]:
-    if parent in runs:  # a later run got the same id: then they are its own
+    if parent in runs:  # a person put it back: then they are its own
         return
     for child in below.get(parent, ()):
         family = [runs[one] for one in _family(child, below)]

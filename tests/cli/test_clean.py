@@ -119,7 +119,7 @@ def test_at_a_terminal_it_asks(three: Tasks) -> None:
         assert len(names(three)) == left
     terminal = Terminal([PROGRAM, "clean", "--keep", "0"], three.path)
     terminal.wait_for("remove them?")
-    terminal.type("\x03")
+    terminal.type("\x04")  # the person is gone
     assert terminal.end() == 130
     assert names(three) == ["003"]
 
@@ -278,6 +278,16 @@ def test_a_child_run_alone_is_kept(tmp_path: Path) -> None:
     assert child.path.exists()
 
 
+def test_children_of_a_run_that_was_put_back_stay_with_it(tmp_path: Path) -> None:
+    child = parent_with_child(tmp_path / "p", WIDE, WIDE, task("a", tool="echo"))
+    project = Tasks(tmp_path / "p")
+    [parent] = [folder for folder in project.runs if folder.id != child.id]
+    shutil.copytree(parent.path, parent.removed)  # what a kill left of it
+    done = project.run("clean", "--keep", "1", "--yes", "--json")
+    assert records(done.stdout) == [{"type": "removed", "runId": parent.id, "dir": str(parent.removed), "children": []}]
+    assert child.path.exists() and parent.path.exists() and not parent.removed.exists()
+
+
 @pytest.mark.parametrize("when", ["1:before", "1:after", "2:after", "3:before", "3:after", "4:after"])
 def test_a_kill_leaves_whole_runs_and_the_next_clean_finishes(tmp_path: Path, when: str) -> None:
     parent_with_child(tmp_path / "p", WIDE, WIDE, task("a", tool="echo"))
@@ -293,3 +303,13 @@ def test_a_kill_leaves_whole_runs_and_the_next_clean_finishes(tmp_path: Path, wh
     done = project.run("clean", "--keep", "0", "--yes", "--json")
     assert done.returncode == 0 and {record["type"] for record in records(done.stdout)} == {"removed"}
     assert [name for name in os.listdir(project.path / "runs") if name != ".gitignore"] == []
+
+
+def test_the_id_of_a_run_that_is_being_removed_is_not_given_away(tmp_path: Path) -> None:
+    project = tasks(tmp_path / "p", 1)
+    killed = project.run("clean", "--keep", "0", "--yes", env={"ORCHESTRA_CHAOS": "1:after"})
+    assert killed.returncode == -signal.SIGKILL
+    assert project.dag("--dry-run", intent="정리").returncode == 0
+    assert names(project) == ["002"]
+    assert project.run("clean", "--yes").stdout.endswith("removed 1 run\n")
+    assert names(project) == ["002"]

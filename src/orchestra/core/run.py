@@ -24,6 +24,7 @@ from pathlib import Path
 from orchestra.core.errors import RunLocked
 from orchestra.core.records import ArtifactRef
 
+REMOVED = ".removed"
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -41,6 +42,7 @@ class RunFolder:
         self.scratch = path / "scratch"
         self.report = path / "report.md"
         self.lock = path / "lock"
+        self.removed = path.with_name(f".{path.name}{REMOVED}")  # its name while it is being removed: no run's
 
     def artifact(self, stem: str) -> Path:
         """The file of an artifact named relative to `artifacts/`."""
@@ -121,10 +123,14 @@ def slug(text: str, *, most: int = 40) -> str:
 
 
 def create_folder(root: Path, *, date: str, workflow: str, name: str) -> RunFolder:
-    """Make the next free run folder `{date}_{seq}_{workflow}_{name}` (D-07); two starters at once get two (G4-11)."""
+    """Make the next free run folder `{date}_{seq}_{workflow}_{name}` (D-07); two starters at once get two (G4-11).
+
+    The id of a run that is being removed is not free: child runs of it may still be there.
+    """
     root.mkdir(parents=True, exist_ok=True)
     tail = f"_{workflow}_{name}"
-    taken = [n.split("_")[1] for n in os.listdir(root) if n.startswith(f"{date}_") and n.endswith(tail)]
+    names = (n.removeprefix(".").removesuffix(REMOVED) for n in os.listdir(root))
+    taken = [n.split("_")[1] for n in names if n.startswith(f"{date}_") and n.endswith(tail)]
     number = max((int(t) for t in taken if t.isdecimal()), default=0) + 1
     while True:
         folder = root / f"{date}_{number:03d}{tail}"
