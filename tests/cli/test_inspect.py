@@ -39,7 +39,7 @@ def test_a_failed_task_with_all_its_attempts(mixed: Tasks) -> None:
     assert second.split()[0] == "2" and second.endswith("exit code 1: 안 된다")
     for text in (
         "실패  실패 하기",
-        "state     failed",
+        "state     failed: exit code 1: 안 된다\n",
         "command   python -c ",
         "level     L3, below coordinate",
         "after     인사 (done)",
@@ -158,7 +158,7 @@ def test_a_run_in_progress_and_after_it_was_killed(tmp_path: Path) -> None:
     assert "cut off: nobody saw its end" in killed
     assert project.run("kill", "last").returncode == 0
     ended = project.run("inspect", "last", "느림").stdout
-    assert "state     failed\n" in ended and "error  stopped: " in ended
+    assert "state     failed: stopped: " in ended and "error  stopped: " in ended
     assert "state     not run: 느림 did not get done" in project.run("inspect", "last", "뒤").stdout
 
 

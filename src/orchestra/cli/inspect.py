@@ -118,6 +118,8 @@ class _Shown:
         if state == "not run":
             missed = [one.label for one in self._before() if one.state != "done"]
             return f"not run: {some(missed)} did not get done" if missed else "not run: the run ended before it began"
+        if state == "failed":
+            return f"failed: {' '.join(entry.logs[-1].message.split())}"
         if entry.waits_for_gate and not self._ended:
             return f"{state}: its command ended, its changes wait at the gate"
         if state == "running" and not summary.driven:

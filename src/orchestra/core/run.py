@@ -42,7 +42,11 @@ class RunFolder:
         self.scratch = path / "scratch"
         self.report = path / "report.md"
         self.lock = path / "lock"
-        self.removed = path.with_name(f".{path.name}{REMOVED}")  # its name while it is being removed: no run's
+
+    @property
+    def removed(self) -> Path:
+        """Its name while it is being removed, which is no run's."""
+        return self.path.with_name(f".{self.path.name}{REMOVED}")
 
     def artifact(self, stem: str) -> Path:
         """The file of an artifact named relative to `artifacts/`."""
