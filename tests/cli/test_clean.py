@@ -254,6 +254,15 @@ def test_runs_of_another_project_in_the_same_folder_are_kept(three: Tasks, tmp_p
     assert os.listdir(tmp_path / "moved" / "runs") == [".gitignore"]
 
 
+def test_what_cannot_be_removed_is_told_and_keeps_no_other_run(three: Tasks) -> None:
+    three.runs[0].removed.write_text("in the way")
+    done = three.run("clean", "--keep", "1", "--yes")
+    assert done.returncode == 1 and done.stdout.endswith("removed 1 run\n")
+    assert done.stderr == f"orchestra: cannot be removed: {three.runs[0].path}: Not a directory\n"
+    assert names(three) == ["001", "003"]
+    conforms(three)
+
+
 # -- child runs, and kills --------------------------------------------------------------------------------------------
 
 

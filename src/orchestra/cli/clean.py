@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from orchestra.app import App
 from orchestra.cleaning import Leftover, Sweep, Tree, finish, look, remove
@@ -16,7 +17,9 @@ from orchestra.cli.session import can_ask
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import RunLocked, UsageError
-from orchestra.report import count
+from orchestra.core.text import count
+
+_YES = ("y", "Y", "yes", "예")
 
 
 @click.command()
@@ -55,11 +58,8 @@ def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, pr
             return 0
         shown = {tree.id for tree in sweep.going}
         sweep = look(app, keep)  # a person may think for long: what was forked meanwhile stays
-        sweep = Sweep(tuple(t for t in sweep.going if t.id in shown), (), sweep.leftovers, sweep.newest, sweep.open)
+        sweep = msgspec.structs.replace(sweep, going=tuple(tree for tree in sweep.going if tree.id in shown))
     return _sweep(app, sweep, as_json=as_json)
-
-
-_YES = ("y", "Y", "yes", "예")
 
 
 def _sweep(app: App, sweep: Sweep, *, as_json: bool) -> int:
