@@ -274,7 +274,10 @@ What commands write before it is taken over lies elsewhere: in a folder for each
 Below is every record, from the same definitions the program checks with. `orchestra schema NAME` prints its JSON
 Schema.
 """
-EXPANDED_ELSEWHERE = {"config": "See [the configuration](config.md)."}
+EXPANDED_ELSEWHERE = {
+    "config": "See [the configuration](config.md).",
+    "scenario": "See [scenarios](tasks.md#scenarios).",
+}
 
 
 def run_folder_page() -> str:

@@ -41,6 +41,7 @@ from orchestra.desk import Desk
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
+from orchestra.overlay import Overlay, laid_over
 from orchestra.policy import Policy, decide, narrow, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
@@ -83,21 +84,24 @@ class App(Desk):
         environ: Mapping[str, str] = os.environ,
         models: Models | None = None,
         config: Path | None = None,
+        overlay: Overlay | None = None,
     ) -> None:
-        """`config` is another file than the project's own."""
+        """`config` is another file than the project's own; `overlay` is laid over either."""
         if not project.is_dir():
             raise UsageError(f"{project} is not a folder; give -C DIR")
         self.project = project.resolve()
         self.config_path = config or find_config(self.project)
         loaded = read_config(self.config_path, environ)
-        self.config: Config = loaded.config
-        self.origins = loaded.origins
         # Of relative paths (G2-10).
         self.base = self.config_path.absolute().parent if self.config_path else self.project
-        self.policy = policy_of(self.config, self.base, loaded.origins, environ)
+        self.policy = policy_of(loaded.config, self.base, loaded.origins, environ)
+        if overlay is not None:
+            loaded, self.policy = laid_over(loaded, self.policy, overlay, self.base, environ)
+        self.config: Config = loaded.config
+        self.origins = loaded.origins
         self.runs = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.face: Face = Told(face or Silent())
-        self._refuse_unknown_roles(models or Models())
+        self.refuse_unknown_roles(models or Models())
         self._override = models  # given on resume: wins over what the run recorded
         self._environ = environ
         chaos = environ.get("ORCHESTRA_CHAOS")
@@ -140,7 +144,7 @@ class App(Desk):
                 raise UsageError(
                     f"provider {capabilities.name} cannot write patches; choose another: --role {role}=PROVIDER"
                 )
-        self._refuse_unknown_roles(models)
+        self.refuse_unknown_roles(models)
         self._refuse_secrets(*(word for argv in job.checks for word in argv))
         for argv in job.checks:
             ruling = decide(argv, self.policy, asker="person")
@@ -158,8 +162,11 @@ class App(Desk):
         self._hide_runs(self.project / ".runs")
         return self.engine.start("loop", job.goal, msgspec.to_builtins(job), facts)
 
-    def start_dag(self, job: DagJob, models: Models, *, source: str = "the plan") -> RunFolder:
-        """Start a task graph in this project. `source` is how a person knows the plan they gave."""
+    def check_dag(self, job: DagJob, models: Models, *, source: str = "the plan") -> tuple[DagJob, Models]:
+        """Refuse what a start would refuse, and start nothing; the job and who answers, as they would begin.
+
+        `source` is how a person knows the plan they gave.
+        """
         self._refuse_home()
         models = self.directory.settled(models)
         if job.plan is not None:
@@ -167,9 +174,14 @@ class App(Desk):
             self._refuse_secrets(job.plan)
         else:
             self._planner(models)
-        self._refuse_unknown_roles(models)
+        self.refuse_unknown_roles(models)
         if not models.spec("summarizer", "planner") or not self._can_summarize(models):
             job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
+        return job, models
+
+    def start_dag(self, job: DagJob, models: Models, *, source: str = "the plan") -> RunFolder:
+        """Start a task graph in this project, unless `check_dag` refuses it."""
+        job, models = self.check_dag(job, models, source=source)
         facts = {
             "goal": job.intent,
             "approval": job.approval,
@@ -233,7 +245,8 @@ class App(Desk):
         if not ignore.exists() and (folder.name == ".runs" or not folder.exists()):  # an older `runs` is a person's own
             self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)
 
-    def _refuse_unknown_roles(self, models: Models) -> None:
+    def refuse_unknown_roles(self, models: Models) -> None:
+        """UsageError for a role or agent that nobody is."""
         for name in models.roles:
             if wrong := wrong_role(name):
                 raise UsageError(f"--role {name}: {wrong}")

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct, field
 
 from orchestra.borders import Place, wrong_nesting, wrong_read, wrong_runs, wrong_target, wrong_write
 from orchestra.core.domains import parse_entry
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import PolicyError, UsageError
 from orchestra.core.inputs import wrong_variable
 from orchestra.policy import Bounds, Decision, Example, Layer, Policy, Rule, Tier, within, wrong_tool_name
 from orchestra.yamlfile import Mistake, Origins, read_yaml
@@ -259,21 +259,27 @@ def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> L
     config, origins, mistakes = read_yaml(path, Config)
     place = Place.of(path.resolve().parent, config.paths.runs, environ)
     told = {mistake.places for mistake in mistakes}
-    refuse(path, origins, _judged(config, place, told), mistakes)
+    refuse(path, origins, judged(config, place, told), mistakes)
     return Loaded(config, origins)
 
 
 Judgement = tuple[tuple[str | int, ...], str]  # key path, what is wrong
 
 
-def refuse(path: Path, origins: Origins, wrong: Iterable[Judgement], mistakes: Iterable[Mistake] = ()) -> None:
-    """UsageError with every mistake of the file, each with its line; nothing if there is none."""
-    judged = [(origins.line(*keys), f"`{'.'.join(origins.places(*keys))}`: {text}") for keys, text in wrong]
-    if found := sorted([*judged, *((mistake.line, mistake.text) for mistake in mistakes)]):
-        raise UsageError("\n".join(f"{path}:{line}: {text}" for line, text in found))
+def refuse(
+    path: Path,
+    origins: Origins,
+    wrong: Iterable[Judgement],
+    mistakes: Iterable[Mistake] = (),
+    kind: type[UsageError | PolicyError] = UsageError,
+) -> None:
+    """An error with every mistake of the file, each with its line; nothing if there is none."""
+    lines = [(origins.line(*keys), f"`{'.'.join(origins.places(*keys))}`: {text}") for keys, text in wrong]
+    if found := sorted([*lines, *((mistake.line, mistake.text) for mistake in mistakes)]):
+        raise kind("\n".join(f"{path}:{line}: {text}" for line, text in found))
 
 
-def _judged(config: Config, place: Place, told: Set[tuple[str, ...]]) -> Iterator[Judgement]:
+def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset()) -> Iterator[Judgement]:
     """What is of the right type and still wrong (rule 5); not what follows from what was told already."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     fs = config.security.fs

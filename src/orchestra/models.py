@@ -274,6 +274,10 @@ class Directory:
             choice = self.choose(name)
         except UsageError as error:
             return Offer(name=name, kind="", state=str(error))
+        return self.offer(choice, name, default=name == usual)
+
+    def offer(self, choice: Choice, name: str, *, default: bool = False) -> Offer:
+        """What is known of a choice without contacting anybody."""
         price, context, model, problem = self.price(choice), self.context_tokens(choice), choice.model, ""
         try:
             can = self.make(choice).capabilities
@@ -288,7 +292,7 @@ class Directory:
             contextTokens=0 if isinstance(context, UnsetType) else context,
             inputUsd=price.input if price else None,
             outputUsd=price.output if price else None,
-            default=name == usual,
+            default=default,
             ready=not problem,
             state=problem or "ready",
         )

@@ -14,6 +14,7 @@ from orchestra.core.model import ProviderCapabilities, ProviderRequest, Provider
 from orchestra.core.records import Event, WorkflowState
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.providers.scripted import Script
+from orchestra.scenario import EvalReport, Scenario
 from orchestra.workflows.dag import shapes as dag
 from orchestra.workflows.dag.board import Line
 from orchestra.workflows.dag.history import Moment
@@ -46,6 +47,8 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "trace-line": (Moment, "one line of `orchestra trace --json`: what a level did, or told another"),
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
+    "scenario": (Scenario, "a golden scenario: what `eval run` takes"),
+    "eval-report": (EvalReport, "what `eval run --report json` prints"),
 }
 
 

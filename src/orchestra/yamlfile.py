@@ -31,14 +31,35 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 class Origins:
     """Where each key of a file stands. Without a file everything is built in."""
 
-    def __init__(self, path: Path | None = None, tree: Any = None, shifts: dict[str, list[int]] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        tree: Any = None,
+        shifts: dict[str, list[int]] | None = None,
+        data: Any = None,
+        section: tuple[str, ...] = (),
+    ) -> None:
+        """`data` is what the file says, as plain values; key paths begin below `section`."""
         self.path = path
         self._tree = tree
         self._shifts = shifts or {}
+        self._data = data
+        self._section = section
+
+    def below(self, *section: str) -> Origins:
+        """The same file, seen from a section of it."""
+        return Origins(self.path, self._tree, self._shifts, self._data, (*self._section, *section))
+
+    def given(self, *keys: str) -> Any:
+        """What the file itself says at a key path, without defaults; None if nothing."""
+        found = self._data
+        for key in (*self._section, *keys):
+            found = _inner(found, key)
+        return found
 
     def places(self, *keys: str | int) -> list[str]:
         """A key path of the record as the file has it."""
-        return _places([str(key) for key in keys], self._shifts)
+        return _places([*self._section, *map(str, keys)], self._shifts)
 
     def line(self, *keys: str | int) -> int:
         """The line of a key path, as far as the file has it."""
@@ -75,7 +96,7 @@ def read_yaml(path: Path, kind: type[Record]) -> tuple[Record, Origins, list[Mis
         raise UsageError(f"{path} is not valid YAML: {error}") from error
     shifts: dict[str, list[int]] = {}  # list -> the places of its elements in the file, once one was taken out
     record, mistakes = _convert({} if data is None else data, tree, kind, shifts)
-    return record, Origins(path, tree, shifts), (_twice(tree) if tree is not None else []) + mistakes
+    return record, Origins(path, tree, shifts, data), (_twice(tree) if tree is not None else []) + mistakes
 
 
 def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[int]]) -> tuple[Record, list[Mistake]]:

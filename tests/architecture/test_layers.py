@@ -24,6 +24,9 @@ LAYERS: dict[str, set[str]] = {
     "yamlfile": {"core"},
     "borders": {"core", "policy"},
     "config": {"core", "policy", "yamlfile", "borders"},
+    "overlay": {"core", "policy", "borders", "config", "yamlfile"},
+    "scenario": {"config", "overlay", "workflows", "yamlfile"},
+    "agents": {"core", "config", "models", "workflows", "yamlfile"},
     "toolbox": {"core", "policy", "borders", "config"},
     "workspace": {"core"},
     "providers": {"core", "yamlfile"},
@@ -35,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "telling": {"core"},
     "verify_tasks": {"core", "workflows"},
     "verify": {"core", "verify_tasks"},
-    "schemas": {"core", "patch", "providers", "workflows", "config"},
+    "schemas": {"core", "patch", "providers", "workflows", "config", "scenario"},
     "archive": {"core", "gatekeeper"},
     "desk": {"core", "archive"},
     "timekeeper": {"core"},
@@ -47,10 +50,10 @@ LAYERS: dict[str, set[str]] = {
     "trial": {"core", "policy", "scratch", "toolbox", "worker", "workshop"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
-    | {"borders", "models", "talking", "workshop"},
+    | {"borders", "models", "talking", "workshop", "overlay"},
     "cleaning": {"core", "worker", "archive", "models", "app"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}
-    | {"report", "verify", "schemas", "workflows"},
+    | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents", "yamlfile"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -39,8 +39,8 @@ def audit(run: str, as_json: bool, project: Path) -> int:
         for call in calls:
             print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
         for role, theirs in roles.items():
-            print_json({"type": "role", "role": role, **_total(theirs)})
-        print_json({"type": "total", **_total(calls)})
+            print_json({"type": "role", "role": role, **total(theirs)})
+        print_json({"type": "total", **total(calls)})
         return 0
     rows = [_row(call.key, call.role, _provider(call), [call], _paid(call)) for call in calls]
     if len(roles) > 1:
@@ -100,15 +100,15 @@ def prompt_lines(folder: RunFolder, key: str) -> Iterable[str]:
 
 
 def _row(key: str, role: str, provider: str, calls: list[PastCall], paid: str = "") -> tuple[str, ...]:
-    total = _total(calls)
+    sums = total(calls)
     mark = "~" if any(call.usage.estimated for call in calls) else ""
     return (
         key,
         role,
         provider,
-        f"{mark}{total['inputTokens']}",
-        str(total["cacheReadTokens"] or "-"),
-        f"{mark}{total['outputTokens']}",
+        f"{mark}{sums['inputTokens']}",
+        str(sums["cacheReadTokens"] or "-"),
+        f"{mark}{sums['outputTokens']}",
         _usd(calls),
         paid,
     )
@@ -136,7 +136,7 @@ def _paid(call: PastCall) -> str:
     return "once" if call.error is None else f"failed ({call.error.code})"
 
 
-def _total(calls: list[PastCall]) -> dict[str, Any]:
+def total(calls: list[PastCall]) -> dict[str, Any]:
     """Sums. `costUsd` is null if it is not known of every call; `knownCostUsd` is of those of which it is.
 
     `lostUsd` is what replies that never arrived cost at most, besides; null if that is not known of every such call.

@@ -63,20 +63,17 @@ def dag(
     session = Session(how)
     app = session.app
     models = options.routed(who, app.directory)
-    job = Job(
-        intent=_intent(intent),
+    usual = configured_job(app, _intent(intent))
+    job = msgspec.structs.replace(
+        usual,
         policy=_policy(app, retries, concurrency),
-        prompts={"planner": app.config.llm.prompts.planner, "summarizer": app.config.llm.prompts.summarizer},
-        config=shown_config(app),
-        plan=_read(plan_file) if plan_file is not None else None,
-        approval=approval or app.config.dag.approval,
+        plan=read_plan(plan_file, "--plan") if plan_file is not None else None,
+        approval=approval or usual.approval,
         planOnly=plan_only or max_depth == 2,
         dry=dry_run,
-        replan=app.config.dag.replan if replan is None else replan,
-        maxWorkers=concurrency or app.config.concurrency.max_workers,
-        retries=app.config.retries.max if retries is None else retries,
-        backoffSec=app.config.retries.backoff_base_sec,
-        timeoutMs=app.config.loop.timeout_ms,
+        replan=usual.replan if replan is None else replan,
+        maxWorkers=concurrency or usual.maxWorkers,
+        retries=usual.retries if retries is None else retries,
     )
     if max_depth == 1:
         if plan_file is not None:
@@ -85,6 +82,23 @@ def dag(
         return 0
     source = str(plan_file) if plan_file is not None else "the plan"
     return session.drive(lambda: app.start_dag(job, models, source=source))
+
+
+def configured_job(app: App, intent: str) -> Job:
+    """The job as the configuration alone has it."""
+    config = app.config
+    return Job(
+        intent=intent,
+        policy=app.policy,
+        prompts={"planner": config.llm.prompts.planner, "summarizer": config.llm.prompts.summarizer},
+        config=shown_config(app),
+        approval=config.dag.approval,
+        replan=config.dag.replan,
+        maxWorkers=config.concurrency.max_workers,
+        retries=config.retries.max,
+        backoffSec=config.retries.backoff_base_sec,
+        timeoutMs=config.loop.timeout_ms,
+    )
 
 
 def _intent(text: str) -> str:
@@ -109,17 +123,18 @@ def shown_config(app: App) -> dict[str, Any]:
     return config
 
 
-def _read(path: Path) -> str:
+def read_plan(path: Path, name: str) -> str:
+    """A plan file's text; `name` is how the person gave it."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UsageError(f"--plan {path}: there is no such file (--plan-only makes one)") from None
+        raise UsageError(f"{name} {path}: there is no such file (orchestra dag --plan-only makes one)") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"--plan {path} is not UTF-8 text (byte {error.start})") from error
+        raise UsageError(f"{name} {path} is not UTF-8 text (byte {error.start})") from error
     except IsADirectoryError:
-        raise UsageError(f"--plan {path} is a folder; name the file in it, e.g. {path / 'plan.json'}") from None
+        raise UsageError(f"{name} {path} is a folder; name the file in it, e.g. {path / 'plan.json'}") from None
     except OSError as error:
-        raise UsageError(f"--plan {path}: {error.strerror}") from error
+        raise UsageError(f"{name} {path}: {error.strerror}") from error
 
 
 run = dag  # S2's own name for it

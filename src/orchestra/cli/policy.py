@@ -56,14 +56,14 @@ def explain(argv: tuple[str, ...], asker: Literal["model", "person"], as_json: b
 
     Exit code 0: allowed, or a person is asked first; 5: forbidden.
     """
-    _, effective, toolbox = _opened(project)
+    _, effective, toolbox = opened(project)
     ruling = _ruling(argv, effective, asker)
     is_path = asker == "person" and "/" in argv[0]
     tool = toolbox.resolve_path(argv[0]) if is_path else toolbox.resolve(argv[0])
     if as_json:
         found = {"tool": tool} if isinstance(tool, Tool) else {"tool": None, "noTool": tool.reason}
         facts = {"argv": argv, **msgspec.to_builtins(ruling), **msgspec.to_builtins(found)}
-        print_json({**facts, "sandbox": _sandbox(effective), "policy": digest(effective)})
+        print_json({**facts, "sandbox": sandbox_facts(effective), "policy": digest(effective)})
     else:
         for line in _told(argv, ruling, tool, effective):
             click.echo(line)
@@ -75,7 +75,7 @@ def explain(argv: tuple[str, ...], asker: Literal["model", "person"], as_json: b
 @options.project
 def test(as_json: bool, project: Path) -> int:
     """Check the rules against their own examples (`match`, `not_match`); exit code 1 if one does not hold."""
-    app, effective, _ = _opened(project)
+    app, effective, _ = opened(project)
     failed = failed_examples(effective.rules)
     number = sum(len(rule.match) + len(rule.not_match) for rule in effective.rules)
     if as_json:
@@ -101,16 +101,18 @@ def test(as_json: bool, project: Path) -> int:
 @options.project
 def show(as_json: bool, project: Path) -> int:
     """The policy in force: limits, rules, and the program behind each whitelisted tool."""
-    _, effective, toolbox = _opened(project)
+    _, effective, toolbox = opened(project)
     tools = {name: toolbox.resolve(name) for name in effective.whitelist}
     if as_json:
         found = {name: tool.path if isinstance(tool, Tool) else None for name, tool in tools.items()}
-        print_json({"digest": digest(effective), "sandbox": _sandbox(effective), "tools": found, "policy": effective})
+        print_json(
+            {"digest": digest(effective), "sandbox": sandbox_facts(effective), "tools": found, "policy": effective}
+        )
         return 0
     click.echo(f"policy {digest(effective)}")
-    for line in _contained(effective):
+    for line in contained(effective):
         click.echo(f"  {line}")
-    rows = [(f"  {safe(name)}", _found(tool)) for name, tool in tools.items()]
+    rows = [(f"  {safe(name)}", program_of(tool)) for name, tool in tools.items()]
     for line in table(("  tool", "program"), rows):
         click.echo(line)
     for rule in effective.rules:
@@ -121,7 +123,8 @@ def show(as_json: bool, project: Path) -> int:
     return 0
 
 
-def _opened(project: Path) -> tuple[App, Policy, Toolbox]:
+def opened(project: Path) -> tuple[App, Policy, Toolbox]:
+    """A project, the policy in force, and its tools."""
     app = App(project)
     loaded = read_config(app.config_path)
     toolbox = Toolbox(os.environ.get("PATH", ""), app.base, loaded.config.tools, environ=os.environ)
@@ -147,21 +150,23 @@ def _told(argv: tuple[str, ...], ruling: Ruling, tool: Tool | NoTool, effective:
     ]
     if ruling.note:
         lines.append(f"  note     {safe(ruling.note)}")
-    lines.append(f"  program  {_found(tool)}")
+    lines.append(f"  program  {program_of(tool)}")
     if isinstance(tool, Tool) and tool.prefixes:
         lines.append(f"           reads {safe(', '.join(tool.prefixes))}")
     if ruling.decision != "forbid":
-        lines += [f"  {'sandbox' if at == 0 else '':<8} {line}" for at, line in enumerate(_contained(effective))]
+        lines += [f"  {'sandbox' if at == 0 else '':<8} {line}" for at, line in enumerate(contained(effective))]
     return lines
 
 
-def _found(tool: Tool | NoTool) -> str:
+def program_of(tool: Tool | NoTool) -> str:
+    """The program behind a tool's name, or why there is none."""
     if isinstance(tool, NoTool):
         return click.style(f"none: {safe(tool.reason)}", fg="yellow")
     return safe(tool.path) + (f" ({safe(tool.note)})" if tool.note else "")
 
 
-def _sandbox(effective: Policy) -> dict[str, Any]:
+def sandbox_facts(effective: Policy) -> dict[str, Any]:
+    """What a command gets, as JSON."""
     return {
         "tier": effective.tier,
         "fs": effective.fs,
@@ -174,7 +179,7 @@ def _sandbox(effective: Policy) -> dict[str, Any]:
     }
 
 
-def _contained(effective: Policy) -> list[str]:
+def contained(effective: Policy) -> list[str]:
     """What a command gets, as lines."""
     bounds = effective.bounds
     tier = {

@@ -15,20 +15,27 @@ from orchestra.core.engine import RunEnd
 from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.run import RunFolder
 from orchestra.models import Models
+from orchestra.overlay import Overlay
 
 
 class Session:
     """One command's face and app."""
 
-    def __init__(self, how: Driving, models: Models | None = None) -> None:
+    def __init__(self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None) -> None:
         self.face = choose_face(how)
-        self.app = App(how.project, face=self.face, models=models)
+        self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         self.patient = isinstance(self.face, TerminalFace)
 
     def drive(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> int:
         """Start or find a run and drive it; the exit code of how it ended. `known`: it exists, so say which it is."""
+        return self.conduct(start, known=known, accept_drift=accept_drift).exit_code
+
+    def conduct(
+        self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
+    ) -> RunEnd:
+        """The same; how it ended."""
         folder: RunFolder | None = None
         try:
             folder = start()
@@ -46,7 +53,7 @@ class Session:
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)
-        return end.exit_code
+        return end
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
         """Drive until the run stops, or someone stops us. Ctrl-C ends in order, however often it is pressed."""

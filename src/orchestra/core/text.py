@@ -20,10 +20,10 @@ def clean(text: str) -> str:
     return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
 
 
-def cell(text: str) -> str:
+def cell(text: str, most: int = 300) -> str:
     """Text inside a Markdown table or list: one line, no markup of its own."""
     line = clean(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-    return line if len(line) <= 300 else line[:299] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def count(number: int, what: str) -> str:

@@ -205,7 +205,8 @@ def fill(template: str, values: dict[str, str]) -> str:
 
 
 @functools.cache
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """The system text of the planner or the summarizer."""
     return importlib.resources.files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -223,7 +224,7 @@ def planner_prompt(job: Job) -> Prompt:
         "constraints": msgspec.json.encode(request.constraints).decode(),
         "whitelist_tools": ", ".join(job.policy.whitelist),
     }
-    return Prompt(system=_template("planner"), user=fill(job.prompts["planner"], values))
+    return Prompt(system=template("planner"), user=fill(job.prompts["planner"], values))
 
 
 def plan_schema(job: Job) -> dict[str, Any]:
@@ -251,6 +252,6 @@ def plan_schema(job: Job) -> dict[str, Any]:
 def summarizer_prompt(job: Job, tasks: str, artifacts: str) -> Prompt:
     """The configured summarizer prompt, filled (S2-62, S2-63)."""
     return Prompt(
-        system=_template("summarizer"),
+        system=template("summarizer"),
         user=fill(job.prompts["summarizer"], {"tasks_summary": tasks, "artifacts_list": artifacts}),
     )

@@ -1,0 +1,237 @@
+"""`orchestra eval run`: golden scenarios, each a real run, and what came of it against what was expected.
+
+Rules
+1. Every scenario, its configuration, plan and provider is checked before the first run begins.
+2. A run is made as `orchestra dag` makes one, with nobody to ask: one that parks has failed its scenario.
+3. Exit code: 0 if all passed; else that of the first run that could not be carried out (4, 5, 6, 7, 130), else 1.
+4. Progress goes to stderr, the report alone to stdout.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import click
+import msgspec
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.advice import command
+from orchestra.cli.audit import total
+from orchestra.cli.dag import configured_job, read_plan
+from orchestra.cli.session import Session
+from orchestra.cli.text import safe
+from orchestra.core.calls import calls_in
+from orchestra.core.engine import RunEnd
+from orchestra.core.errors import OrchestraError, PolicyError, UsageError
+from orchestra.core.records import FINAL
+from orchestra.core.text import cell
+from orchestra.models import Models
+from orchestra.policy import ApprovalPolicy
+from orchestra.scenario import EvalReport, Expectation, Read, Result, judge, read_scenario
+from orchestra.workflows.dag.report import board_of
+from orchestra.workflows.dag.shapes import Job
+
+_ORDINARY = (0, 1, 3)  # exit codes of runs that came to their own end, or wait
+_JUDGED = (
+    0,
+    1,
+    PolicyError.exit_code,
+)  # what ended a run for good and is its result: a refusal may be what is expected
+INTERRUPTED = 130
+
+
+class Ready(NamedTuple):
+    """A scenario that was checked, and what it is run with."""
+
+    read: Read
+    session: Session
+    job: Job
+    models: Models
+
+
+@click.group()
+def eval() -> None:
+    """Run golden scenarios and compare what came of them with what was expected."""
+
+
+@eval.command()
+@click.argument("paths", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--report", type=click.Choice(["md", "json"]), default="md", show_default=True, help="What is printed on stdout."
+)
+@options.approval("a plan or a change", default="risk")
+@options.models
+@options.project
+def run(
+    paths: tuple[Path, ...],
+    report: Literal["md", "json"],
+    approval: ApprovalPolicy | None,
+    who: options.Answering,
+    project: Path,
+) -> int:
+    """Run each SCENARIO, a YAML file or a folder of them, as `orchestra dag` would, in the project folder.
+
+    \b
+    orchestra eval run scenarios/                      # every *.yaml in it
+    orchestra eval run licences.yaml --report json
+    orchestra eval run licences.yaml --provider scripted:replies.yaml --approval never
+
+    Nobody is asked: a run that would have to ask fails its scenario, unless you say --approval never.
+
+    Exit code 0: all passed; 1: one failed; 2: a scenario cannot be used, and nothing was run; 4, 5, 6: a run could not
+    be carried out (budget, policy, provider).
+    """
+    files = {file.resolve(): file for path in paths for file in _files(path)}.values()  # each once
+    app = App(project)
+    ready = _checked(files, approval, who, project)
+    results: list[Result] = []
+    for number, one in enumerate(ready, start=1):
+        if results and results[-1].exitCode == INTERRUPTED:
+            results.append(_result(one, passed=False, status="not run", exitCode=INTERRUPTED, message="interrupted"))
+            continue
+        click.echo(f"\nscenario {number} of {len(ready)}: {safe(one.read.name)} ({one.read.path})", err=True)
+        results.append(_run(one))
+    passed = all(result.passed for result in results)
+    codes = [result.exitCode for result in results if not result.passed and result.exitCode not in _ORDINARY]
+    made = EvalReport(passed=passed, exitCode=0 if passed else next(iter(codes), 1), scenarios=tuple(results))
+    click.echo("", err=True)
+    text = msgspec.json.encode(made).decode() if report == "json" else "\n".join(_markdown(made))
+    click.echo(app.redactor.text(text))
+    return made.exitCode
+
+
+# -- checking ---------------------------------------------------------------------------------------------------------
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.yaml"))
+    if not found:
+        raise UsageError(f"{path} has no scenario: no *.yaml is in it")
+    return found
+
+
+def _checked(
+    files: Iterable[Path], approval: ApprovalPolicy | None, who: options.Answering, project: Path
+) -> list[Ready]:
+    """Everything that can be known beforehand (rule 1); the mistakes of all files together."""
+    ready: list[Ready] = []
+    wrong: list[OrchestraError] = []
+    for file in files:
+        try:
+            ready.append(_check(read_scenario(file), approval, who, project))
+        except (UsageError, PolicyError) as error:
+            wrong.append(error)
+    if wrong:
+        kind = UsageError if any(isinstance(error, UsageError) for error in wrong) else PolicyError
+        raise kind("\n".join(dict.fromkeys(map(str, wrong))))
+    return ready
+
+
+def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, project: Path) -> Ready:
+    session = Session(options.Driving(project, as_json=False, no_input=True), overlay=read.overlay)
+    app = session.app
+    models = options.routed(who, app.directory)
+    usual = configured_job(app, options.clean(read.scenario.input.intent).strip())
+    plan = read_plan(read.plan, f"{read.path}: the plan") if read.plan is not None else None
+    job = msgspec.structs.replace(usual, plan=plan, approval=approval or usual.approval)
+    app.check_dag(job, models, source=_source(read))
+    return Ready(read, session, job, models)
+
+
+def _source(read: Read) -> str:
+    return os.path.relpath(read.plan) if read.plan is not None else "the plan"
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _run(ready: Ready) -> Result:
+    """One scenario, from its start to its verdict."""
+    app, began = ready.session.app, time.monotonic()
+    try:
+        end = ready.session.conduct(lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read)))
+    except OrchestraError as error:  # no run came of it: the disk, the folder of runs
+        return _result(ready, passed=False, status="not run", exitCode=error.exit_code, message=str(error))
+    spent = round((time.monotonic() - began) * 1000)
+    folder = app.find(end.run_id)
+    summary = app.summary(folder)
+    report = folder.report.read_text(encoding="utf-8") if folder.report.exists() else ""
+    found = judge(ready.read.scenario, board_of(summary.events), end.status, report)
+    over = end.status in FINAL.values() and end.exit_code in _JUDGED
+    calls = total(calls_in(folder, summary.events))
+    return _result(
+        ready,
+        passed=over and all(expectation.passed for expectation in found),
+        status=end.status,
+        exitCode=end.exit_code,
+        runId=folder.id,
+        dir=str(folder.path),
+        message=_message(end, app),
+        durationMs=spent,
+        tokens=calls["inputTokens"] + calls["outputTokens"],
+        costUsd=calls["costUsd"],
+        expectations=found,
+    )
+
+
+def _result(ready: Ready, **facts: Any) -> Result:
+    return Result(name=ready.read.name, file=str(ready.read.path), **facts)
+
+
+def _message(end: RunEnd, app: App) -> str:
+    """What a person needs to know besides the expectations."""
+    if end.exit_code != 3:
+        return end.message
+    fold = app.summary(app.find(end.run_id)).fold
+    reasons = [reason for request in fold.pending.values() for reason in request.payload.get("reasons", ())]
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    return (
+        f"the run waits for a person{why}, and a scenario has nobody to ask: give --approval never, or let the project "
+        f"allow it. It still waits: {command(app, 'show', end.run_id)}"
+    )
+
+
+# -- telling ----------------------------------------------------------------------------------------------------------
+
+
+def _markdown(report: EvalReport) -> Iterator[str]:
+    scenarios = report.scenarios
+    yield f"# Scenarios: {sum(result.passed for result in scenarios)} of {len(scenarios)} passed"
+    yield from ("", "| scenario | result | time | tokens | cost | run |", "|---|---|---|---|---|---|")
+    for result in scenarios:
+        cost = "unknown" if result.costUsd is None else f"${result.costUsd:.4f}"
+        run = f"`{result.runId}`" if result.runId else ""
+        took = f"{result.durationMs / 1000:.1f} s"
+        yield f"| {cell(result.name)} | {_word(result.passed)} | {took} | {result.tokens} | {cost} | {run} |"
+    for result in scenarios:
+        yield from ("", f"## {cell(result.name)}: {_word(result.passed)}", "", f"- file: `{cell(result.file)}`")
+        if result.dir:
+            yield f"- run folder: `{cell(result.dir)}`"
+        if result.message:
+            yield f"- {result.status}: {cell(result.message, 2000)}"
+        if result.expectations:
+            yield from ("", "| expectation | expected | actual | |", "|---|---|---|---|")
+        for one in result.expectations:
+            yield f"| {one.name} | {_expected(one)} | {_value(one.actual)} | {_word(one.passed)} |"
+
+
+def _word(passed: bool) -> str:
+    return "passed" if passed else "**failed**"
+
+
+def _expected(one: Expectation) -> str:
+    if isinstance(one.expected, dict):
+        sides = {"min": "at least", "max": "at most"}
+        return ", ".join(f"{sides[side]} {number}" for side, number in one.expected.items())
+    return _value(one.expected)
+
+
+def _value(value: object) -> str:
+    return cell(", ".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value))
