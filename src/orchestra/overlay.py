@@ -9,8 +9,8 @@ Rules
    the policies of both, and a wish for more is refused (PolicyError) before anything runs: cut down in silence, the
    scenario would try out something else than it says. A person at the command line may say more, by a flag.
 4. What no policy holds and still protects is treated alike: the approval, the masking of secrets, the variables and
-   programs that commands get, the budget. Where runs are kept is fixed: commands must not see earlier runs, and people
-   must find them.
+   programs that commands get, the budget, and to which server or program a key goes. Where runs are kept is fixed:
+   commands must not see earlier runs, and people must find them.
 
 Who answers, prompts, waiting times and telemetry are no policy: trying others is what scenarios are for.
 """
@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.borders import Place
-from orchestra.config import FILE_NAME, Config, Judgement, Loaded, judged, policy_of, refuse
+from orchestra.config import FILE_NAME, Config, Judgement, Loaded, ProviderSection, judged, policy_of, refuse
 from orchestra.core.errors import PolicyError
 from orchestra.policy import Bounds, Policy, narrow
 from orchestra.yamlfile import Origins
@@ -106,9 +106,20 @@ def _wider(own: Config, wanted: Config, policy: Policy, wish: Policy, overlay: O
     most = own.budget.max_usd
     if most is not None and (wanted.budget.max_usd is None or wanted.budget.max_usd > most):
         yield ("budget", "max_usd"), _refused(f"the project has {most:g}")
+    yield from _other_servers(own, wanted)
     for keys, why in _FIXED.items():
         if _at(own, keys) != _at(wanted, keys):
             yield keys, f"{why}: set it in {FILE_NAME}"
+
+
+def _other_servers(own: Config, wanted: Config) -> Iterator[Judgement]:
+    """Entries by which a key would go somewhere else."""
+    for name, entry in wanted.providers.items():
+        before = own.providers.get(name)
+        known = before if isinstance(before, ProviderSection) else None
+        for key in (*(("kind",) if known else ()), "base_url", "key_env", "program"):
+            if isinstance(entry, ProviderSection) and getattr(entry, key) != getattr(known or ProviderSection(), key):
+                yield ("providers", name, key), f"to whom a key goes, only the project says: set it in {FILE_NAME}"
 
 
 def _refused(what: str) -> str:

@@ -53,7 +53,7 @@ LAYERS: dict[str, set[str]] = {
     | {"borders", "models", "talking", "workshop", "overlay"},
     "cleaning": {"core", "worker", "archive", "models", "app"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}
-    | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents", "yamlfile"},
+    | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents"},
     "__main__": {"cli"},
     "__init__": set(),
 }

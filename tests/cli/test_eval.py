@@ -154,6 +154,15 @@ def test_a_run_that_waits_for_a_person_fails_its_scenario_and_says_so(tmp_path: 
     assert code == 0 and (project.path / "new.txt").exists()
 
 
+def test_a_rule_that_asks_holds_whatever_approval_is_said(tmp_path: Path) -> None:
+    rule = {"prefix": ["echo"], "decision": "ask", "reason": "시끄럽다"}
+    project = Tasks(tmp_path / "p", step("a", tool="echo"), config={"rules": [rule]})
+    scenario(project)
+    code, report = judged(project, "s.yaml", "--approval", "never")
+    message = report["scenarios"][0]["message"]
+    assert code == 1 and "시끄럽다" in message and "let a rule of the project allow it" in message
+
+
 def test_an_override_holds_for_its_scenario_alone(tmp_path: Path) -> None:
     project = Tasks(tmp_path / "p", step("slow", code="import time; time.sleep(60)"))
     override = {"policies": {"max_task_duration_sec": 1}, "retries": {"max": 0}, "concurrency": {"max_workers": 1}}
@@ -196,6 +205,11 @@ def test_an_override_may_say_who_answers_and_a_flag_wins_over_it(tmp_path: Path)
         ({"budget": {"max_usd": None}}, "budget.max_usd`: the project has 2"),
         ({"paths": {"runs": "./elsewhere"}}, "runs are kept where the project's are"),
         ({"tools": {"echo": "/usr/bin/cat"}}, "which program a tool is, only the project says"),
+        (
+            {"providers": {"x": {"kind": "openai_compat", "base_url": "http://h/v1", "key_env": "AWS_SECRET"}}},
+            "providers.x.base_url`: to whom a key goes, only the project says",
+        ),
+        ({"providers": {"claude_code": {"program": "./claude"}}}, "providers.claude_code.program`: to whom a key goes"),
     ],
 )
 def test_an_override_that_widens_the_policy_is_refused_with_its_line(
@@ -248,6 +262,10 @@ def test_rules_of_the_project_hold_whatever_a_scenario_says(tmp_path: Path) -> N
             "input: {intent: 안녕}\nconfig_override:\n  security: {fs: {allow_write: [/]}}",
             ["s.yaml:3: `config_override.security.fs.allow_write.0`"],
         ),
+        (
+            "input: {intent: 안녕}\nconfig_override:\n  roles: {plannr: local}\n  providers: {default: antropic}",
+            ["s.yaml:3: `config_override.roles.plannr`: there is no such role", "s.yaml:4: ", "'anthropic'?"],
+        ),
     ],
 )
 def test_a_bad_scenario_is_refused_where_it_is_wrong_and_no_other_is_run(
@@ -287,6 +305,15 @@ def test_a_provider_that_fails_is_no_expected_failure(tmp_path: Path) -> None:
     scenario(project, expected_signals={"final_state": "failed"})
     code, report = judged(project, "s.yaml")
     assert code == 6 and report["scenarios"][0]["status"] == "failed" and not report["passed"]
+
+
+def test_a_script_without_a_reply_fails_the_scenario(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p")
+    project.write_script({"match": {"role": "fixer"}, "text": "x"})
+    scenario(project, expected_signals={"final_state": "failed"})
+    code, report = judged(project, "s.yaml")
+    [result] = report["scenarios"]
+    assert code == 1 and not result["passed"] and "no model answered" in result["message"]
 
 
 def test_a_plan_the_policy_refuses_can_be_what_is_expected(tmp_path: Path) -> None:

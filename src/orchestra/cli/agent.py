@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from orchestra.cli.wide import table
 from orchestra.policy import Policy
 from orchestra.toolbox import NoTool, Tool
 
-_WIDTH = 100
+_WIDTH = 100  # at most
 _STICKY = "\u00a0"  # a space at which no line is broken: what a person copies stays whole
 
 
@@ -28,7 +29,7 @@ def agent() -> None:
     """The three levels and the roles: what each does, and who answers for it."""
 
 
-@agent.command()
+@agent.command(short_help="Who takes part, what each does, who answers and why.")
 @options.as_json
 @options.models
 @options.project
@@ -59,7 +60,7 @@ def ls(as_json: bool, who: options.Answering, project: Path) -> int:
     return 0
 
 
-@agent.command()
+@agent.command(short_help="One level in full.")
 @click.argument("name", metavar="L1|L2|L3")
 @click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object.")
 @options.models
@@ -163,8 +164,9 @@ def _message(told: Told) -> str:
 
 def _section(name: str, texts: list[str]) -> Iterator[str]:
     """Lines under a name, wrapped below each other."""
+    width = min(shutil.get_terminal_size((_WIDTH, 20)).columns, _WIDTH)
     for at, text in enumerate(texts):
-        lines = textwrap.wrap(text, _WIDTH - 11, subsequent_indent="  ", break_on_hyphens=False) or [""]
+        lines = textwrap.wrap(text, max(width - 11, 20), subsequent_indent="  ", break_on_hyphens=False) or [""]
         for number, line in enumerate(lines):
             yield f"  {name if at == number == 0 else '':<9}{line.replace(_STICKY, ' ')}"
 

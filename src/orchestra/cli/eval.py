@@ -2,7 +2,8 @@
 
 Rules
 1. Every scenario, its configuration, plan and provider is checked before the first run begins.
-2. A run is made as `orchestra dag` makes one, with nobody to ask: one that parks has failed its scenario.
+2. A run is made as `orchestra dag` makes one, with nobody to ask: one that parks has failed its scenario, and so has
+   one that no model answered. A refusal by the policy is a result, and may be what is expected.
 3. Exit code: 0 if all passed; else that of the first run that could not be carried out (4, 5, 6, 7, 130), else 1.
 4. Progress goes to stderr, the report alone to stdout.
 """
@@ -13,7 +14,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import click
 import msgspec
@@ -25,9 +26,10 @@ from orchestra.cli.audit import total
 from orchestra.cli.dag import configured_job, read_plan
 from orchestra.cli.session import Session
 from orchestra.cli.text import safe
+from orchestra.config import refuse
 from orchestra.core.calls import calls_in
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import OrchestraError, PolicyError, UsageError
+from orchestra.core.errors import OrchestraError, PolicyError, ProviderErrorCode, UsageError
 from orchestra.core.records import FINAL
 from orchestra.core.text import cell
 from orchestra.models import Models
@@ -36,12 +38,8 @@ from orchestra.scenario import EvalReport, Expectation, Read, Result, judge, rea
 from orchestra.workflows.dag.report import board_of
 from orchestra.workflows.dag.shapes import Job
 
-_ORDINARY = (0, 1, 3)  # exit codes of runs that came to their own end, or wait
-_JUDGED = (
-    0,
-    1,
-    PolicyError.exit_code,
-)  # what ended a run for good and is its result: a refusal may be what is expected
+_ORDINARY = (0, 1, 2, 3)  # of runs: what of these fails a scenario is an exit code of 1; 2 says that nothing was run
+_NO_RESULT = get_args(ProviderErrorCode)  # of a run that failed: no model was there, which nobody expects of a run
 INTERRUPTED = 130
 
 
@@ -59,7 +57,7 @@ def eval() -> None:
     """Run golden scenarios and compare what came of them with what was expected."""
 
 
-@eval.command()
+@eval.command(short_help="Run scenarios, and say which passed.")
 @click.argument("paths", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--report", type=click.Choice(["md", "json"]), default="md", show_default=True, help="What is printed on stdout."
@@ -79,7 +77,7 @@ def run(
     \b
     orchestra eval run scenarios/                      # every *.yaml in it
     orchestra eval run licences.yaml --report json
-    orchestra eval run licences.yaml --provider scripted:replies.yaml --approval never
+    orchestra eval run licences.yaml --provider scripted:replies.yaml
 
     Nobody is asked: a run that would have to ask fails its scenario, unless you say --approval never.
 
@@ -137,6 +135,10 @@ def _checked(
 def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, project: Path) -> Ready:
     session = Session(options.Driving(project, as_json=False, no_input=True), overlay=read.overlay)
     app = session.app
+    if read.overlay is not None:
+        given = read.overlay.origins.given
+        wrong = (mistake for mistake in app.directory.mistakes() if given(*map(str, mistake[0])) is not None)
+        refuse(read.path, read.overlay.origins, wrong)
     models = options.routed(who, app.directory)
     usual = configured_job(app, options.clean(read.scenario.input.intent).strip())
     plan = read_plan(read.plan, f"{read.path}: the plan") if read.plan is not None else None
@@ -164,16 +166,16 @@ def _run(ready: Ready) -> Result:
     summary = app.summary(folder)
     report = folder.report.read_text(encoding="utf-8") if folder.report.exists() else ""
     found = judge(ready.read.scenario, board_of(summary.events), end.status, report)
-    over = end.status in FINAL.values() and end.exit_code in _JUDGED
+    unanswered = (summary.events[-1].payload.get("error") or {}).get("code") in _NO_RESULT
     calls = total(calls_in(folder, summary.events))
     return _result(
         ready,
-        passed=over and all(expectation.passed for expectation in found),
+        passed=not unanswered and end.status in FINAL.values() and all(one.passed for one in found),
         status=end.status,
         exitCode=end.exit_code,
         runId=folder.id,
         dir=str(folder.path),
-        message=_message(end, app),
+        message=f"no model answered, which is no result: {end.message}" if unanswered else _message(end, ready),
         durationMs=spent,
         tokens=calls["inputTokens"] + calls["outputTokens"],
         costUsd=calls["costUsd"],
@@ -185,17 +187,17 @@ def _result(ready: Ready, **facts: Any) -> Result:
     return Result(name=ready.read.name, file=str(ready.read.path), **facts)
 
 
-def _message(end: RunEnd, app: App) -> str:
+def _message(end: RunEnd, ready: Ready) -> str:
     """What a person needs to know besides the expectations."""
     if end.exit_code != 3:
         return end.message
+    app, asks = ready.session.app, ready.job.approval != "never"
     fold = app.summary(app.find(end.run_id)).fold
     reasons = [reason for request in fold.pending.values() for reason in request.payload.get("reasons", ())]
     why = f" ({'; '.join(reasons)})" if reasons else ""
-    return (
-        f"the run waits for a person{why}, and a scenario has nobody to ask: give --approval never, or let the project "
-        f"allow it. It still waits: {command(app, 'show', end.run_id)}"
-    )
+    cure = "give --approval never, or let the project allow it" if asks else "let a rule of the project allow it"
+    still = f"It still waits: {command(app, 'show', end.run_id)}"
+    return f"the run waits for a person{why}, and a scenario has nobody to ask: {cure}. {still}"
 
 
 # -- telling ----------------------------------------------------------------------------------------------------------
@@ -211,7 +213,8 @@ def _markdown(report: EvalReport) -> Iterator[str]:
         took = f"{result.durationMs / 1000:.1f} s"
         yield f"| {cell(result.name)} | {_word(result.passed)} | {took} | {result.tokens} | {cost} | {run} |"
     for result in scenarios:
-        yield from ("", f"## {cell(result.name)}: {_word(result.passed)}", "", f"- file: `{cell(result.file)}`")
+        heading = f"## {cell(result.name)}: {'passed' if result.passed else 'failed'}"
+        yield from ("", heading, "", f"- file: `{cell(result.file)}`")
         if result.dir:
             yield f"- run folder: `{cell(result.dir)}`"
         if result.message:
