@@ -4,7 +4,8 @@ Rules
 1. Every scenario, its configuration, plan and provider is checked before the first run begins.
 2. A run is made as `orchestra dag` makes one, with nobody to ask: one that parks has failed its scenario, and so has
    one that no model answered. A refusal by the policy is a result, and may be what is expected.
-3. Exit code: 0 if all passed; else that of the first run that could not be carried out (4, 5, 6, 7, 130), else 1.
+3. Exit code: 0 if all passed, 130 if interrupted, else that of the first run that could not be carried out (4, 5, 6),
+   else 1.
 4. Progress goes to stderr, the report alone to stdout.
 """
 
@@ -90,13 +91,12 @@ def run(
     results: list[Result] = []
     for number, one in enumerate(ready, start=1):
         if results and results[-1].exitCode == INTERRUPTED:
-            results.append(_result(one, passed=False, status="not run", exitCode=INTERRUPTED, message="interrupted"))
+            results.append(_not_run(one, INTERRUPTED, "the one before was interrupted"))
             continue
         click.echo(f"\nscenario {number} of {len(ready)}: {safe(one.read.name)} ({one.read.path})", err=True)
         results.append(_run(one))
-    passed = all(result.passed for result in results)
-    codes = [result.exitCode for result in results if not result.passed and result.exitCode not in _ORDINARY]
-    made = EvalReport(passed=passed, exitCode=0 if passed else next(iter(codes), 1), scenarios=tuple(results))
+    code = _exit_code(results)
+    made = EvalReport(passed=code == 0, exitCode=code, scenarios=tuple(results))
     click.echo("", err=True)
     text = msgspec.json.encode(made).decode() if report == "json" else "\n".join(_markdown(made))
     click.echo(app.redactor.text(text))
@@ -160,7 +160,7 @@ def _run(ready: Ready) -> Result:
     try:
         end = ready.session.conduct(lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read)))
     except OrchestraError as error:  # no run came of it: the disk, the folder of runs
-        return _result(ready, passed=False, status="not run", exitCode=error.exit_code, message=str(error))
+        return _not_run(ready, error.exit_code, str(error))
     spent = round((time.monotonic() - began) * 1000)
     folder = app.find(end.run_id)
     summary = app.summary(folder)
@@ -183,12 +183,26 @@ def _run(ready: Ready) -> Result:
     )
 
 
+def _exit_code(results: list[Result]) -> int:
+    """Rule 3."""
+    codes = [result.exitCode for result in results if not result.passed]
+    if INTERRUPTED in codes:
+        return INTERRUPTED
+    return next((code for code in codes if code not in _ORDINARY), 1 if codes else 0)
+
+
+def _not_run(ready: Ready, code: int, why: str) -> Result:
+    return _result(ready, passed=False, status="not run", exitCode=code, message=why)
+
+
 def _result(ready: Ready, **facts: Any) -> Result:
     return Result(name=ready.read.name, file=str(ready.read.path), **facts)
 
 
 def _message(end: RunEnd, ready: Ready) -> str:
     """What a person needs to know besides the expectations."""
+    if end.exit_code == INTERRUPTED:
+        return f"interrupted; go on: {command(ready.session.app, 'resume', end.run_id)}"
     if end.exit_code != 3:
         return end.message
     app, asks = ready.session.app, ready.job.approval != "never"
@@ -211,10 +225,9 @@ def _markdown(report: EvalReport) -> Iterator[str]:
         cost = "unknown" if result.costUsd is None else f"${result.costUsd:.4f}"
         run = f"`{result.runId}`" if result.runId else ""
         took = f"{result.durationMs / 1000:.1f} s"
-        yield f"| {cell(result.name)} | {_word(result.passed)} | {took} | {result.tokens} | {cost} | {run} |"
+        yield f"| {cell(result.name)} | {_bold(_verdict(result))} | {took} | {result.tokens} | {cost} | {run} |"
     for result in scenarios:
-        heading = f"## {cell(result.name)}: {'passed' if result.passed else 'failed'}"
-        yield from ("", heading, "", f"- file: `{cell(result.file)}`")
+        yield from ("", f"## {cell(result.name)}: {_verdict(result)}", "", f"- file: `{cell(result.file)}`")
         if result.dir:
             yield f"- run folder: `{cell(result.dir)}`"
         if result.message:
@@ -222,11 +235,16 @@ def _markdown(report: EvalReport) -> Iterator[str]:
         if result.expectations:
             yield from ("", "| expectation | expected | actual | |", "|---|---|---|---|")
         for one in result.expectations:
-            yield f"| {one.name} | {_expected(one)} | {_value(one.actual)} | {_word(one.passed)} |"
+            verdict = _bold("passed" if one.passed else "failed")
+            yield f"| {one.name} | {_expected(one)} | {_value(one.actual)} | {verdict} |"
 
 
-def _word(passed: bool) -> str:
-    return "passed" if passed else "**failed**"
+def _verdict(result: Result) -> str:
+    return "passed" if result.passed else "failed" if result.runId else "not run"
+
+
+def _bold(word: str) -> str:
+    return word if word == "passed" else f"**{word}**"
 
 
 def _expected(one: Expectation) -> str:
