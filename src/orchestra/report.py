@@ -6,7 +6,6 @@ events, and for calls that never got a reply from the count of how often they we
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -15,7 +14,7 @@ from orchestra.core import bill
 from orchestra.core.calls import calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import Event, now, utf8
+from orchestra.core.records import Event, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import cell, clean, count
 
@@ -30,7 +29,7 @@ def write_report(ledger: Ledger, verdict: Verdict) -> None:
 def render(folder: RunFolder, events: list[Event], *, status: str, message: str, ended: str = "") -> str:
     """The report as Markdown; `ended` is when, if the last event is not the end yet."""
     created = events[0]
-    seconds = (_when(ended or events[-1].ts) - _when(created.ts)).total_seconds()
+    seconds = seconds_between(created.ts, ended or events[-1].ts)
     calls = calls_in(folder, events)
     lines = [
         f"# {_short(str(created.payload.get('goal', created.runId)))}",
@@ -147,7 +146,3 @@ def _short(text: str) -> str:
 
 def _iteration(event: Event) -> str:
     return str(event.iteration) if event.iteration is not UNSET else ""
-
-
-def _when(moment: str) -> datetime:
-    return datetime.fromisoformat(moment)

@@ -133,7 +133,7 @@ def _checked(
 
 
 def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, project: Path) -> Ready:
-    session = Session(options.Driving(project, as_json=False, no_input=True), overlay=read.overlay)
+    session = Session(options.Driving(project, as_json=False, no_input=True, quiet=False), overlay=read.overlay)
     app = session.app
     if read.overlay is not None:
         given = read.overlay.origins.given

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from orchestra.core import bill
 from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import FINAL, Event, now, utf8
+from orchestra.core.records import FINAL, Event, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import cell, clean
 from orchestra.workflows.dag.board import Board, Entry, record
@@ -34,7 +33,7 @@ def write_report(ledger: Ledger, verdict: Verdict) -> None:
     board.stop(ended, why or verdict.status)  # the run is about to end, so no task is running
     text = render(ledger.folder, board, events, status=verdict.status, message=why, ended=ended)
     ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
-    figures = msgspec.json.format(msgspec.json.encode(_metrics(board, _seconds(events[0].ts, ended)))) + b"\n"
+    figures = msgspec.json.format(msgspec.json.encode(_metrics(board, seconds_between(events[0].ts, ended)))) + b"\n"
     ledger.disk.publish(ledger.folder.path / "metrics.json", figures, durable=False)
 
 
@@ -57,7 +56,7 @@ def render(folder: RunFolder, board: Board, events: list[Event], *, status: str,
         "",
         f"- run: `{created.runId}` (dag)",
         f"- status: **{status}**" + (f" — {cell(message)}" if message else ""),
-        f"- started {created.ts}, {over} {ended}, duration {_seconds(created.ts, ended):.1f} s",
+        f"- started {created.ts}, {over} {ended}, duration {seconds_between(created.ts, ended):.1f} s",
         "",
         "## Task Summary",
         "",
@@ -78,7 +77,7 @@ def render(folder: RunFolder, board: Board, events: list[Event], *, status: str,
         *_failures(board),
         *_artifacts(board.tasks),
         *_model_calls(calls_in(folder, events)),
-        *_metrics_lines(board, _seconds(created.ts, ended)),
+        *_metrics_lines(board, seconds_between(created.ts, ended)),
         "## Logs",
         "",
         "- `events.ndjson`, `tasks.jsonl`, `messages.jsonl`, `logs/`",
@@ -203,7 +202,3 @@ def _metrics_lines(board: Board, seconds: float) -> list[str]:
 
 def _mermaid(text: str) -> str:
     return clean(text).replace('"', "'").replace("<", "‹").replace("[", "(").replace("]", ")")
-
-
-def _seconds(start: str, end: str) -> float:
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
