@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -95,6 +96,7 @@ class App(Desk):
         # Of relative paths (G2-10).
         self.base = self.config_path.absolute().parent if self.config_path else self.project
         self.policy = policy_of(loaded.config, self.base, loaded.origins, environ)
+        self._overlay = overlay
         if overlay is not None:
             loaded, self.policy = laid_over(loaded, self.policy, overlay, self.base, environ)
         self.config: Config = loaded.config
@@ -188,6 +190,8 @@ class App(Desk):
             "models": msgspec.to_builtins(models),
             "workspace": str(self.project),
         }
+        if self._overlay is not None:
+            facts["scenario"] = str(self._overlay.path.absolute())
         self._hide_runs(self.runs)
         frozen = {"config.yaml": utf8(self.redactor.text(to_yaml(self.config)))}
         return self.engine.start("dag", job.intent, msgspec.to_builtins(job), facts, frozen)
@@ -223,6 +227,7 @@ class App(Desk):
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
         root = self.root_of(folder)
+        self._refuse_scenario(root)
         try:
             if needs_trial(read_events(root.events)):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
@@ -230,6 +235,16 @@ class App(Desk):
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await self.close()
+
+    def _refuse_scenario(self, folder: RunFolder) -> None:
+        """A run with a configuration of its own would go on under the project's, which may allow more."""
+        created = read_first(folder.events)
+        if self._overlay is None and created is not None and (scenario := created.payload.get("scenario")):
+            raise UsageError(
+                f"run {folder.id} had the configuration of a scenario and cannot go on without it."
+                f" Run that again: {shlex.join(('orchestra', 'eval', 'run', str(scenario)))}."
+                f" End this one: orchestra cancel {folder.id}"
+            )
 
     def _refuse_home(self) -> None:
         """Everything in a project is shown to models and commands."""

@@ -12,10 +12,11 @@ Rules
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,11 +25,12 @@ from msgspec import Struct
 
 from orchestra.app import App
 from orchestra.archive import RunSummary
-from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
 from orchestra.core.journal import read_first
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import REMOVED, RunFolder
+from orchestra.core.run import REMOVED, RunFolder, is_driven
 from orchestra.models import Models
+from orchestra.policy import within
 from orchestra.worker.removal import discard
 
 _REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
@@ -70,6 +72,7 @@ class Leftover(Struct, frozen=True):
     run_id: str
     path: Path
     trees: tuple[Tree, ...]
+    waits: str = ""  # why it cannot be finished yet: a child run that must stay
 
 
 class Sweep(Struct, frozen=True):
@@ -122,16 +125,27 @@ def remove(app: App, tree: Tree) -> tuple[str, ...]:
     with ExitStack() as locks:
         for run in tree.runs:
             locks.enter_context(run.folder.locked())
+        for run in tree.runs:
+            _must_be(run, app.summary(run.folder))
         for folder in (run.folder for run in tree.runs):
             app.disk.replace(str(folder.path), str(folder.removed))
             app.disk.sync_folder(folder.path.parent)
-    # The root's is the last to go: as long as it is there, the next clean finishes the whole tree.
-    return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
+        # The root's is the last to go: as long as it is there, the next clean finishes the whole tree. The locks are
+        # held meanwhile, or another clean would take it for cut off.
+        return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
+
+
+def _must_be(judged: RunSummary, now: RunSummary) -> None:
+    """Ids are used again: what has this one now, and nobody else can change, is it what was judged?"""
+    if now.created != judged.created or now.fold.state.status not in FINAL.values():
+        raise RunLocked(f"run {judged.folder.id} is not the one it was a moment ago: it stays")
 
 
 def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
     """Remove what a clean that was killed left. The names that could not be removed."""
     stuck = tuple(name for tree in leftover.trees for name in remove(app, tree))
+    if leftover.waits:
+        return (*stuck, f"{leftover.path.name}: {leftover.waits}")
     return stuck or discard(leftover.path)
 
 
@@ -199,7 +213,8 @@ def _reason(app: App, found: _Found) -> str:
     if found.created.runId != folder.id:
         return f"its journal is that of run {found.created.runId}: it is a copy; look at it yourself"
     workspace = str(found.created.payload.get("workspace", app.project))
-    if workspace != str(app.project) and os.path.isdir(workspace):  # if that is gone, the project was moved here
+    moved = not os.path.isdir(workspace) and within(str(folder.path), str(app.project))  # with its runs in it
+    if workspace != str(app.project) and not moved:
         return f"it is of another project: {workspace}"
     if found.summary.driven:
         return "a process drives it"
@@ -222,9 +237,10 @@ def _kind(path: Path) -> int:
 
 def _unneeded(app: App, runs: dict[str, _Found], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
     """Those of `going` that no run that stays was made from (rule 2), and why the others stay."""
-    sources = {name: dict(_sources(app, found)) for name, found in runs.items()}
+    replayed = functools.cache(functools.partial(_replayed, app))  # most runs name the same provider
+    sources = {name: dict(_sources(app, found, replayed)) for name, found in runs.items()}
     needed: list[Stays] = []
-    configured = dict(_configured(app))
+    configured = dict(_configured(app, replayed))
     while True:
         leaving = {run.folder.id for tree in going for run in tree.runs}
         wanted = {
@@ -240,7 +256,7 @@ def _unneeded(app: App, runs: dict[str, _Found], going: list[Tree]) -> tuple[lis
         going = [tree for tree in going if tree.id not in kept]
 
 
-def _sources(app: App, found: _Found) -> Iterator[tuple[str, str]]:
+def _sources(app: App, found: _Found, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """The runs this one was made from, and how."""
     if found.created is None:
         return
@@ -249,14 +265,14 @@ def _sources(app: App, found: _Found) -> Iterator[tuple[str, str]]:
     began = msgspec.convert(found.created.payload.get("models", {}), Models)
     for models in (began, app.models_of(found.folder, found.created)):
         for spec in filter(None, (models.default, *models.roles.values())):
-            if source := _replayed(app, spec):
+            if source := replayed(spec):
                 yield source, "replays"
 
 
-def _configured(app: App) -> Iterator[tuple[str, str]]:
+def _configured(app: App, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """The runs that the configuration names as providers."""
     for name in app.config.providers:
-        if source := _replayed(app, name):
+        if source := replayed(name):
             yield source, f"providers.{name} of {app.config_path} replays it"
 
 
@@ -276,17 +292,22 @@ def _leftovers(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -
     for root in dict.fromkeys(workflow.root for workflow in app.workflows.values()):
         for name in sorted(os.listdir(root)) if root.is_dir() else ():
             found = _REMOVED.fullmatch(name)
-            if found and _kind(root / name) == stat.S_IFDIR:
-                yield Leftover(found[1], root / name, tuple(_orphans(app, found[1], runs, below)))
+            if found and _kind(root / name) == stat.S_IFDIR and not is_driven(RunFolder(root / name)):
+                yield _leftover(app, found[1], root / name, runs, below)
 
 
-def _orphans(app: App, parent: str, runs: dict[str, _Found], below: dict[str, list[str]]) -> Iterator[Tree]:
-    if parent in runs:  # a person put it back: then they are its own
-        return
-    for child in below.get(parent, ()):
-        family = [runs[one] for one in _family(child, below)]
-        if not any(_reason(app, one) for one in family):
-            yield _tree(family)
+def _leftover(app: App, name: str, path: Path, runs: dict[str, _Found], below: dict[str, list[str]]) -> Leftover:
+    families = [[runs[one] for one in _family(child, below)] for child in below.get(name, ())]
+    if name in runs:  # a person put it back: then they are its own
+        families = []
+    trees: list[Tree] = []
+    waits = ""
+    for family in families:
+        why = next((f"its child run {one.folder.id}: {why}" for one in family if (why := _reason(app, one))), "")
+        if not why:
+            trees.append(_tree(family))
+        waits = waits or why
+    return Leftover(name, path, tuple(trees), waits)
 
 
 def _size(top: Path) -> int:

@@ -11,6 +11,7 @@ Rules
 4. What no policy holds and still protects is treated alike: the approval, the masking of secrets, the variables and
    programs that commands get, the budget, and to which server or program a key goes. Where runs are kept is fixed:
    commands must not see earlier runs, and people must find them.
+5. A run under it goes on under it or not at all: the project's own may allow more (app.py refuses to drive it).
 
 Who answers, prompts, waiting times and telemetry are no policy: trying others is what scenarios are for.
 """
@@ -66,7 +67,9 @@ def laid_over(
     refuse(overlay.path, overlay.origins, judged(config, place))
     wish = policy_of(config, base, overlay.origins, environ)
     refuse(overlay.path, overlay.origins, _wider(loaded.config, config, policy, wish, overlay), kind=PolicyError)
-    return Loaded(config, loaded.origins), narrow(policy, wish)
+    # The rules of both hold: so both are in what the run keeps of its configuration.
+    kept = msgspec.structs.replace(config, rules=tuple(dict.fromkeys((*loaded.config.rules, *config.rules))))
+    return Loaded(kept, loaded.origins), narrow(policy, wish)
 
 
 def _merged(below: Any, above: Any) -> Any:

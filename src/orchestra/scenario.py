@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from orchestra.config import Config, Judgement, refuse
+from orchestra.core.errors import UsageError
 from orchestra.overlay import Overlay
 from orchestra.workflows.dag.board import Board
 from orchestra.workflows.dag.shapes import Assignment
@@ -128,6 +129,10 @@ class Read(Struct, frozen=True):
 def read_scenario(path: Path) -> Read:
     """Read a scenario; UsageError with all of its mistakes."""
     scenario, origins, mistakes = read_yaml(path, Scenario)
+    try:
+        msgspec.json.encode(scenario)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{path} cannot be used: {error.object[error.start]!r} is half a character") from error
     refuse(path, origins, () if mistakes else _judged(scenario), mistakes)
     section = origins.below("config_override")
     return Read(scenario, path, Overlay(path, section) if section.given() else None)

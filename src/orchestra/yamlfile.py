@@ -4,6 +4,8 @@ Rules
 1. A mistake is named with file, line, key path and, for an unknown key, the nearest known one (G2-9).
 2. After a mistake the rest of the file is still read: the wrong part is taken out, and the record tried again.
 3. A key that stands twice is a mistake: the parser would silently take the second.
+4. A file that holds itself, or by repeating its parts (`*name`) more than a person could write, is refused: it would
+   take all memory, later and somewhere else.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from msgspec import Struct
 from orchestra.core.errors import UsageError
 
 Record = TypeVar("Record", bound=Struct)
+_MOST_VALUES = 100_000  # rule 4
 MOST = 50  # mistakes that are named; who has more has another file
 
 _WHERE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
@@ -94,9 +97,21 @@ def read_yaml(path: Path, kind: type[Record]) -> tuple[Record, Origins, list[Mis
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
         raise UsageError(f"{path} is not valid YAML: {error}") from error
+    if tree is not None and _whole_size(tree, {}) > _MOST_VALUES:
+        raise UsageError(f"{path} holds more than {_MOST_VALUES:,} values, most of them by `*name`; write fewer")
     shifts: dict[str, list[int]] = {}  # list -> the places of its elements in the file, once one was taken out
     record, mistakes = _convert({} if data is None else data, tree, kind, shifts)
     return record, Origins(path, tree, shifts, data), (_twice(tree) if tree is not None else []) + mistakes
+
+
+def _whole_size(node: Any, known: dict[int, float]) -> float:
+    """How many values a part of the file stands for, each as often as it is repeated; endless if it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = float("inf")  # until it is counted: who comes back here goes in a circle
+        inner = node.value if isinstance(node.value, list) else ()
+        parts = (part for one in inner for part in (one if isinstance(one, tuple) else (one,)))
+        known[id(node)] = 1 + sum(_whole_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[int]]) -> tuple[Record, list[Mistake]]:

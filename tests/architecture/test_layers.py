@@ -25,7 +25,7 @@ LAYERS: dict[str, set[str]] = {
     "borders": {"core", "policy"},
     "config": {"core", "policy", "yamlfile", "borders"},
     "overlay": {"core", "policy", "borders", "config", "yamlfile"},
-    "scenario": {"config", "overlay", "workflows", "yamlfile"},
+    "scenario": {"core", "config", "overlay", "workflows", "yamlfile"},
     "agents": {"core", "config", "models", "workflows", "yamlfile"},
     "toolbox": {"core", "policy", "borders", "config"},
     "workspace": {"core"},
@@ -51,7 +51,7 @@ LAYERS: dict[str, set[str]] = {
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
     | {"borders", "models", "talking", "workshop", "overlay"},
-    "cleaning": {"core", "worker", "archive", "models", "app"},
+    "cleaning": {"core", "policy", "worker", "archive", "models", "app"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}
     | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents"},
     "__main__": {"cli"},

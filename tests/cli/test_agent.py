@@ -165,3 +165,12 @@ def test_a_role_that_nobody_is_is_refused(project: Project) -> None:
 def test_json_of_a_project_is_valid_with_korean_text(project: Project) -> None:
     raw = project.run("agent", "inspect", "L2", "--json").stdout
     assert "계획을 세워줘" in raw and json.loads(raw)["prompt"]["text"].startswith("계획")
+
+
+def test_a_role_that_leads_nowhere_is_shown_and_the_others_too(project: Project) -> None:
+    """It is what one looks for here."""
+    (project.path / "orchestra.config.yaml").write_text("roles: {summarizer: nobody}\n")
+    done = project.run("agent", "ls")
+    assert done.returncode == 0, done.stderr
+    assert "there is no provider 'nobody'" in done.stderr
+    assert project.run("agent", "inspect", "L2").returncode == 0

@@ -254,6 +254,38 @@ def test_runs_of_another_project_in_the_same_folder_are_kept(three: Tasks, tmp_p
     assert os.listdir(tmp_path / "moved" / "runs") == [".gitignore"]
 
 
+def test_runs_of_a_project_that_cannot_be_seen_now_are_kept(tmp_path: Path) -> None:
+    """A disk that is not mounted, another container: a folder that both share holds runs of both."""
+    both = {"paths": {"runs": str(tmp_path / "shared")}}
+    mine, other = (Tasks(tmp_path / name, step("가", tool="echo"), config=both) for name in ("p", "q"))
+    for project in (mine, other):
+        assert project.dag("--dry-run", intent="정리").returncode == 0
+    other.path.rename(tmp_path / "away")
+    done = mine.run("clean", "--keep", "0", "--yes")
+    assert "_002_dag_run is kept: it is of another project" in done.stdout
+    assert [name.split("_")[1] for name in sorted(os.listdir(tmp_path / "shared")) if name[0] != "."] == ["002"]
+
+
+def test_an_id_that_was_given_away_meanwhile_is_not_what_was_judged(three: Tasks) -> None:
+    """Run ids are used again: what has the id now may wait for a person."""
+    app = App(three.path)
+    judged = look(app, 0).going
+    assert three.run("clean", "--keep", "0", "--yes").returncode == 0
+    assert three.dag("--approval", "always", intent="정리").returncode == 3
+    waits = next(tree for tree in judged if tree.id == three.folder.id)
+    with pytest.raises(RunLocked, match="is not the one"):
+        remove(app, waits)
+    assert names(three) == ["001"]
+
+
+def test_a_removal_that_is_going_on_is_nobody_elses_to_finish(three: Tasks) -> None:
+    folder = three.runs[0]
+    with folder.locked():
+        folder.path.rename(folder.removed)
+        assert look(App(three.path), 10).leftovers == ()
+    assert [one.run_id for one in look(App(three.path), 10).leftovers] == [folder.id]
+
+
 def test_what_cannot_be_removed_is_told_and_keeps_no_other_run(three: Tasks) -> None:
     three.runs[0].removed.write_text("in the way")
     done = three.run("clean", "--keep", "1", "--yes")
@@ -311,6 +343,19 @@ def test_a_kill_leaves_whole_runs_and_the_next_clean_finishes(tmp_path: Path, wh
     assert (" to finish removing: " in refused.stdout) == (when != "1:before")
     done = project.run("clean", "--keep", "0", "--yes", "--json")
     assert done.returncode == 0 and {record["type"] for record in records(done.stdout)} == {"removed"}
+    assert [name for name in os.listdir(project.path / "runs") if name != ".gitignore"] == []
+
+
+def test_what_a_kill_left_is_finished_when_its_children_can_go(tmp_path: Path) -> None:
+    parent_with_child(tmp_path / "p", WIDE, WIDE, task("a", tool="echo"))
+    project = Tasks(tmp_path / "p", step("가", tool="echo"))
+    project.run("clean", "--keep", "0", "--yes", env={"ORCHESTRA_CHAOS": "1:after"})
+    [child] = [folder for folder in project.runs if not folder.path.name.startswith(".")]
+    with child.locked():
+        done = project.run("clean", "--keep", "0", "--yes")
+        assert done.returncode == 1 and f"its child run {child.id}: a process drives it" in done.stderr
+        assert child.path.exists()
+    assert project.run("clean", "--keep", "0", "--yes").returncode == 0
     assert [name for name in os.listdir(project.path / "runs") if name != ".gitignore"] == []
 
 

@@ -326,6 +326,63 @@ def test_a_plan_the_policy_refuses_can_be_what_is_expected(tmp_path: Path) -> No
     assert judged(project, "good.yaml")[0] == 0
 
 
+def test_a_run_with_a_configuration_of_its_own_does_not_go_on_without_it(tmp_path: Path) -> None:
+    """The project's own may allow more."""
+    project = Tasks(tmp_path / "p", step("가", tool="echo"), config={"sandbox": {"env": ["HOME_TOWN"]}})
+    scenario(project, config_override={"sandbox": {"env": []}, "dag": {"approval": "always"}})
+    assert evaluate(project, "s.yaml").returncode == 1
+    for word in ("resume", "approve"):
+        refused = project.run(word, "last", "--no-input")
+        assert refused.returncode == 2, refused.stderr
+        assert "orchestra eval run" in refused.stderr and "orchestra cancel" in refused.stderr
+    assert project.run("cancel", "last").returncode == 0
+    assert project.run("verify", "last").returncode == 0
+
+
+def test_the_report_is_there_also_if_nobody_hears_the_progress(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p", step("가", tool="echo"))
+    scenario(project)
+    words = [PROGRAM, "eval", "run", "s.yaml", "--provider", f"scripted:{project.script}"]
+    reader, deaf = os.pipe()
+    os.close(reader)
+    done = subprocess.run(words, cwd=project.path, stdout=subprocess.PIPE, stderr=deaf)
+    os.close(deaf)
+    assert "1 of 1 passed" in done.stdout.decode()
+
+
+def test_what_never_ends_is_not_read(tmp_path: Path) -> None:
+    """Scenarios come with repositories."""
+    project = Tasks(tmp_path / "p", step("가", tool="echo"))
+    scenario(project, "plan.yaml", input={"intent": INTENT, "plan": "/dev/zero"})
+    (project.path / "zero.yaml").symlink_to("/dev/zero")
+    os.mkfifo(project.path / "pipe.yaml")
+    for name in ("plan.yaml", "zero.yaml", "pipe.yaml"):
+        refused = evaluate(project, name)
+        assert refused.returncode == 2 and "is no regular file" in refused.stderr
+    (project.path / "self.yaml").write_text(
+        "input: {intent: x}\nconfig_override:\n  providers:\n    m: {kind: openai_compat, extra: &e {a: *e}}\n"
+    )
+    assert "more than 100,000 values" in evaluate(project, "self.yaml").stderr
+    bomb = "\n".join(f"  b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 9))
+    (project.path / "bomb.yaml").write_text(f"input: {{intent: x}}\nname:\n  b0: &b0 [x]\n{bomb}\n")
+    assert "more than 100,000 values" in evaluate(project, "bomb.yaml").stderr
+    (project.path / "half.yaml").write_text('name: "a\\ud800b"\ninput: {intent: x}\n')
+    assert evaluate(project, "half.yaml", "--report", "json").returncode == 2
+    assert not project.runs
+
+
+def test_what_is_replayed_is_settled_before_the_first_run(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p", step("가", tool="echo"))
+    scenario(project, "1.yaml")
+    scenario(project, "2.yaml")
+    assert project.dag().returncode == 0
+    source = project.folder.id
+    done = project.run("eval", "run", "1.yaml", "2.yaml", "--provider", "replay:last")
+    assert done.returncode == 0, done.stderr
+    began = [read_events(run.events)[0].payload["models"]["default"] for run in project.runs[1:]]
+    assert began == [f"replay:{source}"] * 2
+
+
 def test_ctrl_c_ends_the_run_in_order_and_the_rest_is_not_run(tmp_path: Path) -> None:
     mark = f"import time; time.sleep(600)  # {tmp_path}"
     project = Tasks(tmp_path / "p", step("slow", code=mark))

@@ -93,7 +93,7 @@ def inspect(name: str, as_json: bool, who: options.Answering, project: Path) -> 
 
 
 def _agents(app: App, who: options.Answering) -> Agents:
-    models = options.routed(who, app.directory)
+    models = app.directory.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
     app.refuse_unknown_roles(models)
     flags = Flags(_said("provider", who.provider), _said("model", who.model), who.roles)
     return Agents(app.config, app.origins, app.directory, models, flags)

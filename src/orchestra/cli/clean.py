@@ -105,7 +105,7 @@ def _lines(sweep: Sweep) -> Iterator[str]:
     if sweep.open:
         yield f"{count(sweep.open, 'run')} kept for not having ended (orchestra cancel RUN ends one)"
     for one in sweep.staying:
-        yield f"{one.run_id} is kept: {safe(one.why)}"
+        yield f"{safe(one.run_id)} is kept: {safe(one.why)}"
 
 
 def _row(tree: Tree, size: int) -> tuple[str, str, str, str]:

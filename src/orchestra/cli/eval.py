@@ -93,14 +93,22 @@ def run(
         if results and results[-1].exitCode == INTERRUPTED:
             results.append(_not_run(one, INTERRUPTED, "the one before was interrupted"))
             continue
-        click.echo(f"\nscenario {number} of {len(ready)}: {safe(one.read.name)} ({one.read.path})", err=True)
+        _say(f"\nscenario {number} of {len(ready)}: {safe(one.read.name)} ({safe(str(one.read.path))})")
         results.append(_run(one))
     code = _exit_code(results)
     made = EvalReport(passed=code == 0, exitCode=code, scenarios=tuple(results))
-    click.echo("", err=True)
+    _say("")
     text = msgspec.json.encode(made).decode() if report == "json" else "\n".join(_markdown(made))
     click.echo(app.redactor.text(text))
     return made.exitCode
+
+
+def _say(text: str) -> None:
+    """Progress; if nobody listens, there is still the report."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        pass
 
 
 # -- checking ---------------------------------------------------------------------------------------------------------
@@ -108,11 +116,18 @@ def run(
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        return [path]
-    found = sorted(path.glob("*.yaml"))
+        return [_regular(path, "scenario")]
+    found = [_regular(file, "scenario") for file in sorted(path.glob("*.yaml"))]
     if not found:
         raise UsageError(f"{path} has no scenario: no *.yaml is in it")
     return found
+
+
+def _regular(path: Path, what: str) -> Path:
+    """Scenarios come with repositories: a device or a pipe in one would never end."""
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise UsageError(f"{what} {path} is no regular file")
+    return path
 
 
 def _checked(
@@ -141,9 +156,9 @@ def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, 
         refuse(read.path, read.overlay.origins, wrong)
     models = options.routed(who, app.directory)
     usual = configured_job(app, options.clean(read.scenario.input.intent).strip())
-    plan = read_plan(read.plan, f"{read.path}: the plan") if read.plan is not None else None
+    plan = read_plan(_regular(read.plan, "plan"), f"{read.path}: the plan") if read.plan is not None else None
     job = msgspec.structs.replace(usual, plan=plan, approval=approval or usual.approval)
-    app.check_dag(job, models, source=_source(read))
+    job, models = app.check_dag(job, models, source=_source(read))  # as of now: `replay:last` is not another's run
     return Ready(read, session, job, models)
 
 
@@ -196,11 +211,13 @@ def _not_run(ready: Ready, code: int, why: str) -> Result:
 
 
 def _result(ready: Ready, **facts: Any) -> Result:
-    return Result(name=ready.read.name, file=str(ready.read.path), **facts)
+    return Result(name=options.clean(ready.read.name), file=options.clean(str(ready.read.path)), **facts)
 
 
 def _message(end: RunEnd, ready: Ready) -> str:
     """What a person needs to know besides the expectations."""
+    if end.exit_code == INTERRUPTED and ready.read.overlay is not None:
+        return f"interrupted; run the scenario again. End this run: {command(ready.session.app, 'cancel', end.run_id)}"
     if end.exit_code == INTERRUPTED:
         return f"interrupted; go on: {command(ready.session.app, 'resume', end.run_id)}"
     if end.exit_code != 3:

@@ -25,17 +25,23 @@ class Session:
         self.face = choose_face(how)
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         self.patient = isinstance(self.face, TerminalFace)
+        self._unheard = False  # nobody listens any more
 
     def drive(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> int:
         """Start or find a run and drive it; the exit code of how it ended. `known`: it exists, so say which it is."""
-        return self.conduct(start, known=known, accept_drift=accept_drift).exit_code
+        end = self.conduct(start, known=known, accept_drift=accept_drift)
+        if self._unheard:  # the exit code still says how it ended
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
+        return end.exit_code
 
     def conduct(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
-        """The same; how it ended."""
+        """The same, for a command that has more to say afterwards; how it ended."""
         folder: RunFolder | None = None
         try:
             folder = start()
@@ -49,10 +55,8 @@ class Session:
         try:
             self._done(end, folder)
             sys.stdout.flush()
-        except OSError:  # nobody listens any more; the exit code still says how it ended
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, 1)
-            os.dup2(nothing, 2)
+        except OSError:
+            self._unheard = True
         return end
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
