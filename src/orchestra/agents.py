@@ -15,21 +15,21 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import msgspec
 from msgspec import Struct
 
-from orchestra.config import Config
+from orchestra.config import Config, at
 from orchestra.core.errors import UsageError
 from orchestra.models import Directory, Models
+from orchestra.workflows.dag.board import Component
 from orchestra.workflows.dag.flow import PLAN_REJECTIONS, PLAN_REPAIRS
 from orchestra.workflows.dag.shapes import Assignment, Plan, PlanRequest, TaskResult, template
 from orchestra.yamlfile import Origins
 
-LevelName = Literal["L1", "L2", "L3"]
 Keys = tuple[str, ...]
 
 
 class Level(Struct, frozen=True):
     """One of the three levels: what it is, whatever the configuration says."""
 
-    name: LevelName
+    name: Component
     title: str
     does: str
     duties: tuple[str, ...]
@@ -42,7 +42,7 @@ _CALLS = (
     ("retries of a model call", ("retries", "max")),
     ("US dollars for the run", ("budget", "max_usd")),
 )
-LEVELS: dict[LevelName, Level] = {
+LEVELS: dict[Component, Level] = {
     "L1": Level(
         "L1",
         "orchestrator",
@@ -274,22 +274,16 @@ class Agents:
 
     def _prompt(self, agent: str) -> PromptText:
         keys = ("llm", "prompts", agent)
-        return PromptText(".".join(keys), self._origins.where(*keys), self._at(keys), template(agent))
+        return PromptText(".".join(keys), self._origins.where(*keys), at(self._config, keys), template(agent))
 
     def _limits(self, level: Level) -> Iterator[Limit]:
         for what, keys in level.limits:
-            value = self._at(keys)
+            value = at(self._config, keys)
             shown = value / 1000 if keys[-1] == "timeout_ms" else value
             yield Limit(what, shown, ".".join(keys), self._origins.where(*keys))
         if level.name == "L2":
             yield Limit("new plans after a useless one", PLAN_REPAIRS, "", "built in")
             yield Limit("new plans after a person's no", PLAN_REJECTIONS, "", "built in")
-
-    def _at(self, keys: Keys) -> Any:
-        found: Any = self._config
-        for key in keys:
-            found = getattr(found, key)
-        return found
 
 
 def find_level(name: str) -> Level:

@@ -227,19 +227,20 @@ class App(Desk):
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
         root = self.root_of(folder)
-        self._refuse_scenario(root)
         try:
-            if needs_trial(read_events(root.events)):
+            events = read_events(root.events)
+            self._refuse_scenario(root, events)
+            if needs_trial(events):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
                 await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await self.close()
 
-    def _refuse_scenario(self, folder: RunFolder) -> None:
+    def _refuse_scenario(self, folder: RunFolder, events: list[Event]) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""
-        created = read_first(folder.events)
-        if self._overlay is None and created is not None and (scenario := created.payload.get("scenario")):
+        scenario = events[0].payload.get("scenario") if events else None
+        if self._overlay is None and scenario:
             raise UsageError(
                 f"run {folder.id} had the configuration of a scenario and cannot go on without it."
                 f" Run that again: {shlex.join(('orchestra', 'eval', 'run', str(scenario)))}."
@@ -411,12 +412,16 @@ class App(Desk):
 
     def board(self, summary: RunSummary) -> Board:
         """Every task of a task graph, as it is now."""
+        return board_of(self.graph_events(summary))
+
+    def graph_events(self, summary: RunSummary) -> list[Event]:
+        """The events of a run that must be a task graph."""
         if summary.workflow != "dag":
             raise UsageError(
                 f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "
                 f"What it did: orchestra show {summary.folder.id}"
             )
-        return board_of(summary.events)
+        return summary.events
 
     def report(self, summary: RunSummary) -> str:
         """The report of a run that goes on, as far as it got."""

@@ -226,6 +226,14 @@ class Config(_Section, frozen=True):
     budget: Budget = Budget()
 
 
+def at(config: Config, keys: tuple[str, ...]) -> Any:
+    """What it says at a key path."""
+    found: Any = config
+    for key in keys:
+        found = getattr(found, key)
+    return found
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 

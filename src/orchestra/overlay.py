@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.borders import Place
-from orchestra.config import FILE_NAME, Config, Judgement, Loaded, ProviderSection, judged, policy_of, refuse
+from orchestra.config import FILE_NAME, Config, Judgement, Loaded, ProviderSection, at, judged, policy_of, refuse
 from orchestra.core.errors import PolicyError
 from orchestra.policy import Bounds, Policy, narrow
 from orchestra.yamlfile import Origins
@@ -111,7 +111,7 @@ def _wider(own: Config, wanted: Config, policy: Policy, wish: Policy, overlay: O
         yield ("budget", "max_usd"), _refused(f"the project has {most:g}")
     yield from _other_servers(own, wanted)
     for keys, why in _FIXED.items():
-        if _at(own, keys) != _at(wanted, keys):
+        if at(own, keys) != at(wanted, keys):
             yield keys, f"{why}: set it in {FILE_NAME}"
 
 
@@ -131,10 +131,3 @@ def _refused(what: str) -> str:
 
 def _said(value: Any) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
-
-
-def _at(config: Config, keys: tuple[str, ...]) -> Any:
-    found: Any = config
-    for key in keys:
-        found = getattr(found, key)
-    return found

@@ -14,7 +14,7 @@ from orchestra.core import bill
 from orchestra.core.calls import calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import Event, now, seconds_between, utf8
+from orchestra.core.records import Event, branch_of, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import cell, clean, count
 
@@ -66,7 +66,7 @@ def headline(event: Event) -> str:
             return f"plan: {count(len(outcome['plan']['tasks']), 'task')}"
         case "PHASE_COMPLETED" if "exitCode" in outcome and "/" in payload.get("key", ""):
             left = "".join(f"; not taken over: {d['what']} ({d['why']})" for d in outcome.get("untaken", ())[:3])
-            return f"{_task(event)} done ({_ended(outcome)}, {outcome['durationMs'] / 1000:.1f} s){left}"
+            return f"{branch_of(event)} done ({_ended(outcome)}, {outcome['durationMs'] / 1000:.1f} s){left}"
         case "PHASE_COMPLETED" if "exitCode" in outcome:
             return f"check `{outcome['command']}`: {outcome['status']} ({_ended(outcome)})"
         case "PHASE_COMPLETED" if event.phase == "evaluate" and payload.get("key", "").startswith("summary."):
@@ -74,7 +74,7 @@ def headline(event: Event) -> str:
         case "PHASE_COMPLETED":
             return f"{event.phase} done ({payload.get('key')})"
         case "PHASE_FAILED" if event.phase == "execute" and "/" in payload.get("key", ""):
-            return f"{_task(event)} failed: {_short(error.get('message', ''))}{_again(payload)}"
+            return f"{branch_of(event)} failed: {_short(error.get('message', ''))}{_again(payload)}"
         case "PHASE_FAILED":
             return f"{event.phase} failed: {_short(error.get('message', ''))}{_again(payload)}"
         case "PATCH_PRODUCED":
@@ -128,11 +128,6 @@ def _ended(outcome: dict[str, Any]) -> str:
     if outcome["timedOut"]:
         return "timed out"
     return outcome.get("error") or ("dry run" if outcome["exitCode"] is None else f"exit code {outcome['exitCode']}")
-
-
-def _task(event: Event) -> str:
-    """The label of the task an event is about."""
-    return str(event.payload.get("key", "")).split("/", 1)[0]
 
 
 def _again(payload: dict[str, Any]) -> str:

@@ -62,7 +62,7 @@ def ls(as_json: bool, who: options.Answering, project: Path) -> int:
 
 @agent.command(short_help="One level in full.")
 @click.argument("name", metavar="L1|L2|L3")
-@click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object.")
+@options.json_of("One JSON object.")
 @options.models
 @options.project
 def inspect(name: str, as_json: bool, who: options.Answering, project: Path) -> int:

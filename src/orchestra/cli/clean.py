@@ -65,8 +65,9 @@ def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, pr
 def _sweep(app: App, sweep: Sweep, *, as_json: bool) -> int:
     """Remove what goes; what cannot be removed is told, and keeps nothing else from it."""
     code, removed = 0, 0
-    cut_off = [(_leftover(one), partial(finish, app, one)) for one in sweep.leftovers]
-    for record, act in (*cut_off, *((_record(one), partial(remove, app, one)) for one in sweep.going)):
+    cut_off = [(partial(_leftover, one), partial(finish, app, one)) for one in sweep.leftovers]
+    for told, act in (*cut_off, *((partial(_record, one), partial(remove, app, one)) for one in sweep.going)):
+        record = told() if as_json else {}  # before it goes: its size is in it
         try:
             stuck = act()
         except RunLocked as error:

@@ -21,6 +21,7 @@ import click
 import msgspec
 
 from orchestra.app import App
+from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command
 from orchestra.cli.audit import total
@@ -36,7 +37,6 @@ from orchestra.core.text import cell
 from orchestra.models import Models
 from orchestra.policy import ApprovalPolicy
 from orchestra.scenario import EvalReport, Expectation, Read, Result, judge, read_scenario
-from orchestra.workflows.dag.report import board_of
 from orchestra.workflows.dag.shapes import Job
 
 _ORDINARY = (0, 1, 2, 3)  # of runs: what of these fails a scenario is an exit code of 1; 2 says that nothing was run
@@ -180,7 +180,7 @@ def _run(ready: Ready) -> Result:
     folder = app.find(end.run_id)
     summary = app.summary(folder)
     report = folder.report.read_text(encoding="utf-8") if folder.report.exists() else ""
-    found = judge(ready.read.scenario, board_of(summary.events), end.status, report)
+    found = judge(ready.read.scenario, app.board(summary), end.status, report)
     unanswered = (summary.events[-1].payload.get("error") or {}).get("code") in _NO_RESULT
     calls = total(calls_in(folder, summary.events))
     return _result(
@@ -190,7 +190,9 @@ def _run(ready: Ready) -> Result:
         exitCode=end.exit_code,
         runId=folder.id,
         dir=str(folder.path),
-        message=f"no model answered, which is no result: {end.message}" if unanswered else _message(end, ready),
+        message=f"no model answered, which is no result: {end.message}"
+        if unanswered
+        else _message(end, ready, summary),
         durationMs=spent,
         tokens=calls["inputTokens"] + calls["outputTokens"],
         costUsd=calls["costUsd"],
@@ -214,7 +216,7 @@ def _result(ready: Ready, **facts: Any) -> Result:
     return Result(name=options.clean(ready.read.name), file=options.clean(str(ready.read.path)), **facts)
 
 
-def _message(end: RunEnd, ready: Ready) -> str:
+def _message(end: RunEnd, ready: Ready, summary: RunSummary) -> str:
     """What a person needs to know besides the expectations."""
     if end.exit_code == INTERRUPTED and ready.read.overlay is not None:
         return f"interrupted; run the scenario again. End this run: {command(ready.session.app, 'cancel', end.run_id)}"
@@ -223,8 +225,7 @@ def _message(end: RunEnd, ready: Ready) -> str:
     if end.exit_code != 3:
         return end.message
     app, asks = ready.session.app, ready.job.approval != "never"
-    fold = app.summary(app.find(end.run_id)).fold
-    reasons = [reason for request in fold.pending.values() for reason in request.payload.get("reasons", ())]
+    reasons = [reason for request in summary.fold.pending.values() for reason in request.payload.get("reasons", ())]
     why = f" ({'; '.join(reasons)})" if reasons else ""
     cure = "give --approval never, or let the project allow it" if asks else "let a rule of the project allow it"
     still = f"It still waits: {command(app, 'show', end.run_id)}"

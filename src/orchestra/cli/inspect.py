@@ -31,7 +31,7 @@ from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.dag.flow import command as argv_of
 from orchestra.workflows.dag.flow import some
 from orchestra.workflows.dag.history import Attempt, attempts_of, patch_of
-from orchestra.workflows.dag.report import OUTPUT_LINES, is_dry
+from orchestra.workflows.dag.report import OUTPUT_LINES, state_word
 
 _COLOURS = {"done": "green", "failed": "red", "running": "yellow"}
 
@@ -39,9 +39,7 @@ _COLOURS = {"done": "green", "failed": "red", "running": "yellow"}
 @click.command()
 @options.run_argument
 @click.argument("task", metavar="TASK")
-@click.option(
-    "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="The task's record (schema task), nothing else."
-)
+@options.json_of("The task's record (schema task), nothing else.")
 @options.project
 def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
     """Everything about one task of the task graph RUN: what it is, did, printed and left, and how each attempt ended.
@@ -114,7 +112,7 @@ class _Shown:
     def _state(self) -> str:
         """The state, with the reason if the task did not run or nobody runs it."""
         entry, summary = self._entry, self._summary
-        state = _word(entry, self._board, ended=self._ended)
+        state = state_word(entry, self._board, ended=self._ended)
         if state == "not run":
             missed = [one.label for one in self._before() if one.state != "done"]
             return f"not run: {some(missed)} did not get done" if missed else "not run: the run ended before it began"
@@ -170,7 +168,7 @@ class _Shown:
         return next(one.label for one in self._board.everyone if one.planned.task_id == self._entry.parent)
 
     def _with_state(self, entry: Entry) -> str:
-        return f"{entry.label} ({_word(entry, self._board, ended=self._ended)})"
+        return f"{entry.label} ({state_word(entry, self._board, ended=self._ended)})"
 
     def _attempts(self) -> Iterator[str]:
         tries = attempts_of(self._summary.events, self._entry.label) if self._entry.level == 3 else []
@@ -211,13 +209,6 @@ class _Shown:
         if shown:
             more = f", its last {OUTPUT_LINES} lines" if len(shown) > OUTPUT_LINES else ""
             yield from ("", f"  output{more}", *(f"    | {line}" for line in shown[-OUTPUT_LINES:]))
-
-
-def _word(entry: Entry, board: Board, *, ended: bool) -> str:
-    """A task's state in the words of the report: what never began is not run once the run has ended (G2-1)."""
-    if entry.level == 3 and entry.state == "done" and is_dry(board):
-        return "dry run"
-    return "not run" if ended and entry.state in ("planned", "blocked") else entry.state
 
 
 def _moment(moment: str, start: str) -> str:

@@ -25,9 +25,7 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
 
 POLL_SECONDS = 0.2
-_json_option = click.option(
-    "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object per line."
-)
+_json_option = options.json_of("One JSON object per line.")
 
 
 @click.command()

@@ -51,11 +51,14 @@ def project(function: F) -> F:
     )(function)
 
 
+def json_of(what: str) -> Callable[[F], F]:
+    """--json, and what it prints."""
+    return click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help=what)
+
+
 def as_json(function: F) -> F:
-    """--json."""
-    return click.option(
-        "--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="NDJSON on stdout and nothing else."
-    )(function)
+    """--json of a command that tells as it goes."""
+    return json_of("NDJSON on stdout and nothing else.")(function)
 
 
 def driving(function: Command) -> Command:

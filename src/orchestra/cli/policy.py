@@ -14,7 +14,7 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
-from orchestra.config import FILE_NAME, policy_of, read_config
+from orchestra.config import FILE_NAME
 from orchestra.core.errors import UsageError
 from orchestra.core.inputs import check_inputs
 from orchestra.policy import Policy, Ruling, decide, digest, failed_examples
@@ -29,7 +29,7 @@ _SAMPLE = """\
       match: ["git push origin main"]
       not_match: ["git log"]"""
 _COLOURS = {"allow": "green", "ask": "yellow", "forbid": "red"}
-_json_option = click.option("--json", "as_json", is_flag=True, envvar="ORCHESTRA_JSON", help="One JSON object.")
+_json_option = options.json_of("One JSON object.")
 
 
 @click.group()
@@ -126,9 +126,7 @@ def show(as_json: bool, project: Path) -> int:
 def opened(project: Path) -> tuple[App, Policy, Toolbox]:
     """A project, the policy in force, and its tools."""
     app = App(project)
-    loaded = read_config(app.config_path)
-    toolbox = Toolbox(os.environ.get("PATH", ""), app.base, loaded.config.tools, environ=os.environ)
-    return app, policy_of(loaded.config, app.base, loaded.origins), toolbox
+    return app, app.policy, Toolbox(os.environ.get("PATH", ""), app.base, app.config.tools, environ=os.environ)
 
 
 def _ruling(argv: tuple[str, ...], effective: Policy, asker: Literal["model", "person"]) -> Ruling:

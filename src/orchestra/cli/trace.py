@@ -33,8 +33,7 @@ def trace(run: str, as_json: bool, project: Path) -> int:
     """
     app = App(project)
     summary = app.summary(app.find(run))
-    app.board(summary)  # says so if it is no task graph
-    past = list(moments(summary.events))
+    past = list(moments(app.graph_events(summary)))
     if as_json:
         for moment in past:
             print_json(moment)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.records import Event
+from orchestra.core.records import Event, branch_of
 from orchestra.core.work import InputFile
 from orchestra.workflows.dag.plan import task_uuid
 from orchestra.workflows.dag.shapes import (
@@ -203,7 +203,7 @@ class Board:
     # -- the plan's tasks ---------------------------------------------------------------------------------------------
 
     def _of(self, event: Event) -> Entry | None:
-        return self.entries.get(str(event.payload.get("key", "")).split("/", 1)[0])
+        return self.entries.get(branch_of(event))
 
     def _started(self, event: Event) -> None:
         entry = self._of(event)

@@ -14,7 +14,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from orchestra.core.records import FINAL, Event, seconds_between
+from orchestra.core.records import FINAL, Event, branch_of, seconds_between
 from orchestra.workflows.dag.board import NETWORK_DENIED, Board, Component, Line, Message
 from orchestra.workflows.dag.flow import some
 from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskResult, TaskState
@@ -51,7 +51,7 @@ def attempts_of(events: list[Event], label: str) -> list[Attempt]:
     """Every attempt of a task of the plan, in order."""
     found: list[Attempt] = []
     begun: Event | None = None
-    for event in (e for e in events if e.phase == "execute" and _label(e) == label):
+    for event in (e for e in events if e.phase == "execute" and branch_of(e) == label):
         if event.type == "PHASE_STARTED":
             if begun is not None:
                 found.append(_attempt(begun, cut_off=True))
@@ -79,7 +79,7 @@ def _attempt(begun: Event, ended: Event | None = None, *, cut_off: bool = False)
 
 def patch_of(events: list[Event], label: str) -> str | None:
     """Where the patch of what a task changed is, within the run's folder."""
-    made = [event for event in events if event.type == "PATCH_PRODUCED" and _label(event) == label]
+    made = [event for event in events if event.type == "PATCH_PRODUCED" and branch_of(event) == label]
     patch = (made[-1].payload.get("outcome") or {}).get("patch") if made else None
     return str(patch["path"]) if patch else None
 
@@ -168,7 +168,3 @@ def _said(message: PlanRequest | Plan | Assignment | TaskResult) -> str:
             exited = "" if message.metrics.exit_code is None else f", exit code {message.metrics.exit_code}"
             return f"result: {message.state}{exited}, {message.metrics.duration_ms / 1000:.1f} s"
     assert_never(message)
-
-
-def _label(event: Event) -> str:
-    return str(event.payload.get("key", "")).split("/", 1)[0]

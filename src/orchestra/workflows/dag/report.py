@@ -92,7 +92,7 @@ def is_dry(board: Board) -> bool:
 
 
 def _counts(board: Board) -> Counter[str]:
-    return Counter(_state(entry, board) for entry in board.tasks)
+    return Counter(state_word(entry, board) for entry in board.tasks)
 
 
 def _metrics(board: Board, seconds: float) -> dict[str, Any]:
@@ -136,14 +136,23 @@ def _row(entry: Entry, board: Board) -> str:
     took = f"{entry.metrics.duration_ms / 1000:.1f} s" if entry.started else ""
     code = "" if entry.metrics.exit_code is None else str(entry.metrics.exit_code)
     task = entry.planned
-    cells = (task.label, task.intent, " ".join(task.tools), _state(entry, board), str(entry.attempts or ""), took, code)
+    cells = (
+        task.label,
+        task.intent,
+        " ".join(task.tools),
+        state_word(entry, board),
+        str(entry.attempts or ""),
+        took,
+        code,
+    )
     return "| " + " | ".join(map(cell, cells)) + " |"
 
 
-def _state(entry: Entry, board: Board) -> str:
-    if entry.state == "done" and is_dry(board):
+def state_word(entry: Entry, board: Board, *, ended: bool = True) -> str:
+    """A task's state in the words of the report: what never began is not run once the run has ended (G2-1)."""
+    if entry.level == 3 and entry.state == "done" and is_dry(board):
         return "dry run"
-    return "not run" if entry.state in ("planned", "blocked") else entry.state  # G2-1
+    return "not run" if ended and entry.state in ("planned", "blocked") else entry.state
 
 
 def _graph(board: Board) -> list[str]:
@@ -152,7 +161,7 @@ def _graph(board: Board) -> list[str]:
     names = {entry.planned.task_id: f"t{number}" for number, entry in enumerate(tasks, start=1)}
     lines = ["## Graph", "", "```mermaid", "graph TD"]
     for entry in tasks:
-        name, shown = names[entry.planned.task_id], f"{_mermaid(entry.label)}<br/>{_state(entry, board)}"
+        name, shown = names[entry.planned.task_id], f"{_mermaid(entry.label)}<br/>{state_word(entry, board)}"
         look = "notrun" if is_dry(board) else _CLASSES[entry.state]
         lines.append(f'  {name}["{shown}"]:::{look}')
     lines += [
