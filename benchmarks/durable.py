@@ -17,6 +17,7 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.machine import Table
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.seal import Seal
 
 TABLE = Table(
     name="bench",
@@ -28,6 +29,8 @@ TABLE = Table(
     },
 )
 BARE_LINE = b"x" * 299 + b"\n"
+
+SEAL = Seal(b"the key of the benchmarks")
 
 
 class Said(Struct, frozen=True):
@@ -77,7 +80,9 @@ def redactor() -> Redactor:
 def open_ledger(path: Path, disk: Disk | None = None) -> Ledger:
     """A run's ledger, begun if it is new."""
     path.mkdir(exist_ok=True)
-    ledger = Ledger(RunFolder(path), TABLE, disk=disk or Disk(), redactor=redactor(), on_event=lambda event: None)
+    ledger = Ledger(
+        RunFolder(path), TABLE, disk=disk or Disk(), redactor=redactor(), seal=SEAL, on_event=lambda event: None
+    )
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "bench"})

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from durable import redactor
+from durable import SEAL, redactor
 from measure import Row, Timed, Timings, interleaved, scratch, time_text
 
 from orchestra.core.context import Context, Step
@@ -138,7 +138,9 @@ def _live(path: Path, job: Job) -> tuple[float, float]:
     path.mkdir(exist_ok=True)
     disk, folder = Disk(), RunFolder(path)
     files = TaskFiles(folder, disk)
-    ledger = Ledger(folder, TABLE, disk=disk, redactor=redactor(), on_event=lambda event: None, projections=(files,))
+    ledger = Ledger(
+        folder, TABLE, disk=disk, redactor=redactor(), seal=SEAL, on_event=lambda event: None, projections=(files,)
+    )
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job), "goal": job.intent})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from durable import LazyDisk
+from durable import SEAL, LazyDisk
 from msgspec import UNSET, UnsetType
 
 from orchestra.core.ledger import Ledger
@@ -26,7 +26,7 @@ def write_loop_run(project: Path, events: int) -> str:
     """Write `.runs/workflows/<id>/` with about this many events; returns the run's id."""
     folder = RunFolder(project / ".runs" / "workflows" / "2026-01-01_001_loop_long")
     folder.path.mkdir(parents=True)
-    ledger = Ledger(folder, TABLE, disk=LazyDisk(), redactor=Redactor(), on_event=lambda event: None)
+    ledger = Ledger(folder, TABLE, disk=LazyDisk(), redactor=Redactor(), seal=SEAL, on_event=lambda event: None)
     ledger.open()
     facts = {"goal": "make the tests pass", "approval": "never", "maxFixIterations": 3, "params": {}}
     ledger.record("RUN_CREATED", {"workflow": "loop", **facts})

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from durable import redactor
+from durable import SEAL, redactor
 from launch import bare_bwrap
 from measure import Row, Timed, interleaved, scratch, time_text
 
@@ -78,7 +78,9 @@ def _graph(loop: asyncio.Runner, workshop: Workshop, policy: Policy, runs: Path)
         folder.path.mkdir()
         disk = Disk()
         files = TaskFiles(folder, disk)
-        ledger = Ledger(folder, TABLE, disk=disk, redactor=redactor(), on_event=lambda _: None, projections=(files,))
+        ledger = Ledger(
+            folder, TABLE, disk=disk, redactor=redactor(), seal=SEAL, on_event=lambda _: None, projections=(files,)
+        )
         ledger.open()
         ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job), "goal": job.intent})
         keeper = Timekeeper(1e6)

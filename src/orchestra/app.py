@@ -15,19 +15,24 @@ from pathlib import Path
 import msgspec
 
 from orchestra.archive import RunSummary
-from orchestra.borders import homes
+from orchestra.binding import bound
+from orchestra.borders import Place, homes
 from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
+from orchestra.consent import Consent
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
-from orchestra.core.errors import ContractError, PolicyError, SandboxError, UsageError
+from orchestra.core.errors import ContractError, ForeignRun, OddFile, PolicyError, SandboxError, UsageError
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.journal import read_events, read_first
+from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
 from orchestra.core.records import Event, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.vouching import elsewhere
 from orchestra.core.work import (
     AdoptPlan,
     ApplyPatch,
@@ -43,7 +48,7 @@ from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.overlay import Overlay, laid_over
-from orchestra.policy import Policy, decide, narrow, within
+from orchestra.policy import Policy, decide, weaker, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
@@ -71,7 +76,14 @@ from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workshop import Workshop
 from orchestra.workspace import gather
 
-_MODELS = "models.json"  # in a run's inbox
+_MODELS = "models"  # in a run's inbox
+
+
+class KeptModels(msgspec.Struct, frozen=True):
+    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
+
+    models: Models
+    seal: str = ""
 
 
 class App(Desk):
@@ -93,9 +105,14 @@ class App(Desk):
         self.project = project.resolve()
         self.config_path = config or find_config(self.project)
         loaded = read_config(self.config_path, environ)
+        chaos = environ.get("ORCHESTRA_CHAOS")
+        self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
         # Of relative paths (G2-10).
         self.base = self.config_path.absolute().parent if self.config_path else self.project
         self.policy = policy_of(loaded.config, self.base, loaded.origins, environ)
+        place = Place.of(self.base, loaded.config.paths.runs, environ)
+        self.consent = Consent(self.project, loaded, place, environ, self.disk)
+        self.keyring = Keyring(environ, self.project, self.disk)
         self._overlay = overlay
         if overlay is not None:
             loaded, self.policy = laid_over(loaded, self.policy, overlay, self.base, environ)
@@ -106,12 +123,11 @@ class App(Desk):
         self.refuse_unknown_roles(models or Models())
         self._override = models  # given on resume: wins over what the run recorded
         self._environ = environ
-        chaos = environ.get("ORCHESTRA_CHAOS")
-        self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
         self.directory = Directory(
             self.config, self.base, environ, find=self.find, converse=lambda: Talking(self.workshop, self)
         )
-        self._watchful = Redactor.from_environment(environ, self.directory.secrets)
+        secrets = (*self.directory.secrets, *filter(None, (self.keyring.secret,)))
+        self._watchful = Redactor.from_environment(environ, secrets)
         self.redactor = self._watchful if self.config.security.redact_secrets else Redactor.blind()
         self._providers: dict[tuple[str, str, str], Provider] = {}
         self.workflows = {
@@ -122,6 +138,7 @@ class App(Desk):
             self.workflows,
             disk=self.disk,
             redactor=self.redactor,
+            keyring=self.keyring,
             observer=self.face,
             handlers_for=self._handlers,
             before_end=self._before_end,
@@ -129,8 +146,8 @@ class App(Desk):
 
     # -- starting and driving -----------------------------------------------------------------------------------------
 
-    def start_loop(self, job: Job, models: Models) -> RunFolder:
-        """Start a patch loop in this project."""
+    def start_loop(self, job: Job, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
+        """Start a patch loop in this project. `typed`: what a person said on the command line (binding.py, rule 2)."""
         self._refuse_home()
         models = self.directory.settled(models)
         provider = self._provider(models, "evaluator")
@@ -160,7 +177,10 @@ class App(Desk):
             "maxFixIterations": job.maxFixIterations,
             "models": msgspec.to_builtins(models),
             "workspace": str(self.project),
+            "policy": msgspec.to_builtins(self.policy),
+            "typed": typed,
         }
+        self.consent.require()
         self._hide_runs(self.project / ".runs")
         return self.engine.start("loop", job.goal, msgspec.to_builtins(job), facts)
 
@@ -179,16 +199,20 @@ class App(Desk):
         self.refuse_unknown_roles(models)
         if not models.spec("summarizer", "planner") or not self._can_summarize(models):
             job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
+        self.consent.require()
         return job, models
 
-    def start_dag(self, job: DagJob, models: Models, *, source: str = "the plan") -> RunFolder:
-        """Start a task graph in this project, unless `check_dag` refuses it."""
+    def start_dag(
+        self, job: DagJob, models: Models, *, source: str = "the plan", typed: tuple[str, ...] = ()
+    ) -> RunFolder:
+        """Start a task graph in this project, unless `check_dag` refuses it. `typed` as in `start_loop`."""
         job, models = self.check_dag(job, models, source=source)
         facts = {
             "goal": job.intent,
             "approval": job.approval,
             "models": msgspec.to_builtins(models),
             "workspace": str(self.project),
+            "typed": typed,
         }
         if self._overlay is not None:
             facts["scenario"] = str(self._overlay.path.absolute())
@@ -228,14 +252,24 @@ class App(Desk):
         """Drive a run, from its root: a child is driven by its parent."""
         root = self.root_of(folder)
         try:
-            events = read_events(root.events)
+            summary = self.summary(root)
+            if summary.foreign:
+                raise ForeignRun(root.id, summary.foreign)
+            self.consent.require()
+            events = summary.events
             self._refuse_scenario(root, events)
+            self._tell_containment(root, summary.created)
             if needs_trial(events):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
                 await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await self.close()
+
+    def _tell_containment(self, folder: RunFolder, created: Event) -> None:
+        """One line whenever commands are contained less than they could be."""
+        if (tier := self.bound_policy(created).tier) != "strict":
+            self.face.notice(folder, weaker(tier))
 
     def _refuse_scenario(self, folder: RunFolder, events: list[Event]) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""
@@ -278,6 +312,8 @@ class App(Desk):
 
     def _handlers(self, ledger: Ledger, created: Event) -> Handlers:
         root = self.root_of(ledger.folder)
+        if misplaced := elsewhere(ledger.workspace, str(self.project)):
+            raise ForeignRun(ledger.folder.id, misplaced)
         if self._override:
             self._keep_models(root, self.directory.settled(self._override))
         models = self.models_of(root, created)
@@ -287,7 +323,7 @@ class App(Desk):
             return self.directory.route(choice, self._provider_of(choice, root))
 
         gate = Gatekeeper(self.project, self._watchful)
-        policy = self._policy_of(created)
+        policy = self.bound_policy(created)
         total = policy.max_total_sec if created.payload.get("workflow") == "dag" else math.inf  # S2-50
         keeper = Timekeeper(total, ledger.events)
         caller = Caller(
@@ -319,25 +355,37 @@ class App(Desk):
 
     def models_of(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""
+        recorded = msgspec.convert(created.payload.get("models", {}), Models)
         try:
-            return msgspec.json.decode((root.inbox / _MODELS).read_bytes(), type=Models)
-        except (OSError, msgspec.DecodeError):
-            return msgspec.convert(created.payload.get("models", {}), Models)
+            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
+        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+            return self._within_budget(recorded)
+        seal = self.keyring.known
+        return self._within_budget(kept.models if seal and seal.holds(kept, root.id, _MODELS) else recorded)
+
+    def _within_budget(self, models: Models) -> Models:
+        """The budget the file has now binds, unless a person typed another (binding.py)."""
+        most = self.config.budget.max_usd
+        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
+            return models
+        return msgspec.structs.replace(models, maxBudgetUsd=most)
 
     def _keep_models(self, root: RunFolder, models: Models) -> None:
         """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
         root.inbox.mkdir(exist_ok=True)
-        self.disk.publish(root.inbox / _MODELS, self.redactor.data(msgspec.json.encode(models)), durable=True)
+        masked = msgspec.json.decode(self.redactor.data(msgspec.json.encode(models)), type=Models)
+        kept = self.keyring.seal.closes(KeptModels(masked), root.id, _MODELS)
+        self.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
 
-    def _policy_of(self, created: Event) -> Policy:
-        """What binds a run: its own policy within all those of the runs above it."""
-        named = (created.payload["params"].get("policy"), created.payload.get("policy"))
-        parent = created.payload.get("parentRunId")
-        above = read_first(self.find(parent).events) if parent else None
-        policies = [msgspec.convert(policy, Policy) for policy in named if policy]
-        if above is not None:
-            policies.append(self._policy_of(above))
-        return functools.reduce(narrow, policies) if policies else self.policy
+    def bound_policy(self, created: Event) -> Policy:
+        """What binds a run: its own policy within all those of the runs above it, and what the project says now."""
+        above: list[Event] = [created]
+        while parent := above[-1].payload.get("parentRunId"):
+            first = read_first(self.find(parent).events)
+            if first is None:
+                break
+            above.append(first)
+        return bound((event.payload for event in above), self.policy)
 
     @functools.cached_property
     def workshop(self) -> Workshop:
@@ -354,6 +402,7 @@ class App(Desk):
 
     async def prove_sandbox(self) -> Proof:
         """Whether commands are contained on this machine as the configuration asks; proved anew (`doctor`)."""
+        self.consent.require()
         try:
             return await self.workshop.prove(self.policy.tier, redactor=self.redactor, disk=self.disk)
         finally:
@@ -402,13 +451,8 @@ class App(Desk):
 
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
-        events = read_events(folder.events)
-        yield from (call for call in past_calls(events) if call.status != "open")
-        for event in events:
-            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-                child = self._child(event.payload["workflow"], event.payload["childRunId"])
-                if read_first(child.events) is not None:
-                    yield from self._calls_of(child)
+        for one in self.tree(folder):
+            yield from (call for call in past_calls(read_events(one.events)) if call.status != "open")
 
     def board(self, summary: RunSummary) -> Board:
         """Every task of a task graph, as it is now."""

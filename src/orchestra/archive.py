@@ -12,11 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.engine import Workflow
-from orchestra.core.errors import JournalCorrupt, UsageError
-from orchestra.core.journal import read_events, read_first
+from orchestra.core.errors import DurabilityError, JournalCorrupt, UsageError
+from orchestra.core.journal import read_first
+from orchestra.core.keyring import Keyring
 from orchestra.core.machine import Fold
 from orchestra.core.records import Event, utc
 from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.vouching import elsewhere, read_run
 from orchestra.gatekeeper import parts_about
 
 
@@ -27,6 +29,7 @@ class RunSummary(Struct, frozen=True):
     events: list[Event]
     fold: Fold
     driven: bool
+    foreign: str = ""  # why nobody vouches for it here; empty if somebody does
 
     @property
     def created(self) -> Event:
@@ -52,6 +55,7 @@ class Archive:
 
     project: Path
     workflows: dict[str, Workflow]
+    keyring: Keyring
 
     def folders(self) -> list[RunFolder]:
         """Every run of this project that was started, oldest first."""
@@ -84,22 +88,43 @@ class Archive:
 
     def root_of(self, folder: RunFolder) -> RunFolder:
         """The run at the top of this run's tree."""
-        created = read_first(folder.events)
-        parent = created.payload.get("parentRunId") if created else None
-        return self.root_of(self.find(parent)) if parent else folder
+        passed = {folder.id}
+        while (created := read_first(folder.events)) is not None and (parent := created.payload.get("parentRunId")):
+            folder = self.find(str(parent))
+            if folder.id in passed:
+                raise DurabilityError(f"run {folder.id} says that it is its own child; nothing was changed")
+            passed.add(folder.id)
+        return folder
 
     def summary(self, folder: RunFolder) -> RunSummary:
         """What a run is now, folded from its journal."""
-        events = read_events(folder.events)
-        return RunSummary(folder, events, Fold.of(events), is_driven(folder))
+        standing = read_run(folder, self.keyring.known)
+        foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
+        return RunSummary(folder, standing.events, Fold.of(standing.events), is_driven(folder), foreign)
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
-        summary = self.summary(folder)
-        return [summary, *(run for child in summary.fold.children.values() for run in self.family(self._child(*child)))]
+        return [self.summary(one) for one in self.tree(folder, only_open=True)]
 
-    def _child(self, workflow: str, run_id: str) -> RunFolder:
-        return RunFolder(self.workflows[workflow].root / run_id)
+    def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunFolder]:
+        """A run and the child runs below it that were begun, itself first; `only_open`: those it waits for now."""
+        found: dict[Path, RunFolder] = {}
+        queue = [folder]
+        while queue:
+            one = queue.pop(0)
+            if one.path in found or read_first(one.events) is None:
+                continue
+            found[one.path] = one
+            summary = self.summary(one)
+            named = [(e.payload.get("workflow"), e.payload["childRunId"]) for e in summary.events if _begins_child(e)]
+            children = list(summary.fold.children.values()) if only_open else named
+            queue += [child for name in children if (child := self._child(*map(str, name))) is not None]
+        return list(found.values())
+
+    def _child(self, workflow: str, run_id: str) -> RunFolder | None:
+        """The folder of a child run; None if a journal of anybody's names none that could be one."""
+        plain = run_id == os.path.basename(run_id) and run_id not in ("", ".", "..")
+        return RunFolder(self.workflows[workflow].root / run_id) if plain and workflow in self.workflows else None
 
     def patches(self, folder: RunFolder) -> list[str]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
@@ -151,6 +176,10 @@ def read_plan_file(path: Path) -> dict[str, Any]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _begins_child(event: Event) -> bool:
+    return event.type == "PHASE_STARTED" and "childRunId" in event.payload
 
 
 def _began(folder: RunFolder) -> str | None:

@@ -271,6 +271,16 @@ def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> L
     return Loaded(config, origins)
 
 
+def read_own_config(path: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
+    """A person's own file: the same keys, read to see what the person agrees to everywhere (consent.py).
+
+    What it names lies outside any project, so no folder of it is judged here; the project's own lines are.
+    """
+    config, origins, mistakes = read_yaml(path, Config)
+    refuse(path, origins, (), mistakes)
+    return Loaded(config, origins)
+
+
 Judgement = tuple[tuple[str | int, ...], str]  # key path, what is wrong
 
 

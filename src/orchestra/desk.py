@@ -3,6 +3,7 @@
 Rules
 1. A word is for one request. Where several wait, the person says which; none is granted by chance (D-11).
 2. What is recorded lies in the run's inbox, from where whoever drives the run takes it (core/inbox.py).
+3. A run that nobody vouches for is given no word: what it asks may be somebody else's wish.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import getpass
 import os
 from collections.abc import Mapping
 
-from orchestra.archive import Archive
+from orchestra.archive import Archive, RunSummary
 from orchestra.core import inbox
 from orchestra.core.disk import Disk
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import ForeignRun, UsageError
 from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
@@ -62,20 +63,30 @@ class Desk(Archive):
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
         """Record a cancel; whoever drives the run (or the caller, next) ends it."""
-        status = self.summary(folder).fold.state.status
+        status = self._vouched(folder).fold.state.status
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
-        if inbox.read(folder, inbox.CANCEL) is None:  # an earlier canceller may have been killed before it could act
+        if (
+            inbox.read(folder, inbox.CANCEL, self.keyring.seal) is None
+        ):  # an earlier canceller may have been killed before it could act
             self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
 
     def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
-        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor)
+        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor, seal=self.keyring.seal)
+
+    def _vouched(self, folder: RunFolder) -> RunSummary:
+        """Rule 3."""
+        summary = self.summary(folder)
+        if summary.foreign:
+            raise ForeignRun(folder.id, summary.foreign)
+        return summary
 
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
         """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
-        fold = self.summary(folder).fold
+        fold = self._vouched(folder).fold
+        seal = self.keyring.seal
         asked = {name: event for name, event in fold.pending.items() if event.type == kind}
-        unanswered = inbox.waiting(folder, asked)
+        unanswered = inbox.waiting(folder, asked, seal)
         meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
         if digest and asked and not meant:  # D-11
             now = " or ".join(str(event.payload["digest"]) for event in (unanswered or asked).values())
@@ -84,7 +95,7 @@ class Desk(Archive):
             )
         if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
             raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")
-        for name, event in (inbox.waiting(folder, meant) or meant or unanswered or asked).items():
+        for name, event in (inbox.waiting(folder, meant, seal) or meant or unanswered or asked).items():
             return name, event
         what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"
         other = next(iter(fold.pending.values()), None)

@@ -56,6 +56,7 @@ class Models(Struct, frozen=True, omit_defaults=True):
     roles: dict[str, str] = {}
     model: str = ""
     maxBudgetUsd: float | None = None
+    typedBudget: bool = False  # a person typed it: what the file says now does not lower it
 
     def spec(self, agent: str, role: str) -> str:
         return self.roles.get(agent) or self.roles.get(role) or self.default
@@ -137,6 +138,7 @@ class Directory:
             roles={**self._config.roles, **roles},
             model=model,
             maxBudgetUsd=budget or self._config.budget.max_usd,
+            typedBudget=bool(budget),
         )
 
     def usual(self) -> str:

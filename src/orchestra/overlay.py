@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from orchestra.binding import ASKING, said
 from orchestra.borders import Place
 from orchestra.config import FILE_NAME, Config, Judgement, Loaded, ProviderSection, at, judged, policy_of, refuse
 from orchestra.core.errors import PolicyError
@@ -47,7 +48,6 @@ _FIXED: dict[tuple[str, ...], str] = {
     ("sandbox", "run_as"): "as whom commands run, only the project says",
     ("budget", "prices"): "what tokens cost, and so what a budget holds, only the project says",
 }
-_ASKING = ("never", "risk", "always")
 
 
 class Overlay(Struct, frozen=True):
@@ -87,15 +87,15 @@ def _wider(own: Config, wanted: Config, policy: Policy, wish: Policy, overlay: O
     both, meant = narrow(policy, wish), narrow(wish, wish)  # narrowed by itself: only put into the same form
     for field, keys in _LIMITS.items():
         if getattr(both, field) != getattr(meant, field):
-            yield keys, _refused(f"the project has {_said(getattr(policy, field))}")
+            yield keys, _refused(f"the project has {said(getattr(policy, field))}")
     for name in Bounds.__struct_fields__:
         if getattr(wish.bounds, name) > getattr(policy.bounds, name):
             yield ("sandbox", name), _refused(f"the project has {getattr(policy.bounds, name)}")
     if both.domains != meant.domains:
         section = ("security", "net", "allow_domains")
         keys = section if overlay.origins.given(*section) is not None else ("policies", "allow_network")
-        yield keys, _refused(f"the project's tools reach {_said(policy.domains) if policy.domains else 'no network'}")
-    if _ASKING.index(wanted.dag.approval) < _ASKING.index(own.dag.approval):
+        yield keys, _refused(f"the project's tools reach {said(policy.domains) if policy.domains else 'no network'}")
+    if ASKING.index(wanted.dag.approval) < ASKING.index(own.dag.approval):
         yield (
             ("dag", "approval"),
             f"the project asks a person more often ({own.dag.approval}); only you can say otherwise: "
@@ -127,7 +127,3 @@ def _other_servers(own: Config, wanted: Config) -> Iterator[Judgement]:
 
 def _refused(what: str) -> str:
     return f"{what}, and a scenario can only narrow that; allow it in {FILE_NAME}"
-
-
-def _said(value: Any) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

@@ -24,7 +24,9 @@ LAYERS: dict[str, set[str]] = {
     "yamlfile": {"core"},
     "borders": {"core", "policy"},
     "config": {"core", "policy", "yamlfile", "borders"},
-    "overlay": {"core", "policy", "borders", "config", "yamlfile"},
+    "binding": {"core", "policy"},
+    "consent": {"core", "policy", "borders", "config", "yamlfile"},
+    "overlay": {"core", "policy", "binding", "borders", "config", "yamlfile"},
     "scenario": {"core", "config", "overlay", "workflows", "yamlfile"},
     "agents": {"core", "config", "models", "workflows", "yamlfile"},
     "toolbox": {"core", "policy", "borders", "config"},
@@ -50,10 +52,11 @@ LAYERS: dict[str, set[str]] = {
     "trial": {"core", "policy", "scratch", "toolbox", "worker", "workshop"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
-    | {"borders", "models", "talking", "workshop", "overlay"},
+    | {"binding", "borders", "consent", "models", "talking", "workshop", "overlay"},
+    "adopting": {"core", "archive", "binding", "desk", "app"},
     "cleaning": {"core", "policy", "worker", "archive", "models", "app"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}
-    | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents"},
+    | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents", "adopting", "consent"},
     "__main__": {"cli"},
     "__init__": set(),
 }

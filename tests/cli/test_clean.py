@@ -207,7 +207,7 @@ def test_what_a_run_or_the_configuration_replays_stays(three: Tasks) -> None:
     first, second, _ = (folder.id for folder in three.runs)
     again = ["dag", "정리", "--provider", f"replay:{first}", "--dry-run", "--no-input"]
     assert three.run(*again).returncode == 0
-    three.configure({"providers": {"again": f"replay:{second}", "nowhere": "replay:2020"}})
+    three.settings({"providers": {"again": f"replay:{second}", "nowhere": "replay:2020"}})
     done = three.run("clean", "--keep", "1", "--yes")
     assert f"{first} is kept: run {three.runs[-1].id} replays it" in done.stdout
     assert f"{second} is kept: providers.again of " in done.stdout

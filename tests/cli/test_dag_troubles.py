@@ -177,7 +177,7 @@ def test_a_grandchild_is_bound_by_every_run_above_it(tmp_path: Path) -> None:
         )
         folder.events.write_bytes(msgspec.json.encode(created) + b"\n")
         above = folder.id
-    assert app._policy_of(created).max_task_sec == 10.0
+    assert app.bound_policy(created).max_task_sec == 10.0
 
 
 @pytest.mark.spec("D-11")

@@ -71,7 +71,7 @@ def test_a_variable_is_handed_on_only_if_the_configuration_names_it(tmp_path: Pa
     code = "import os; print(os.environ.get('MY_SETTING'), os.environ.get('OTHER'))"
     done = project.run("tool", "run", "--", "python", "-c", code, env={"MY_SETTING": "값", "OTHER": "x"})
     assert done.stdout == "값 None\n"
-    project.configure({"sandbox": {"env": ["LD_PRELOAD"]}})
+    project.settings({"sandbox": {"env": ["LD_PRELOAD"]}})
     wrong = project.run("tool", "run", "--", "true")
     assert wrong.returncode == 2 and "sandbox.env" in wrong.stderr
 
@@ -164,7 +164,7 @@ def test_a_folder_that_became_a_link_is_not_opened(tmp_path: Path, key: str) -> 
     data.mkdir()
     (data / "in").symlink_to(keys)
     # The configuration itself is judged anew; what was decided for this run must hold too.
-    project.configure({})
+    project.settings({})
     done = project.run("approve", "last", "--no-input")
     assert done.returncode == 5 and "leads to" in done.stderr, done.stderr
     assert not any("a key" in path.read_text() for path in project.folder.path.rglob("*.txt"))

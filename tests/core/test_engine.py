@@ -16,10 +16,11 @@ from orchestra.core.disk import Disk
 from orchestra.core.engine import Engine, Workflow
 from orchestra.core.errors import Drift, RunLocked, UsageError
 from orchestra.core.journal import read_events
+from orchestra.core.keyring import Keyring
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import AskPerson
-from tests.support.core import OPEN_TABLE, REDACTOR
+from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL
 
 
 class Order(Struct):
@@ -62,6 +63,7 @@ def engine(root: Path, notes: Notes | None = None, **flows: Flow) -> Engine:
         kinds,
         disk=Disk(),
         redactor=REDACTOR,
+        keyring=Keyring({"ORCHESTRA_KEY": KEY}, root, Disk()),
         observer=notes or Notes(),
         handlers_for=lambda ledger, created: {},
         before_end=lambda ledger, verdict: None,
@@ -98,11 +100,13 @@ async def calls_asks(ctx: Context, order: Order) -> Verdict:
 
 
 def answer(folder: RunFolder, name: str, text: str) -> None:
-    inbox.deliver(folder, name, inbox.message("answer", "tester", text=text), disk=Disk(), redactor=REDACTOR)
+    inbox.deliver(folder, name, inbox.message("answer", "tester", text=text), disk=Disk(), redactor=REDACTOR, seal=SEAL)
 
 
 def cancel(folder: RunFolder) -> None:
-    inbox.deliver(folder, inbox.CANCEL, inbox.message("cancel", "tester", text="그만"), disk=Disk(), redactor=REDACTOR)
+    inbox.deliver(
+        folder, inbox.CANCEL, inbox.message("cancel", "tester", text="그만"), disk=Disk(), redactor=REDACTOR, seal=SEAL
+    )
 
 
 def test_a_parked_run_holds_no_lock_and_goes_on_with_its_answer(tmp_path: Path) -> None:

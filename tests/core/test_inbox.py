@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from orchestra.core import inbox
 from orchestra.core.disk import Disk
 from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
-from tests.support.core import REDACTOR
+from tests.support.core import REDACTOR, SEAL
 
-WITH: Any = {"disk": Disk(), "redactor": REDACTOR}
+WITH: Any = {"disk": Disk(), "redactor": REDACTOR, "seal": SEAL}
 
 
 def test_a_message_arrives_whole_and_for_its_owner_only(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     said = inbox.message("answer", "민수", text="더해라")
     inbox.deliver(folder, "question-0001-1", said, **WITH)
-    assert inbox.read(folder, "question-0001-1") == said
+    got = inbox.read(folder, "question-0001-1", SEAL)
+    assert got is not None and (got.text, got.by, got.at) == (said.text, said.by, said.at)
     [file] = list(folder.inbox.iterdir())
     assert os.stat(file).st_mode & 0o077 == 0
 
@@ -31,18 +34,14 @@ def test_the_first_answer_wins_and_the_second_is_refused_by_name(tmp_path: Path)
     folder = RunFolder(tmp_path)
     inbox.deliver(folder, "approval-0001", inbox.message("approve", "minsu"), **WITH)
     with pytest.raises(UsageError, match=r"approval-0001 was already answered \(approve by minsu"):
-        inbox.deliver(
-            folder, "approval-0001", inbox.message("reject", "jiwoo", text="no"), disk=Disk(), redactor=REDACTOR
-        )
-    said = inbox.read(folder, "approval-0001")
+        inbox.deliver(folder, "approval-0001", inbox.message("reject", "jiwoo", text="no"), **WITH)
+    said = inbox.read(folder, "approval-0001", SEAL)
     assert said is not None and said.by == "minsu"
 
 
 def _answer(path: str, name: str) -> bool:
     try:
-        inbox.deliver(
-            RunFolder(Path(path)), "approval-0001", inbox.message("approve", name), disk=Disk(), redactor=REDACTOR
-        )
+        inbox.deliver(RunFolder(Path(path)), "approval-0001", inbox.message("approve", name), **WITH)
     except UsageError:
         return False
     return True
@@ -55,12 +54,52 @@ def test_of_many_processes_exactly_one_wins(tmp_path: Path) -> None:
     assert [p.name for p in RunFolder(tmp_path).inbox.iterdir()] == ["approval-0001.json"]
 
 
-def test_a_damaged_message_is_named(tmp_path: Path) -> None:
+def _unsealed(path: Path, folder: RunFolder) -> None:
+    path.write_bytes(msgspec.json.encode(inbox.message("answer", "mallory", text="no")))
+
+
+def _copied(path: Path, folder: RunFolder) -> None:
+    other = RunFolder(folder.path / "other")
+    other.path.mkdir()
+    inbox.deliver(other, "q", inbox.message("answer", "minsu", text="for another run"), **WITH)
+    (other.inbox / "q.json").rename(path)
+
+
+def _of_another_request(path: Path, folder: RunFolder) -> None:
+    inbox.deliver(folder, "p", inbox.message("answer", "minsu", text="to another question"), **WITH)
+    (folder.inbox / "p.json").rename(path)
+
+
+def _changed(path: Path, folder: RunFolder) -> None:
+    inbox.deliver(folder, "q", inbox.message("answer", "minsu", text="더해라"), **WITH)
+    path.write_bytes(path.read_bytes().replace("더해라".encode(), "빼라".encode()))
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda path, folder: path.write_text("{"),
+        lambda path, folder: path.write_bytes(b"\xff\xfe"),
+        lambda path, folder: os.mkfifo(path),
+        lambda path, folder: path.symlink_to("/dev/zero"),
+        lambda path, folder: path.mkdir(),
+        _unsealed,
+        _copied,
+        _of_another_request,
+        _changed,
+    ],
+)
+def test_what_this_user_did_not_seal_is_no_answer_and_refuses_nobody(
+    tmp_path: Path, forge: Callable[[Path, RunFolder], object]
+) -> None:
     folder = RunFolder(tmp_path)
     folder.inbox.mkdir()
-    (folder.inbox / "q.json").write_text("{")
-    with pytest.raises(UsageError, match=r"q\.json is damaged"):
-        inbox.read(folder, "q")
+    forge(folder.inbox / "q.json", folder)
+    assert inbox.read(folder, "q", SEAL) is None
+    inbox.deliver(folder, "q", inbox.message("answer", "minsu", text="더해라"), **WITH)
+    said = inbox.read(folder, "q", SEAL)
+    assert said is not None and said.text == "더해라"
+    assert (folder.inbox / "q.refused.json").exists() or (folder.inbox / "q.refused.json").is_symlink()
 
 
 def test_a_secret_in_an_answer_is_masked_on_its_way_in(tmp_path: Path) -> None:

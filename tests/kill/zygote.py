@@ -54,6 +54,7 @@ async def parent(ctx: Context, order: Order) -> Verdict:
 def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """Start or go on, answering everything, until the run is final."""
     app = App(project)
+    assert app.keyring.seal  # made before anything is counted: it is made once for all cases
     if counting is not None:
         app.disk = counting
         app.engine._disk = counting

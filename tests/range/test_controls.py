@@ -100,7 +100,7 @@ def test_pytest_from_the_projects_own_venv(project: Tasks) -> None:
         shutil.copytree(SITE / name, packages / name)
     shutil.copy(SITE / "py.py", packages)
     (project.path / "test_calc.py").write_text("from calc import add\n\ndef test_add():\n    assert add(3, 1) == 2\n")
-    project.configure({"tools": {"python": ".venv/bin/python"}})
+    project.settings({"tools": {"python": ".venv/bin/python"}})
     assert "1 passed" in run(project, "python", "-m", "pytest", "-q")
 
 

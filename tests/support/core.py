@@ -18,6 +18,7 @@ from orchestra.core.machine import Table
 from orchestra.core.records import EVENT_TYPES, FINAL, PHASES, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.seal import Seal
 
 T = TypeVar("T")
 _ANY = {f"{t} {p}" if t.startswith("PHASE_") else t: "open" for t in EVENT_TYPES if t != "RUN_CREATED" for p in PHASES}
@@ -27,6 +28,8 @@ OPEN_TABLE = Table(
     {"new": {"RUN_CREATED": "open"}, "open": {**_ANY, **dict.fromkeys(FINAL, "final")}, "final": {}},
 )
 REDACTOR = Redactor(["s3cr3t-value-1234"])
+KEY = "the key of the tests"
+SEAL = Seal(KEY.encode())
 
 
 class CountingDisk(Disk):
@@ -69,7 +72,9 @@ def open_ledger(path: Path, *, disk: Disk | None = None, seen: list[Event] | Non
     """Open (or begin) the run in this folder."""
     path.mkdir(parents=True, exist_ok=True)
     notes: list[Event] = [] if seen is None else seen
-    ledger = Ledger(RunFolder(path), OPEN_TABLE, disk=disk or Disk(), redactor=REDACTOR, on_event=notes.append)
+    ledger = Ledger(
+        RunFolder(path), OPEN_TABLE, disk=disk or Disk(), redactor=REDACTOR, seal=SEAL, on_event=notes.append
+    )
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "open", "maxFixIterations": 3})

@@ -35,7 +35,7 @@ from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.states import TABLE
-from tests.support.core import REDACTOR
+from tests.support.core import REDACTOR, SEAL
 
 RAW = ArtifactRef("artifacts/plan/x.raw.txt", 0, "sha256:" + "0" * 64)
 POLICY = Policy(layers=(Layer(whitelist=("echo", "ls", "cat", "node", "python", "poetry", "pnpm", "git")),))
@@ -85,7 +85,9 @@ class Graph:
         folder = RunFolder(self.path)
         files = TaskFiles(folder, disk)
         seen: list[Event] = []
-        ledger = Ledger(folder, TABLE, disk=disk, redactor=REDACTOR, on_event=seen.append, projections=(files,))
+        ledger = Ledger(
+            folder, TABLE, disk=disk, redactor=REDACTOR, seal=SEAL, on_event=seen.append, projections=(files,)
+        )
         ledger.open()
         if not ledger.events:
             ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(self.job), "goal": "g"})

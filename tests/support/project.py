@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from orchestra.app import App
+from orchestra.core.errors import OrchestraError
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -66,6 +68,14 @@ def role(name: str, text: str, **more: Any) -> dict[str, Any]:
     return {"match": {"role": name}, "text": text, **more}
 
 
+def agree(path: Path) -> None:
+    """The person agrees to what the project's configuration asks for, as `orchestra trust --yes` would."""
+    try:
+        App(path).consent.agree("tester")
+    except OrchestraError:
+        pass  # it is wrong, which is what the test is about
+
+
 class Project:
     """A folder with a wrong add(), a check that notices, and a script."""
 
@@ -79,6 +89,11 @@ class Project:
 
     def write_script(self, *replies: dict[str, Any]) -> None:
         self.script.write_text(yaml.safe_dump({"replies": list(replies)}, allow_unicode=True), encoding="utf-8")
+
+    def configure(self, text: str) -> None:
+        """Write the configuration, and agree to it."""
+        (self.path / "orchestra.config.yaml").write_text(text, encoding="utf-8")
+        agree(self.path)
 
     def run(
         self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 60

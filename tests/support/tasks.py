@@ -36,10 +36,11 @@ class Tasks(Project):
         text = json.dumps(plan, ensure_ascii=False)
         planner = {"match": {"phase": "plan"}, "text": text, "usage": {"inputTokens": 100, "outputTokens": 20}}
         super().__init__(path, planner, {"match": {"agent": "summarizer"}, "text": SUMMARY})
-        self.configure(config or {})
+        self.settings(config or {})
 
-    def configure(self, config: dict[str, Any]) -> None:
-        (self.path / "orchestra.config.yaml").write_text(yaml.safe_dump({**QUICK, **config}, allow_unicode=True))
+    def settings(self, config: dict[str, Any]) -> None:
+        """Write the configuration, and agree to it."""
+        self.configure(yaml.safe_dump({**QUICK, **config}, allow_unicode=True))
 
     def dag(self, *more: str, intent: str = "라이선스를 조사해줘", **options: Any) -> subprocess.CompletedProcess[str]:
         """Run the graph on the script, headless, as JSON."""

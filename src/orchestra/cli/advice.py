@@ -76,7 +76,7 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
     """The commands that answer what a run, or a child it waits for, waits for."""
     lines: list[str] = []
     for run in app.family(folder):
-        run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending)
+        run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending, app.keyring.known)
         several = sum(request.type == "APPROVAL_REQUESTED" for request in unanswered.values()) > 1
         for name, request in run.fold.pending.items():
             if name not in unanswered:

@@ -16,7 +16,10 @@ import msgspec
 from orchestra import __version__
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.text import safe
 from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.run import RunFolder
+from orchestra.core.vouching import read_run
 
 
 @click.command()
@@ -29,10 +32,12 @@ def verify(run: str, project: Path) -> int:
     """
     from orchestra.verify import verify as check
 
-    folder = Path(run) if Path(run).is_dir() else _find(run, project)
-    findings = check(folder.resolve(), {name: kind.table for name, kind in App(project).workflows.items()})
+    app = App(project)
+    folder = Path(run) if Path(run).is_dir() else _find(run, app)
+    findings = check(folder.resolve(), {name: kind.table for name, kind in app.workflows.items()})
     for finding in findings:
         click.echo(str(finding))
+    click.echo(_vouched(RunFolder(folder.resolve()), app))
     if findings:
         click.echo(f"{folder}: {len(findings)} requirement(s) broken", err=True)
         return 1
@@ -40,9 +45,18 @@ def verify(run: str, project: Path) -> int:
     return 0
 
 
-def _find(run: str, project: Path) -> Path:
+def _vouched(folder: RunFolder, app: App) -> str:
+    """Who vouches for a run folder, wherever it lies."""
     try:
-        return App(project).find(run).path
+        foreign = read_run(folder, app.keyring.known).foreign
+    except (OSError, OrchestraError):
+        return "foreign: its journal cannot be read to its end"
+    return f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"
+
+
+def _find(run: str, app: App) -> Path:
+    try:
+        return app.find(run).path
     except UsageError as error:
         raise UsageError(f"{run} is neither a run folder nor a run here: {error}") from error
 
@@ -101,6 +115,9 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
         yield False, "configuration", str(error)
         return
     yield True, f"configuration: {app.config_path or 'none, all defaults'}", ""
+    if missing := app.consent.missing:
+        lines = "; ".join(safe(line.text) for line in missing)
+        yield False, f"consent: you have not agreed to {len(missing)} of its lines", f"{lines}: orchestra trust"
     yield (
         os.access(app.project, os.W_OK),
         f"project folder {app.project} is writable",

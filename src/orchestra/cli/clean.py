@@ -13,7 +13,7 @@ import msgspec
 from orchestra.app import App
 from orchestra.cleaning import Leftover, Sweep, Tree, finish, look, remove
 from orchestra.cli import options
-from orchestra.cli.session import can_ask
+from orchestra.cli.asking import can_ask
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import RunLocked, UsageError

@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("check", "What works on this machine, and what to do about the rest."),
     "tool": ("tool", "Run one command under the policy, in the sandbox."),
     "policy": ("policy", "What tools may do: explain a decision, test the rules, show all of it."),
+    "trust": ("trust", "Agree to what a project's configuration asks for beyond the defaults."),
+    "adopt": ("trust", "Vouch for a run that your key did not make."),
     "config": ("setup", "Show, find or validate the configuration."),
     "init": ("setup", "Write a commented orchestra.config.yaml."),
     "completion": ("setup", "Print the completion script for your shell."),

@@ -81,7 +81,9 @@ def dag(
         print_json(planner_prompt(job))
         return 0
     source = str(plan_file) if plan_file is not None else "the plan"
-    return session.drive(lambda: app.start_dag(job, models, source=source))
+    given = {"approval": approval, "max_retries": retries, "max_workers": concurrency}
+    typed = tuple(name for name, value in given.items() if value is not None)
+    return session.drive(lambda: app.start_dag(job, models, source=source, typed=typed))
 
 
 def configured_job(app: App, intent: str) -> Job:

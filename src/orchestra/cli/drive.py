@@ -48,6 +48,7 @@ def resume(
             roles={**recorded.roles, **who.roles},
             model=who.model or recorded.model,
             maxBudgetUsd=who.max_budget_usd or recorded.maxBudgetUsd,
+            typedBudget=bool(who.max_budget_usd) or recorded.typedBudget,
         )
     options.warn_of_unknown_prices(models or recorded, app.directory)
     session = Session(how, models)

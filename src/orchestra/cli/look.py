@@ -52,17 +52,26 @@ def runs(as_json: bool, project: Path) -> int:
         click.echo("* driven by a process right now")
     if any(_is_stopped(s) for s in summaries):
         click.echo("stopped: nobody drives it; orchestra resume RUN goes on with it")
+    if any(s.foreign for s in summaries):
+        click.echo("foreign: your key did not make it, or it belongs to another folder; orchestra adopt RUN says more")
     return 0
 
 
 def _is_stopped(summary: RunSummary) -> bool:
     """Whether a run could go on and nobody makes it: `running` would promise something."""
-    return summary.fold.state.status in ("created", "running") and not summary.driven and summary.parent is None
+    if summary.driven or summary.foreign or summary.parent is not None:
+        return False
+    return summary.fold.state.status in ("created", "running")
 
 
 def _status(summary: RunSummary) -> str:
     status = "stopped" if _is_stopped(summary) else str(summary.fold.state.status)
-    return status + (" (dry run)" if summary.dry else "") + (" *" if summary.driven else "")
+    return (
+        status
+        + (" (foreign)" if summary.foreign else "")
+        + (" (dry run)" if summary.dry else "")
+        + (" *" if summary.driven else "")
+    )
 
 
 def _row(folder: RunFolder, found: RunSummary | JournalCorrupt) -> tuple[str, str, str, str]:
@@ -79,10 +88,12 @@ def inbox(as_json: bool, project: Path) -> int:
     """Everything that waits for you, with the command that answers it."""
     app = App(project)
     waiting = [s for s in app.summaries() if s.fold.pending]
+    foreign = [s for s in waiting if s.foreign]
+    waiting = [s for s in waiting if not s.foreign]
     for summary in waiting:
         if as_json:
             for name, event in summary.fold.pending.items():
-                answered = name not in unanswered(summary.folder, summary.fold.pending)
+                answered = name not in unanswered(summary.folder, summary.fold.pending, app.keyring.known)
                 facts = {"runId": summary.folder.id, "id": name, "type": event.type, "answered": answered}
                 print_json({**facts, "payload": event.payload})
             continue
@@ -91,6 +102,8 @@ def inbox(as_json: bool, project: Path) -> int:
             click.echo(line)
     if not waiting and not as_json:
         click.echo("nothing waits for you")
+    for summary in foreign:  # what a foreign run asks for may be somebody else's wish
+        click.echo(f"{summary.folder.id} is foreign; look: {command(app, 'adopt', summary.folder.id)}", err=True)
     return 0
 
 
@@ -121,17 +134,20 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     ]
     rows += [("started", state.createdAt), ("last event", f"{state.lastEventId} at {state.updatedAt}")]
     rows += [("folder", str(summary.folder.path)), ("parent", summary.parent or "-")]
+    if summary.foreign:
+        rows.append(("foreign", f"{summary.foreign}; {command(app, 'adopt', state.runId)}"))
     if not isinstance(state.lastError, UnsetType) and state.status != "completed":  # then it was overcome
         rows.append(("last error", f"{state.lastError.code}: {state.lastError.message}"))
     for name, value in rows:
         first, *more = safe(value).splitlines() or [""]
         click.echo("\n".join([f"  {name:<11}{first}", *(f"{'':<13}{line}" for line in more)]))
-    for line in how_to_answer(app, summary.folder) if summary.fold.pending else ():
+    for line in how_to_answer(app, summary.folder) if summary.fold.pending and not summary.foreign else ():
         click.echo(line)
     click.echo("")
     steps = [f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event))]
     click.echo("\n".join(steps))  # at once: echo flushes
-    if state.status not in FINAL.values() and not summary.driven and not summary.fold.pending:
+    idle = not summary.driven and not summary.fold.pending and not summary.foreign
+    if state.status not in FINAL.values() and idle:
         click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
     return 0
 
@@ -236,6 +252,7 @@ def _facts(summary: RunSummary) -> dict[str, Any]:
         "goal": _goal(summary),
         "dir": str(summary.folder.path),
         "driven": summary.driven,
+        "vouched": not summary.foreign,
         "parentRunId": summary.parent,
         "pending": [{"id": name, "type": e.type} for name, e in summary.fold.pending.items()],
     }

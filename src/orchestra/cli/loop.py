@@ -66,7 +66,8 @@ def loop(
         retries=app.config.retries.max,
         backoffSec=app.config.retries.backoff_base_sec,
     )
-    return session.drive(lambda: app.start_loop(job, models))
+    typed = ("approval",) if approval else ()
+    return session.drive(lambda: app.start_loop(job, models, typed=typed))
 
 
 def _goal(text: str) -> str:

@@ -34,6 +34,8 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
     if ctx.invoked_subcommand:
         return 0
     app = App(project)
+    if reach:
+        app.consent.require()  # a key goes to whoever is asked
     offers = asyncio.run(_offers(app, reach=reach))
     code = 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
     if as_json:
@@ -85,6 +87,7 @@ def try_(words: tuple[str, ...], model: str, max_tokens: int | None, timeout: fl
     if not words[-1].strip():
         raise UsageError('the prompt is empty; say something: orchestra models try "Say hello."')
     app = App(project)
+    app.consent.require()
     spec = options.from_here(words[0]) if len(words) == 2 else ""
     chosen = app.directory.routing(provider=spec, roles={}, model=model, budget=None)
     choice = app.directory.choose(chosen.default, model)

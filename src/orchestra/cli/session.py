@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 
 from orchestra.app import App
+from orchestra.cli.asking import agrees, can_ask
 from orchestra.cli.face import JsonFace, LineFace, QuietFace, TerminalFace
 from orchestra.cli.options import Driving
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.run import RunFolder
+from orchestra.desk import who
 from orchestra.models import Models
 from orchestra.overlay import Overlay
 
@@ -43,6 +45,8 @@ class Session:
     ) -> RunEnd:
         """The same, for a command that has more to say afterwards; how it ended."""
         folder: RunFolder | None = None
+        if self.patient and self.app.consent.missing and agrees(self.app.consent):
+            self.app.consent.agree(who())
         try:
             folder = start()
             if known:
@@ -101,8 +105,3 @@ def choose_face(how: Driving) -> JsonFace | LineFace | TerminalFace:
     if how.quiet:
         return QuietFace()
     return TerminalFace() if can_ask(no_input=how.no_input) else LineFace()
-
-
-def can_ask(*, no_input: bool) -> bool:
-    """Whether there is a person who sees a question and may be asked one."""
-    return not no_input and sys.stdin.isatty() and sys.stderr.isatty()

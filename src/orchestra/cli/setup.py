@@ -9,8 +9,10 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.asking import tell
 from orchestra.config import FILE_NAME, refuse
 from orchestra.core.errors import UsageError
+from orchestra.desk import who
 
 
 @click.group()
@@ -52,6 +54,10 @@ def validate(file: Path | None, project: Path) -> int:
         raise UsageError(f"there is no {FILE_NAME} in {app.project}; write one: orchestra init")
     refuse(app.config_path, app.origins, app.directory.mistakes())
     click.echo(f"{app.config_path}: valid")
+    if app.consent.lines:
+        click.echo("it asks for more than the defaults, which needs your consent (! not given yet: orchestra trust):")
+        for line in tell(app.consent.lines, app.consent.missing):
+            click.echo(line)
     return 0
 
 
@@ -70,6 +76,9 @@ def init(project: Path) -> int:
             file.write(text)
     except FileExistsError:
         raise UsageError(f"{target} exists already; check it: orchestra config validate") from None
+    consent = App(project).consent
+    if consent.lines:
+        consent.agree(who())  # to what was written just now, and to nothing that comes later
     click.echo(f"wrote {target}\nnext: edit it, then `orchestra config validate`, `orchestra doctor`")
     return 0
 

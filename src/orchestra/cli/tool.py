@@ -77,7 +77,7 @@ def run(
     folders: list[RunFolder] = []
 
     def start() -> RunFolder:
-        folders.append(app.start_dag(job, Models()))
+        folders.append(app.start_dag(job, Models(), typed=("approval", "fs", "max_retries")))
         return folders[0]
 
     code = session.drive(start)

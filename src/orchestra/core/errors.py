@@ -5,11 +5,14 @@ OrchestraError                 never raised itself
 ├── ContractError              a model's output broke a format: repair or retry               (becomes an outcome)
 ├── ProviderError              the model could not be had: S1's five codes                    exit 6
 ├── PolicyError                the policy does not allow it                                   exit 5
-│   └── SandboxError           this machine cannot contain it as asked: a cure lets it go on
+│   ├── SandboxError           this machine cannot contain it as asked: a cure lets it go on
+│   ├── ForeignRun             this user's key did not make the run, or it was made for another folder: adopt it
+│   └── NoConsent              the project's configuration asks for more than the person agreed to
 ├── BudgetReached              the money or token cap is reached                              exit 4
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
 └── DurabilityError            the run folder cannot be driven on as it is                    exit 1
     ├── JournalCorrupt         a line in the middle of the journal is not what was written
+    ├── OddFile                a pipe, device, link or endless file stands where a file should be
     ├── IllegalEvent           the workflow's table forbids this event now
     ├── Drift                  the code now wants something else than the journal recorded
     ├── DiskFull               the disk refused a write; nothing acknowledged is lost
@@ -77,6 +80,25 @@ class SandboxError(PolicyError):
     code = "SANDBOX"
 
 
+class ForeignRun(PolicyError):
+    """Nobody this machine knows vouches for the run, or it was made for another folder. It can be read, not driven."""
+
+    code = "FOREIGN"
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(
+            f"run {run_id} is foreign: {why}. It can be read, verified, replayed and reported, not driven. "
+            f"To see what it would be allowed to do, and to vouch for it: orchestra adopt {run_id}"
+        )
+        self.why = why
+
+
+class NoConsent(PolicyError):
+    """The configuration of the project would do more than the defaults, and nobody agreed to that."""
+
+    code = "NO_CONSENT"
+
+
 class BudgetReached(OrchestraError):
     """The run's money cap would be passed by the next call."""
 
@@ -134,6 +156,16 @@ class JournalCorrupt(DurabilityError):
         )
         self.path = path
         self.line = line
+
+
+class OddFile(DurabilityError):
+    """Something else than a plain file of a sensible size stands where one should be; nothing of it was read."""
+
+    code = "ODD_FILE"
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path} {what}. Nothing of it was read; move it away")
+        self.what = what
 
 
 class IllegalEvent(DurabilityError):

@@ -6,7 +6,9 @@ Rules
 2. The name is taken by a link that fails if it exists: the first answer wins, a second is refused by name.
 3. The driver turns the message into an event. The file stays: it is what refuses the second answer.
 4. An answer binds to what was asked: an approval carries the digest it grants, and another digest is refused (D-11).
-5. Without a person to wait for, the run parks (`Suspended`). Whoever parks looks into the inbox once more after
+5. A message is sealed with its sender's key, for this run and this request (core/seal.py). A file that is not is no
+   message: it answers nothing and refuses nobody, and is set aside when somebody answers or drives.
+6. Without a person to wait for, the run parks (`Suspended`). Whoever parks looks into the inbox once more after
    letting go of the lock (core/engine.py), so an answer that came in between is not left lying.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,16 +25,19 @@ from msgspec import Struct
 
 from orchestra.core.context import Step
 from orchestra.core.disk import Disk
-from orchestra.core.errors import Suspended, UsageError
+from orchestra.core.errors import OddFile, Suspended, UsageError
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.seal import Seal
 from orchestra.core.text import clean
 from orchestra.core.work import Answer, Approval, Approve, AskPerson
 
 OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
 POLL_SECONDS = 0.1
 CANCEL = "cancel"
+_MOST = 4 * MIB
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
@@ -45,12 +50,16 @@ class Message(Struct, frozen=True, omit_defaults=True):
     digest: str = ""
     accepted: tuple[str, ...] = ()
     end: bool = False
+    seal: str = ""
 
 
-def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, redactor: Redactor) -> None:
+def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, redactor: Redactor, seal: Seal) -> None:
     """Put a message into the inbox, durably; UsageError if this request was answered before (rule 2)."""
     message = msgspec.structs.replace(message, text=redactor.text(message.text))
+    message = seal.closes(message, folder.id, request)
     target = folder.inbox / f"{request}.json"
+    if os.path.lexists(target) and read(folder, request, seal) is None:
+        _set_aside(target, disk)  # rule 5
     if not folder.inbox.exists():
         folder.inbox.mkdir(mode=0o700, exist_ok=True)
         disk.sync_folder(folder.path)
@@ -60,26 +69,42 @@ def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, re
         disk.link(str(temporary), str(target))
         disk.sync_folder(folder.inbox)
     except FileExistsError:
-        earlier = read(folder, request)
-        said = f"{earlier.kind} by {earlier.by} at {earlier.at}" if earlier else "an unreadable answer"
+        earlier = read(folder, request, seal)
+        said = f"{earlier.kind} by {earlier.by} at {earlier.at}" if earlier else "an answer nobody sealed"
         raise UsageError(f"run {folder.id}: {request} was already answered ({said}); the first answer stands") from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def read(folder: RunFolder, request: str) -> Message | None:
-    """The message for this request, if one came."""
+def read(folder: RunFolder, request: str, seal: Seal | None) -> Message | None:
+    """The message for this request, if this user sent one (rule 5)."""
     try:
-        return msgspec.json.decode((folder.inbox / f"{request}.json").read_bytes(), type=Message)
-    except FileNotFoundError:
+        found = msgspec.json.decode(read_bounded(folder.inbox / f"{request}.json", _MOST), type=Message)
+    except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{folder.inbox / request}.json is damaged ({error}); remove it and answer again") from error
+    return found if seal is not None and seal.holds(found, folder.id, request) else None
 
 
-def waiting(folder: RunFolder, pending: dict[str, Event]) -> dict[str, Event]:
+def waiting(folder: RunFolder, pending: dict[str, Event], seal: Seal | None) -> dict[str, Event]:
     """The open requests nobody has answered yet."""
-    return {name: event for name, event in pending.items() if not (folder.inbox / f"{name}.json").exists()}
+    return {name: event for name, event in pending.items() if read(folder, name, seal) is None}
+
+
+def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, seal: Seal) -> list[str]:
+    """Set aside what lies in the place of an answer to one of these and is none (rule 5); their names."""
+    refused: list[str] = []
+    for request in requests:
+        path = folder.inbox / f"{request}.json"
+        if os.path.lexists(path) and read(folder, request, seal) is None:
+            _set_aside(path, disk)
+            refused.append(path.name)
+    return refused
+
+
+def _set_aside(path: Path, disk: Disk) -> None:
+    """Give the name free. A folder in the file's place gives it free as well."""
+    aside = path.with_suffix(".refused.json")
+    disk.replace(str(path), str(aside if not aside.is_dir() else path.with_suffix(f".{os.getpid()}.refused.json")))
 
 
 def message(kind: Literal["approve", "reject", "answer", "cancel"], by: str, **more: Any) -> Message:
@@ -106,8 +131,7 @@ class People:
         """Wait for a word on exactly this digest (D-11)."""
         said = await self._wait(effect.approvalId, step)
         while said.digest != effect.digest:  # a word on something else is no word on this: set it aside, wait on
-            name = step.ledger.folder.inbox / effect.approvalId
-            step.ledger.disk.replace(f"{name}.json", f"{name}.refused.json")
+            _set_aside(step.ledger.folder.inbox / f"{effect.approvalId}.json", step.ledger.disk)
             said = await self._wait(effect.approvalId, step)
         return Approval(
             granted=said.kind == "approve",
@@ -122,7 +146,7 @@ class People:
     async def _wait(self, request: str, step: Step) -> Message:
         folder = step.ledger.folder
         told = False
-        while (said := read(folder, request)) is None:
+        while (said := read(folder, request, step.ledger.seal)) is None:
             if not self._patient:
                 raise Suspended(f"{request} waits for a person")
             if not told and step.intent is not None:

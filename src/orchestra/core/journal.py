@@ -8,73 +8,99 @@ Rules
 3. Group commit: all barriers asked for in one turn of the event loop share one sync.
 4. The sync runs in the loop's own thread. A hand-over to a thread costs about as much as the sync
    (benchmarks/README.md) and would buy nothing: no branch may act before it.
-5. Each line carries in `payload.prev` the digest of the line before it. A changed byte anywhere but in the last line is
-   found on open and refused with its line number; nothing is overwritten.
+5. Each line is sealed with this user's key and chained to the line before it (core/chain.py). A journal with a line
+   that the key did not make is read, but not opened for writing, unless the person adopted it.
 6. A torn last line (a crash in the middle of rule 2's write, or zeros after a power cut) was never acted upon: it is
    cut off on open and reported.
 7. What comes from outside is redacted before it is written; the caller goes on with what was written, so a replay sees
    the same. An intent is not looked through again: a flow makes it of what is in the journal already, that is redacted.
 8. After a failed write the file is cut back to its last whole line, and the journal refuses everything else.
+9. A journal is a regular file of bounded size with lines of bounded length; anything else is refused by name, and
+   nothing waits for it.
 
-It knows nothing of keys, tables or states.
+It knows nothing of keys of steps, tables or states.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
+from orchestra.core.adoption import Adoption
+from orchestra.core.chain import Chain, sealed
 from orchestra.core.collector import uncollected
 from orchestra.core.disk import PRIVATE, Disk
-from orchestra.core.errors import DurabilityError, JournalCorrupt
+from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, OddFile
+from orchestra.core.files import MIB, open_bounded, size
 from orchestra.core.records import Event
 from orchestra.core.redact import Redactor
+from orchestra.core.seal import Seal
+
+MOST_BYTES = 1 << 30
+MOST_LINE = 32 * MIB
+_CHUNK = 4 * MIB
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Event).decode
 
 
+class Reading(Struct, frozen=True):
+    """A journal as it was read: its events, and who vouches for them."""
+
+    events: list[Event]
+    chain: Chain
+    end: int = 0  # bytes of its whole lines
+    torn: int = 0  # bytes after them
+
+
 class Journal:
     """The open, writable journal of one run. One per run and process; the run's lock sees to the process."""
 
-    def __init__(self, path: Path, *, disk: Disk, redactor: Redactor) -> None:
+    def __init__(self, path: Path, *, disk: Disk, redactor: Redactor, seal: Seal) -> None:
         self.path = path
         self.torn_bytes = 0  # how much rule 6 cut off when this journal was opened
         self._disk = disk
         self._redactor = redactor
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
+        self._seal = seal
+        self._fd = _open(path, write=True)
         self._size = 0
         self._synced = 0
-        self._prev = ""
+        self._chain = Chain(None)
         self._broken: Exception | None = None
 
-    def load(self) -> list[Event]:
-        """Every event so far; repairs a torn tail (rule 6) and refuses any other damage (rule 5)."""
-        data = _read(self._fd)
-        events, good = _parse(data, str(self.path))
-        self.torn_bytes = len(data) - good
+    def load(self, adoption: Adoption | None = None) -> list[Event]:
+        """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
+        with uncollected():
+            reading = _read(self._fd, str(self.path), self._seal)
+        self._chain = reading.chain
+        if adoption is not None:
+            self._chain.adopt(adoption)
+        if self._chain.foreign:
+            raise ForeignRun(self.path.parent.name, self._chain.why_foreign)
+        self.torn_bytes = reading.torn
         if self.torn_bytes:
-            os.ftruncate(self._fd, good)
-        self._size = good
-        if events:
-            self._prev = _digest(data[data.rfind(b"\n", 0, good - 1) + 1 : good])
+            os.ftruncate(self._fd, reading.end)
+        self._size = reading.end
         # What an earlier process appended may not be synced yet: the next barrier covers it.
-        return events
+        return reading.events
 
     def append(self, event: Event, *, outside: bool = True) -> Event:
-        """Write one event (rule 2) and return it as written: chained (rule 5) and redacted (rule 7)."""
+        """Write one event (rule 2) and return it as written: chained, redacted (rule 7) and sealed (rule 5)."""
         if self._broken is not None:
             raise self._broken
-        if self._prev:
-            event.payload["prev"] = self._prev
+        event = msgspec.structs.replace(event, payload={**self._chain.opening(), **event.payload})
         line = _encode(event) + b"\n"
         if outside and self._redactor.suspects(line):
             event = msgspec.structs.replace(event, payload=self._redactor.record(event.payload))
             line = _encode(event) + b"\n"
+        if len(line) > MOST_LINE:
+            raise DurabilityError(f"{self.path}: an event of {size(len(line))} is too large; it was not written")
+        line, event.payload["seal"] = sealed(line, self._chain.before, self._seal)
         try:
             self._disk.append(self._fd, line)
         except BaseException as error:
@@ -82,8 +108,13 @@ class Journal:
             os.ftruncate(self._fd, self._size)
             raise
         self._size += len(line)
-        self._prev = _digest(line)
+        self._chain.wrote(line, event.payload["seal"])
         return event
+
+    @property
+    def workspace(self) -> str:
+        """The folder a person bound the run to when adopting it; empty if nobody did."""
+        return self._chain.workspace
 
     async def barrier(self) -> None:
         """Wait until everything appended before this call survives a power cut."""
@@ -110,78 +141,100 @@ class Journal:
         os.close(self._fd)
 
 
-def read_events(path: Path, *, until: str = "") -> list[Event]:
+def read_journal(path: Path, seal: Seal | None = None, *, until: str = "") -> Reading:
     """Read a journal without owning it: viewers, other processes. A line being written right now is left out.
 
-    `until` is the id of the last event wanted: damage after it does not matter then.
+    Without a seal every line is foreign. `until` is the id of the last event wanted: damage after it does not matter
+    then.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = _open(path)
     try:
-        return _parse(_read(fd), str(path), until)[0]
+        with uncollected():
+            return _read(fd, str(path), seal, until)
     finally:
         os.close(fd)
+
+
+def read_events(path: Path, *, until: str = "") -> list[Event]:
+    """The events of a journal, whoever made it."""
+    return read_journal(path, until=until).events
 
 
 def read_first(path: Path) -> Event | None:
     """The first event of a journal: which workflow the run is of, and what it was asked."""
     try:
-        with path.open("rb") as file:
-            line = file.readline()
+        fd = _open(path)
     except FileNotFoundError:
         return None
-    return _event(line, str(path), 1) if line.endswith(b"\n") else None
+    try:
+        for line in _lines(fd, str(path), chunk=65536):
+            return _event(line, str(path), 1) if line.endswith(b"\n") else None
+        return None
+    finally:
+        os.close(fd)
 
 
 def follow_events(path: Path, offset: int) -> tuple[list[Event], int]:
     """The whole lines added since `offset`, and the offset to go on from."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = _open(path)
     try:
-        data = _read(fd, offset)
+        events: list[Event] = []
+        for line in _lines(fd, str(path), offset):
+            if line.endswith(b"\n"):
+                events.append(_event(line, str(path), 0))
+                offset += len(line)
+        return events, offset
     finally:
         os.close(fd)
-    end = data.rfind(b"\n") + 1
-    return [_event(line, str(path), 0) for line in data[:end].splitlines()], offset + end
 
 
-def _read(fd: int, offset: int = 0) -> bytes:
-    chunks: list[bytes] = []
-    while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 65536), offset):
-        chunks.append(chunk)
-        offset += len(chunk)
-    return b"".join(chunks)
+def _open(path: Path, *, write: bool = False) -> int:
+    """The journal's file (rule 9). Who may write makes it first; a link in its place is not followed even then."""
+    if write and not os.path.lexists(path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
+    try:
+        return open_bounded(path, MOST_BYTES, write=write)
+    except OddFile as odd:
+        raise JournalCorrupt(str(path), 0, f"it {odd.what}") from odd
+
+
+def _read(fd: int, path: str, seal: Seal | None, until: str = "") -> Reading:
+    events: list[Event] = []
+    chain = Chain(seal)
+    end = torn = number = 0
+    for number, line in enumerate(_lines(fd, path), start=1):
+        if not line.endswith(b"\n"):
+            torn = len(line)
+            break
+        event = _event(line, path, number)
+        if damage := chain.take(line, event, number):
+            raise JournalCorrupt(path, number - 1, damage)
+        events.append(event)
+        end += len(line)
+        if event.id == until:
+            break
+    return Reading(events, chain, end, torn)
+
+
+def _lines(fd: int, path: str, offset: int = 0, *, chunk: int = _CHUNK) -> Iterator[bytes]:
+    """The lines of a file, each with its end; the last one may have none. A line beyond all bounds is damage."""
+    number = 0
+    rest = b""
+    while piece := os.pread(fd, chunk, offset):
+        offset += len(piece)
+        *lines, rest = (rest + piece).split(b"\n")
+        number += len(lines)
+        for line in lines:
+            yield line + b"\n"
+        if len(rest) > MOST_LINE:
+            raise JournalCorrupt(path, number + 1, f"it has more than {size(MOST_LINE)}")
+        chunk = max(chunk, len(rest))  # a long line is not copied again for every piece of it
+    if rest:
+        yield rest
 
 
 def _event(line: bytes, path: str, number: int) -> Event:
     try:
         return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalCorrupt(path, number, str(error)) from error
-
-
-def _parse(data: bytes, path: str, until: str = "") -> tuple[list[Event], int]:
-    """The events of the whole lines, and how many bytes they take; JournalCorrupt for any damage before the tail."""
-    end = data.rfind(b"\n") + 1
-    if data[end:].strip(b"\0") == b"" and end:  # a tail of zeros may follow, or stand in place of, the last newline
-        end = len(data.rstrip(b"\0"))
-        end = data.rfind(b"\n", 0, end) + 1
-    with uncollected():
-        return _events(data[:end], path, until), end
-
-
-def _events(data: bytes, path: str, until: str) -> list[Event]:
-    events: list[Event] = []
-    before = ""
-    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
-        event = _event(line, path, number)
-        prev = event.payload.get("prev")
-        if prev is not None and prev != before:
-            raise JournalCorrupt(path, number - 1, f"its digest is not the one that line {number} recorded")
-        events.append(event)
-        if event.id == until:
-            break
-        before = _digest(line + b"\n")
-    return events
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:16]

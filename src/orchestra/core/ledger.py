@@ -17,13 +17,17 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.adoption import read_adoption
 from orchestra.core.disk import Disk
+from orchestra.core.errors import ForeignRun
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
 from orchestra.core.machine import Fold, Table
 from orchestra.core.records import ArtifactRef, Event, EventType, Phase, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.seal import Seal
+from orchestra.core.vouching import wrong_place
 
 OnEvent = Callable[[Event], None]
 _INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # what a flow wants; all else is what came of it
@@ -59,14 +63,16 @@ class Ledger:
         *,
         disk: Disk,
         redactor: Redactor,
+        seal: Seal,
         on_event: OnEvent,
         projections: tuple[Projection, ...] = (),
     ) -> None:
         self.folder = folder
         self.disk = disk
         self.redactor = redactor
+        self.seal = seal
         self.fold = Fold()
-        self.journal = Journal(folder.events, disk=disk, redactor=redactor)
+        self.journal = Journal(folder.events, disk=disk, redactor=redactor, seal=seal)
         self.events: list[Event] = []
         self._table = table
         self._table_state = table.start
@@ -76,13 +82,21 @@ class Ledger:
         self._published = (0, 0)  # the fold's changes and the number of events that state.json shows
 
     def open(self) -> None:
-        """Read what is there, repair what a crash left, and be ready to go on."""
-        for event in self.journal.load():
+        """Read what is there, repair what a crash left, and be ready to go on; ForeignRun if nobody vouches for it."""
+        events = self.journal.load(read_adoption(self.folder, self.seal))
+        if events and (misplaced := wrong_place(self.folder, events[0])):
+            raise ForeignRun(self.folder.id, misplaced)
+        for event in events:
             self._take(event, self._table.next(self._table_state, event.type, event.phase))
         if self.events:
             for projection in self._projections:
                 projection.restore(self.events)
             self.publish()
+
+    @property
+    def workspace(self) -> str:
+        """The folder the run belongs to: what a person bound it to last, or what it began with."""
+        return self.journal.workspace or str(self.events[0].payload.get("workspace", ""))
 
     def recorded(self, key: str) -> Recorded:
         """Intent and outcome under this key, as far as they exist."""

@@ -5,7 +5,8 @@
   state.json                        the newest snapshot, rebuilt from the journal whenever it is missing or behind
   artifacts/<phase>/iter-NNNN.*     what was said and made; *.raw.txt are exact bytes, owner-only (C-12)
   logs/*.log                        JSON lines for people, derived from the journal
-  inbox/                            answers and cancels on their way in
+  inbox/                            answers and cancels on their way in, each sealed by who sent it
+  adopted.json                      a person's word for a run that this user's key did not make
   report.md                         what happened, written before the run ends (C-26)
   lock, scratch/                    who drives it; half-made files of an apply
 """
@@ -41,6 +42,7 @@ class RunFolder:
         self.inbox = path / "inbox"
         self.scratch = path / "scratch"
         self.report = path / "report.md"
+        self.adopted = path / "adopted.json"
         self.lock = path / "lock"
 
     @property

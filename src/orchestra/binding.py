@@ -1,0 +1,79 @@
+"""What binds a run: the narrower of what it recorded when it began and what the project says now. Pure.
+
+Rules
+1. A run records its policy in RUN_CREATED. When it goes on, every field is as tight as the tighter of that record, the
+   records of the runs above it, and the project's configuration of this moment. So a file that changed meanwhile, by a
+   patch of the run itself too, can take away and never give.
+2. What a person typed on a command line may be wider than the file. The record names it (`typed`), and the file of this
+   moment does not narrow it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from orchestra.core.errors import UsageError
+from orchestra.policy import ApprovalPolicy, Policy, narrow
+
+ASKING: tuple[ApprovalPolicy, ...] = ("never", "risk", "always")
+
+
+def bound(created: Iterable[Mapping[str, Any]], present: Policy) -> Policy:
+    """The policy of a run, from the payloads of RUN_CREATED of itself and of the runs above it."""
+    policies: list[Policy] = []
+    for payload in created:
+        if own := recorded(payload):
+            typed = {name: getattr(own, name) for name in typed_of(payload) if name in Policy.__struct_fields__}
+            policies += [own, msgspec.structs.replace(present, **typed)]
+    return functools.reduce(narrow, policies) if policies else present
+
+
+def recorded(created: Mapping[str, Any]) -> Policy | None:
+    """The policy that a run recorded; None if it recorded none."""
+    said = (created.get("params", {}).get("policy"), created.get("policy"))
+    policies = [_policy(one) for one in said if one]
+    return functools.reduce(narrow, policies) if policies else None
+
+
+def typed_of(created: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a person typed when the run began (rule 2)."""
+    return tuple(map(str, created.get("typed", ())))
+
+
+def asked(created: Mapping[str, Any], present: ApprovalPolicy) -> ApprovalPolicy:
+    """When a person must be asked, at least: what the file says now, unless a person typed another word."""
+    return "never" if "approval" in typed_of(created) else present
+
+
+def stricter(one: ApprovalPolicy, other: ApprovalPolicy) -> ApprovalPolicy:
+    """The one by which a person is asked more often."""
+    return max(one, other, key=ASKING.index)
+
+
+def differences(before: Policy, after: Policy) -> list[str]:
+    """In which fields two policies differ, for a person."""
+    found = []
+    for name in Policy.__struct_fields__:
+        old, new = getattr(before, name), getattr(after, name)
+        if name == "layers":
+            old, new = before.whitelist, after.whitelist
+            name = "whitelist_tools"
+        if old != new:
+            found.append(f"{name}: {said(old)} -> {said(new)}")
+    return found
+
+
+def _policy(said: Any) -> Policy:
+    try:
+        return msgspec.convert(said, Policy)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the policy that the run recorded cannot be read: {error}") from error
+
+
+def said(value: Any) -> str:
+    """What a field of a policy holds, for a person."""
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

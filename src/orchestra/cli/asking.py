@@ -1,0 +1,35 @@
+"""Asking a person at the terminal, before anything runs: whether there is one, and whether they agree."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from orchestra.cli.text import safe
+from orchestra.consent import Consent, Line
+
+
+def can_ask(*, no_input: bool) -> bool:
+    """Whether there is a person who sees a question and may be asked one."""
+    return not no_input and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def tell(lines: tuple[Line, ...], missing: tuple[Line, ...]) -> list[str]:
+    """Each line that does more than the defaults, and why it is asked about."""
+    out: list[str] = []
+    for line in lines:
+        mark = "!" if line in missing else "·"
+        out += [f"  {mark} {safe(line.text)}", f"      {safe(line.why)} ({safe(line.where)})"]
+    return out
+
+
+def agrees(consent: Consent, *, told: bool = False) -> bool:
+    """Ask a person at the terminal; False where nobody can be asked."""
+    if not can_ask(no_input=False):
+        return False
+    if not told:
+        click.echo("This project's configuration asks for more than the defaults:", err=True)
+        for line in tell(consent.missing, consent.missing):
+            click.echo(line, err=True)
+    return click.confirm("Do you agree, for this folder and exactly these lines?", default=False, err=True)

@@ -1,0 +1,80 @@
+"""Commands by which a person vouches: trust (a project's configuration), adopt (a run that this user did not make)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestra import adopting
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.advice import command
+from orchestra.cli.asking import agrees, can_ask, tell
+from orchestra.cli.text import safe
+from orchestra.consent import TRUST
+from orchestra.core.errors import NoConsent, PolicyError
+from orchestra.desk import who
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Agree without being asked.")
+@click.option("--revoke", is_flag=True, help="Take it back.")
+@click.option("--show", is_flag=True, help=f"Only show the lines and their digest, which {TRUST} takes.")
+@options.project
+def trust(yes: bool, revoke: bool, show: bool, project: Path) -> int:
+    """Agree to what this project's configuration asks for beyond the defaults.
+
+    Servers that get a key, programs, less containment, the network, folders outside the project, variables handed on,
+    fewer questions: such lines count only once you agreed. It is remembered for this folder and exactly these lines,
+    outside the project.
+    """
+    app = App(project)
+    consent = app.consent
+    if revoke:
+        gone = consent.revoke()
+        click.echo(f"{app.project}: {'your consent is taken back' if gone else 'there was no consent to take back'}")
+        return 0
+    if not consent.lines:
+        click.echo(f"{app.project}: its configuration asks for nothing beyond the defaults; nothing to agree to")
+        return 0
+    missing = consent.missing
+    for line in tell(consent.lines, missing):
+        click.echo(line)
+    click.echo(f"digest: {consent.digest}")
+    if show or not missing:
+        click.echo("you agreed to all of it" if not missing else f"not agreed to: {len(missing)}")
+        return 0
+    if not yes and not agrees(consent, told=True):
+        raise NoConsent(f"nothing was agreed to. To agree: {command(app, 'trust', '--yes')}")
+    consent.agree(who())
+    click.echo(f"{app.project}: agreed; take it back: {command(app, 'trust', '--revoke')}")
+    return 0
+
+
+@click.command()
+@options.run_argument
+@click.option("--yes", is_flag=True, help="Vouch for it without being asked.")
+@options.project
+def adopt(run: str, yes: bool, project: Path) -> int:
+    """Vouch for RUN and its child runs, which your key did not make or which were made for another folder.
+
+    It says first what the run is and what it would be allowed to do. What it may do is never more than this project's
+    configuration allows now. Answers that came with it do not count: what waits is asked again.
+    """
+    app = App(project)
+    folder = app.find(run)
+    foreign = adopting.candidates(app, folder)
+    if not foreign:
+        click.echo(f"run {folder.id} needs no adoption: your key made it, or you adopted it, and it belongs here")
+        return 0
+    for one in foreign:
+        for name, value in adopting.described(app, one):
+            click.echo(f"  {name:<16}{safe(value)}")
+        click.echo("")
+    question = "Do you vouch for it?" if len(foreign) == 1 else f"Do you vouch for these {len(foreign)} runs?"
+    if not yes and not (can_ask(no_input=False) and click.confirm(question, default=False, err=True)):
+        raise PolicyError(f"nothing was adopted. To vouch for it: {command(app, 'adopt', folder.id, '--yes')}")
+    adopting.adopt(app, foreign)
+    click.echo(f"adopted {folder.id}; go on: {command(app, 'resume', folder.id)}")
+    return 0

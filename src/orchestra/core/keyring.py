@@ -1,0 +1,135 @@
+"""The keyring: where this user's secret key is kept, and how it is made.
+
+Rules
+1. The key lies outside every project: in `$XDG_STATE_HOME/orchestra/key` (`~/.local/state/orchestra/key`), made on
+   first use, for its owner's eyes only. `ORCHESTRA_KEY` (the secret itself) or `ORCHESTRA_KEY_FILE` take its place:
+   that is how two machines share one.
+2. A key file in the project, of another user's, open to others, or that is no regular file, is refused with its cure.
+3. Two processes that make the key at once get the same one: the first name stands.
+4. Reading makes no key. Where there is none, nothing is vouched for.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestra.core.disk import Disk
+from orchestra.core.errors import UsageError
+from orchestra.core.files import read_bounded
+from orchestra.core.seal import Seal
+
+KEY, KEY_FILE = "ORCHESTRA_KEY", "ORCHESTRA_KEY_FILE"
+_LEAST = 16  # characters of a secret somebody chose
+_MOST = 4096
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Where what orchestra remembers of a user lies: the key, and what the user agreed to."""
+    state = environ.get("XDG_STATE_HOME", "")
+    if state.startswith("/"):
+        return Path(state) / "orchestra"
+    home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        try:
+            home = pwd.getpwuid(os.geteuid()).pw_dir
+        except KeyError:
+            home = ""
+    if not home.startswith("/"):
+        raise UsageError(f"there is no home folder to keep a key in: set HOME, XDG_STATE_HOME, or {KEY_FILE}")
+    return Path(home) / ".local" / "state" / "orchestra"
+
+
+class Keyring:
+    """The key of the person who runs this process, for work in one project."""
+
+    def __init__(self, environ: Mapping[str, str], project: Path, disk: Disk) -> None:
+        self._environ = environ
+        self._project = project
+        self._disk = disk
+        self._seal: Seal | None = None
+
+    @property
+    def secret(self) -> str:
+        """The secret that the environment holds, to be masked wherever it might be written; empty if none."""
+        return self._environ.get(KEY, "")
+
+    @property
+    def seal(self) -> Seal:
+        """The seal to write with; its key is made if there is none (rule 1)."""
+        self._seal = self.known or Seal(self._made())
+        return self._seal
+
+    @property
+    def known(self) -> Seal | None:
+        """The seal to read with; None where this user has no key yet (rule 4)."""
+        if self._seal is None and (found := self._found()) is not None:
+            self._seal = Seal(found)
+        return self._seal
+
+    @property
+    def file(self) -> Path:
+        """Where the key is, or would be made."""
+        given = self._environ.get(KEY_FILE, "")
+        return Path(os.path.abspath(given)) if given else state_folder(self._environ) / "key"
+
+    def _found(self) -> bytes | None:
+        if self.secret:
+            if len(self.secret) < _LEAST:
+                raise UsageError(f"{KEY} has fewer than {_LEAST} characters; a key that can be guessed vouches nothing")
+            return self.secret.encode("utf-8", "surrogateescape")
+        path = self.file
+        self._refuse_in_project(path)
+        try:
+            held = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            if self._environ.get(KEY_FILE):
+                raise UsageError(f"{KEY_FILE}: there is no {path}; copy the key there, or unset the variable") from None
+            return None
+        except OSError as error:
+            raise UsageError(f"your key {path} cannot be read: {error.strerror}") from error
+        if held.st_uid not in (os.geteuid(), 0):
+            raise UsageError(f"your key {path} belongs to another user (uid {held.st_uid}); remove it, or name another")
+        if stat.S_ISREG(held.st_mode) and held.st_mode & 0o077:
+            raise UsageError(f"your key {path} is open to other users: chmod 600 {path}")
+        secret = read_bounded(path, _MOST, follow=True).strip()
+        if len(secret) < _LEAST:
+            raise UsageError(f"your key {path} is damaged (too short). Restore it, or remove it: runs are then adopted")
+        return secret
+
+    def _made(self) -> bytes:
+        path = self.file
+        secret = secrets.token_hex(32).encode()
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._disk.write(temporary, secret + b"\n", durable=True)
+            try:
+                self._disk.link(temporary, str(path))
+            finally:
+                os.unlink(temporary)
+            self._disk.sync_folder(path.parent)
+        except FileExistsError:
+            pass  # rule 3
+        except OSError as error:
+            raise UsageError(
+                f"the key that your runs are vouched for with cannot be kept in {path.parent}: {error.strerror}. "
+                f"Make that folder writable, or set XDG_STATE_HOME or {KEY_FILE}"
+            ) from error
+        found = self._found()
+        assert found is not None
+        return found
+
+    def _refuse_in_project(self, path: Path) -> None:
+        """Rule 2: whoever may write in the project could read it, or put another there."""
+        project = os.path.realpath(self._project)
+        for place in (str(path), os.path.realpath(path)):
+            if place == project or place.startswith(project.rstrip("/") + "/"):
+                raise UsageError(
+                    f"your key {path} lies in the project, where patches and commands reach it: keep it elsewhere "
+                    f"(set XDG_STATE_HOME, or {KEY_FILE})"
+                )

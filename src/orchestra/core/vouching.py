@@ -1,0 +1,52 @@
+"""Who vouches for a run: its journal read with this user's key, a person's adoption, and where its folder lies.
+
+What is not vouched for is *foreign*: it is read like any other run, and never driven (core/engine.py, rule 7).
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from orchestra.core.adoption import read_adoption
+from orchestra.core.journal import read_journal
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from orchestra.core.seal import Seal
+
+
+class Standing(Struct, frozen=True):
+    """A run as it was read, and what is to be thought of it."""
+
+    events: list[Event]
+    foreign: str  # why nobody vouches for it; empty if somebody does
+    workspace: str  # the folder it belongs to; empty if it does not say
+    lines: int  # what an adoption would cover
+    sha256: str
+
+
+def read_run(folder: RunFolder, seal: Seal | None, *, until: str = "") -> Standing:
+    """Read a run with this user's key, without owning it; `until` as in `read_journal`."""
+    reading = read_journal(folder.events, seal, until=until)
+    chain, events = reading.chain, reading.events
+    lines, sha256 = chain.lines, chain.digest
+    if adoption := read_adoption(folder, seal):
+        chain.adopt(adoption)
+    workspace = chain.workspace or (str(events[0].payload.get("workspace", "")) if events else "")
+    misplaced = wrong_place(folder, events[0]) if events else ""
+    return Standing(events, misplaced or (chain.why_foreign if chain.foreign else ""), workspace, lines, sha256)
+
+
+def wrong_place(folder: RunFolder, created: Event) -> str:
+    """Why the journal cannot be that of its folder; empty if it can. No adoption cures this."""
+    if created.runId != folder.id:
+        return f"its journal is that of run {created.runId}"
+    if os.path.islink(folder.path):
+        return f"its folder is a link to {os.readlink(folder.path)}"
+    return ""
+
+
+def elsewhere(workspace: str, project: str) -> str:
+    """Why a run cannot be driven in this project: it belongs to another folder. Empty if it belongs here."""
+    return f"it was made for {workspace}, and this is {project}" if workspace not in ("", project) else ""
