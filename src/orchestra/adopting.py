@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from orchestra.app import App
 from orchestra.archive import RunSummary
-from orchestra.binding import recorded, said
+from orchestra.binding import said
 from orchestra.core.adoption import Adoption, keep_adoption
 from orchestra.core.errors import UsageError
 from orchestra.core.records import Event, now
@@ -68,7 +68,7 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     yield "made", f"{created.ts}, workflow {one.summary.workflow}, {count(len(events), 'event')}, {state.status}"
     yield "belongs to", f"{one.standing.workspace or 'no folder'}; adopted, to {app.project}"
     granted = app.bound_policy(created)
-    asked = recorded(payload) or granted
+    asked = app.recorded_policy(created)
     for name, field in _POWERS.items():
         wish, gets = said(getattr(asked, field)), said(getattr(granted, field))
         yield name, gets if wish == gets else f"{gets} (it asks for {wish}; this project does not allow more)"

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from orchestra.archive import RunSummary
-from orchestra.binding import bound
+from orchestra.binding import bound, differences, recorded, weaker
 from orchestra.borders import Place, homes
 from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
 from orchestra.consent import Consent
@@ -48,7 +48,7 @@ from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.overlay import Overlay, laid_over
-from orchestra.policy import Policy, decide, weaker, within
+from orchestra.policy import Policy, decide, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
@@ -266,6 +266,15 @@ class App(Desk):
         finally:
             await self.close()
 
+    def fork(self, folder: RunFolder, at: str) -> RunFolder:
+        """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
+        self.consent.require()
+        before = self.summary(folder).created
+        new = self.engine.fork(folder, at, {"policy": msgspec.to_builtins(self.policy), "workspace": str(self.project)})
+        for difference in differences(self.recorded_policy(before), self.policy):
+            self.face.notice(new, f"another policy than that of {folder.id}: {difference}")
+        return new
+
     def _tell_containment(self, folder: RunFolder, created: Event) -> None:
         """One line whenever commands are contained less than they could be."""
         if (tier := self.bound_policy(created).tier) != "strict":
@@ -385,7 +394,11 @@ class App(Desk):
             if first is None:
                 break
             above.append(first)
-        return bound((event.payload for event in above), self.policy)
+        return bound((event.payload for event in above), self.policy, str(self.project))
+
+    def recorded_policy(self, created: Event) -> Policy:
+        """What a run recorded when it began; the project's, if it recorded nothing."""
+        return recorded(created.payload, str(self.project)) or self.policy
 
     @functools.cached_property
     def workshop(self) -> Workshop:

@@ -6,6 +6,8 @@ Rules
    patch of the run itself too, can take away and never give.
 2. What a person typed on a command line may be wider than the file. The record names it (`typed`), and the file of this
    moment does not narrow it.
+3. Folders of the project itself move with it: a run that a person bound to another place (core/adoption.py) names them
+   by the old one.
 """
 
 from __future__ import annotations
@@ -17,26 +19,38 @@ from typing import Any
 import msgspec
 
 from orchestra.core.errors import UsageError
-from orchestra.policy import ApprovalPolicy, Policy, narrow
+from orchestra.policy import ApprovalPolicy, Policy, Tier, narrow, within
 
 ASKING: tuple[ApprovalPolicy, ...] = ("never", "risk", "always")
 
 
-def bound(created: Iterable[Mapping[str, Any]], present: Policy) -> Policy:
-    """The policy of a run, from the payloads of RUN_CREATED of itself and of the runs above it."""
+def bound(created: Iterable[Mapping[str, Any]], present: Policy, project: str) -> Policy:
+    """The policy of a run in this project, from the payloads of RUN_CREATED of itself and of the runs above it."""
     policies: list[Policy] = []
     for payload in created:
-        if own := recorded(payload):
+        if own := recorded(payload, project):
             typed = {name: getattr(own, name) for name in typed_of(payload) if name in Policy.__struct_fields__}
             policies += [own, msgspec.structs.replace(present, **typed)]
     return functools.reduce(narrow, policies) if policies else present
 
 
-def recorded(created: Mapping[str, Any]) -> Policy | None:
-    """The policy that a run recorded; None if it recorded none."""
-    said = (created.get("params", {}).get("policy"), created.get("policy"))
+def recorded(created: Mapping[str, Any], project: str) -> Policy | None:
+    """The policy that a run recorded; None if it recorded none. A fork is a new beginning: it recorded its own."""
+    said = (None if "forkedFrom" in created else created.get("params", {}).get("policy"), created.get("policy"))
     policies = [_policy(one) for one in said if one]
-    return functools.reduce(narrow, policies) if policies else None
+    moved = (_moved(one, str(created.get("workspace") or project), project) for one in policies)
+    return functools.reduce(narrow, moved) if policies else None
+
+
+def _moved(policy: Policy, old: str, new: str) -> Policy:
+    """Rule 3."""
+    if old == new:
+        return policy
+
+    def named(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new + path[len(old) :] if within(path, old) else path for path in paths)
+
+    return msgspec.structs.replace(policy, reads=named(policy.reads), writes=named(policy.writes))
 
 
 def typed_of(created: Mapping[str, Any]) -> tuple[str, ...]:
@@ -67,6 +81,19 @@ def differences(before: Policy, after: Policy) -> list[str]:
     return found
 
 
+def weaker(tier: Tier) -> str:
+    """What a person is told of a run whose commands are contained less than they could be."""
+    if tier == "none":
+        return "sandbox: none. Its commands are not contained: they run as you, with your files and your network"
+    return f"sandbox: {tier}. Its commands are contained less than in tier strict (docs/security.md)"
+
+
+def containment(created: Mapping[str, Any]) -> list[str]:
+    """The line of a report on commands that are contained less than they could be; none if they are not."""
+    policy = created.get("policy") or (created.get("params") or {}).get("policy") or {}
+    return [f"- {weaker(tier)}"] if (tier := policy.get("tier", "strict")) != "strict" else []
+
+
 def _policy(said: Any) -> Policy:
     try:
         return msgspec.convert(said, Policy)
@@ -76,4 +103,6 @@ def _policy(said: Any) -> Policy:
 
 def said(value: Any) -> str:
     """What a field of a policy holds, for a person."""
+    if isinstance(value, float):
+        return f"{value:g}"
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

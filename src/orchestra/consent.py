@@ -188,6 +188,8 @@ def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
         entry = getattr(config.paths, key)
         if not within(place.real(entry), place.base):
             yield line("runs are kept there, outside the project", place.real(entry), "paths", key)
+    if not within(place.real(".runs"), place.base):
+        yield Line(".runs", place.real(".runs"), "runs are kept there, outside the project", "a link in the project")
     for name, target in config.tools.items():
         if not within(place.real(target), place.base):
             yield line("commands use this program, outside the project", place.real(target), "tools", name)

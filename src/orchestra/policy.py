@@ -458,13 +458,6 @@ def _canonical(layer: Layer) -> str:
     return msgspec.json.encode([sorted(set(layer.whitelist)), rules]).decode()
 
 
-def weaker(tier: Tier) -> str:
-    """What a person is told of a run whose commands are contained less than they could be."""
-    if tier == "none":
-        return "sandbox: none. Its commands are not contained: they run as you, with your files and your network"
-    return f"sandbox: {tier}. Its commands are contained less than in tier strict (docs/security.md)"
-
-
 def within(path: str, folder: str) -> bool:
     """Whether a path is a folder or lies in it, by whole components: `/runs-evil` is not in `/runs`."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

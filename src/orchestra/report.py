@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from orchestra.binding import containment
 from orchestra.core import bill
 from orchestra.core.calls import calls_in
 from orchestra.core.context import Verdict
@@ -38,6 +39,7 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
         f"- {bill.headline(calls)}",
+        *containment(created.payload),
         "",
         "## What happened",
         "",

@@ -137,10 +137,10 @@ def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
     point = at.zfill(8) if at else _before_failure(folder)
     if no_drive:
-        new = session.app.engine.fork(folder, point)
+        new = session.app.fork(folder, point)
         click.echo(new.id)
         return 0
-    return session.drive(lambda: session.app.engine.fork(folder, point))
+    return session.drive(lambda: session.app.fork(folder, point))
 
 
 def _before_failure(folder: RunFolder) -> str:

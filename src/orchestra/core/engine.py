@@ -341,8 +341,11 @@ class Engine:
 
     # -- fork ---------------------------------------------------------------------------------------------------------
 
-    def fork(self, folder: RunFolder, at: str) -> RunFolder:
-        """A new run that shares this one's history up to and including event `at`, and then goes its own way."""
+    def fork(self, folder: RunFolder, at: str, facts: Mapping[str, Any] = MappingProxyType({})) -> RunFolder:
+        """A new run that shares this one's history up to and including event `at`, and then goes its own way.
+
+        `facts` are what the new run records of itself in place of what the old one did.
+        """
         kept = self._history(folder, at)
         if kept[-1].id != at:
             raise UsageError(
@@ -366,7 +369,7 @@ class Engine:
                 payload = {k: v for k, v in event.payload.items() if k not in _OF_ITS_LINE}
                 if event.type == "RUN_CREATED":
                     origin = payload.get("forkedFrom", {}).get("origin", folder.id)
-                    payload["forkedFrom"] = {"runId": folder.id, "at": at, "origin": origin}
+                    payload |= {**facts, "forkedFrom": {"runId": folder.id, "at": at, "origin": origin}}
                 ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
         finally:
             ledger.close()

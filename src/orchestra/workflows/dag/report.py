@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from orchestra.binding import containment
 from orchestra.core import bill
 from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.context import Verdict
@@ -57,6 +58,7 @@ def render(folder: RunFolder, board: Board, events: list[Event], *, status: str,
         f"- run: `{created.runId}` (dag)",
         f"- status: **{status}**" + (f" — {cell(message)}" if message else ""),
         f"- started {created.ts}, {over} {ended}, duration {seconds_between(created.ts, ended):.1f} s",
+        *containment(created.payload),
         "",
         "## Task Summary",
         "",
