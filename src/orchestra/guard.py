@@ -17,6 +17,7 @@ from orchestra.borders import Place
 from orchestra.config import RUN_ID, Config
 from orchestra.core.errors import UsageError
 from orchestra.models import Directory, Models
+from orchestra.patch.safety import CONFIGURATION
 
 
 def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
@@ -42,5 +43,5 @@ def code_files(config: Config, file: Path | None, place: Place, directory: Direc
         if "/" in choice.entry.program:
             found[place.named(choice.entry.program)] = f"the program of `{where}`"
     if file is not None:
-        found[str(file.absolute())] = "orchestra's own configuration"
+        found[str(file.absolute())] = CONFIGURATION
     return found

@@ -113,7 +113,7 @@ def said_of_checks(events: list[Event]) -> str:
     """What the last verdict says of the checks themselves; nothing if the run left them alone."""
     verdicts = (event for event in reversed(events) if event.type in _VERDICTS)
     last = next(verdicts, None)
-    return checks_changed(last.payload["outcome"].get("checksChanged", ())) if last else ""
+    return checks_changed((last.payload.get("outcome") or {}).get("checksChanged", ())) if last else ""
 
 
 def _changed(events: list[Event]) -> list[str]:

@@ -46,7 +46,7 @@ LAYERS: dict[str, set[str]] = {
     "workshop": {"core", "policy", "worker", "scratch", "toolbox"},
     "runner": {"core", "patch", "policy", "worker", "workspace", "workshop", "scratch", "timekeeper", "toolbox"},
     "models": {"core", "config", "providers"},
-    "guard": {"core", "config", "borders", "models"},
+    "guard": {"core", "patch", "config", "borders", "models"},
     "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "workshop"},
     "trial": {"core", "policy", "scratch", "toolbox", "worker", "workshop"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}

@@ -16,6 +16,7 @@ from tests.support.project import (
     RIGHT,
     RIGHT_PATCH,
     Project,
+    ask,
     conforms,
     gone_file,
     new_file,
@@ -76,6 +77,17 @@ def test_the_folders_that_the_configuration_names_are_closed_before_they_are_the
     assert ["belongs to orchestra" in message for message in refusals(project)] == [True] * 4
     assert not (project.path / "other").exists() and not (project.path / "보고").exists()
     conforms(project)
+
+
+def test_a_folder_that_runs_lead_to_since_the_patch_was_shown_is_closed_too(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    offered(project, new_file("data/graph/x", APPROVAL), new_file("NEWS", "a + b"))
+    assert project.loop().returncode == 3
+    (project.path / "runs").symlink_to("data/graph")
+    assert project.run("approve", "last", "--no-input").returncode == 3  # the fixer's patch waits
+    [told] = refusals(project)
+    assert "data/graph/ belongs to orchestra" in told
+    assert not (project.path / "data").exists()
 
 
 def test_an_answer_that_a_task_writes_does_not_pass_the_gate(tmp_path: Path) -> None:
@@ -181,9 +193,10 @@ def test_a_test_that_the_run_itself_added_is_its_own(tmp_path: Path) -> None:
     own = new_file("tests/test_new.py", "def add(a, b):", "    return 0")
     again = patch("0", "3", path="tests/test_new.py").partition("[PATCH_BEGIN]\n")[2].removesuffix("[PATCH_END]\n")
     fixed = RIGHT_PATCH.replace("[PATCH_END]", again + "[PATCH_END]")
-    project.write_script(role("planner", PLAN), role("developer", reply(own)), role("fixer", fixed))
-    done = project.loop("--approval", "risk")
-    assert done.returncode == 0
+    asked = role("fixer", ask("얼마를 돌려줄까?"))
+    project.write_script(role("planner", PLAN), role("developer", reply(own)), asked, role("fixer", fixed))
+    assert project.loop("--approval", "risk").returncode == 3
+    assert project.run("answer", "last", "3", "--no-input").returncode == 0  # another process knows it from the journal
     assert project.calc().endswith(RIGHT)
     verdict = json.loads((project.folder.artifacts / "evaluate/iter-0002.json").read_text())
     assert "checksChanged" not in verdict and verdict["grounds"] == "The check passes."

@@ -307,6 +307,7 @@ def test_a_test_that_was_there_before_is_shown_and_a_new_one_is_not() -> None:
     assert risks([deleting("src/calc_test.go")]) == ("deletes src/calc_test.go, a test that was there before",)
     moved = FileChange("rename", "tests/test_calc.py", "old/calc.py")
     assert risks([moved]) == ("renames tests/test_calc.py, a test that was there before",)
+    assert risks([touching("tests/test_token.py")])[-1] == "edits tests/test_token.py, a test that was there before"
     assert risks([creating("tests/test_new.py"), FileChange("rename", "a.py", "tests/test_a.py")]) == ()
     assert risks([touching("tests/test_mine.py")], made={"tests/test_mine.py"}) == ()
 

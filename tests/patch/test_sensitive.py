@@ -70,7 +70,7 @@ EXPECTED = {
         CMakeLists.txt Dockerfile docker/Dockerfile.dev docker-compose.yml compose.yaml Justfile justfile Taskfile.yml
         Rakefile build.gradle build.gradle.kts settings.gradle pom.xml build.rs Cargo.toml go.mod Gemfile a.gemspec
         mix.exs build.sbt meson.build BUILD.bazel a.bzl tsconfig.json webpack.config.js vite.config.ts gulpfile.js
-        app.csproj composer.json Package.swift configure
+        app.csproj composer.json Package.swift configure check.sh run_tests.py
         """,
     "holds environment secrets": ".env .env.local prod.env",
     "the path concerns security": """

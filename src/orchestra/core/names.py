@@ -1,7 +1,7 @@
 """File names as the most forgetful file system reads them, and the folders that are orchestra's own. Pure.
 
 Rules
-1. Case, Unicode normal form and characters that nobody sees do not tell two names apart: `.GIT`, `.g<ZWNJ>it`.
+1. Case, Unicode form and characters that nobody sees do not tell two names apart: `.GIT` and `.g<ZWNJ>it` are `.git`.
 2. A folder that must not be written is met under every name that some file system takes for it: also `.git::$DATA`,
    `.git.` and NTFS's short form `git~1`.
 3. A path meets a folder if it lies in it, is it, or is a file where the folder's own way leads.
@@ -18,9 +18,10 @@ from collections.abc import Iterable
 OWN = (".runs", ".orchestra", ".claude/orchestrator")  # runs, sessions, the state of contracts
 RUNS = "runs"  # task graphs, unless the configuration says another place (S2-73)
 
-# Default-ignorable code points of Unicode that are no format characters (category Cf).
-_IGNORABLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+# Unicode's default-ignorable code points, and the marks of annotations: zero-width, bidirectional, fillers, tags.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _SHORT = re.compile(r"(.+)~(\d{1,6})")
 
@@ -29,13 +30,13 @@ def folded(name: str) -> str:
     """A name without what some file system does not keep (rule 1)."""
     if name.isascii():
         return name.lower()
-    shown = unicodedata.normalize("NFKC", _visible(name))
+    shown = unicodedata.normalize("NFKC", _UNSEEN.sub("", name))
     return unicodedata.normalize("NFKC", shown.casefold())
 
 
 def has_unseen(name: str) -> bool:
-    """Whether it holds a character that nobody sees: zero-width, bidirectional, ignorable."""
-    return not name.isascii() and _visible(name) != name
+    """Whether it holds a character that nobody sees."""
+    return _UNSEEN.search(name) is not None
 
 
 def is_name(part: str, name: str) -> bool:
@@ -57,7 +58,3 @@ def met_folder(path: str, folders: Iterable[str]) -> str:
         if all(is_name(part, name) for part, name in zip(parts, folder.split("/"), strict=False)):
             return folder
     return ""
-
-
-def _visible(name: str) -> str:
-    return "".join(char for char in _IGNORABLE.sub("", name) if unicodedata.category(char) != "Cf")

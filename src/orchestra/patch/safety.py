@@ -29,10 +29,10 @@ MAX_PATH_BYTES = 1024
 MAX_PARTS = 64
 MANY_FILES, MANY_LINES = 20, 500  # G1-2
 MODES = {"100644", "100755"}
+CONFIGURATION = "orchestra's own configuration"
 
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$|clock\$) *(?:[.:].*)?")
-_AGREE = "a person must agree under every approval mode; it counts for later runs only"
 _DONE = {"modify": "edits", "delete": "deletes", "rename": "renames"}
 
 
@@ -71,8 +71,10 @@ def risks(
             reasons.append(f"deletes {path}")
         if change.mode == "100755":
             reasons.append(f"makes {path} executable")
-        known = [f"{name}: {kind.reason}" for name in change.paths if (kind := kind_of(name))]
-        reasons += known or ([f"{_DONE[change.kind]} {tested}, a test that was there before"] if tested else [])
+        kinds = [(name, kind) for name in change.paths if (kind := kind_of(name))]
+        reasons += [f"{name}: {kind.reason}" for name, kind in kinds]
+        if tested and not any(kind.judges for _, kind in kinds):  # which says more
+            reasons.append(f"{_DONE[change.kind]} {tested}, a test that was there before")
         reasons += [
             f"{name!r}: the name starts with '-'" for name in change.paths if any(p[:1] == "-" for p in name.split("/"))
         ]
@@ -94,14 +96,12 @@ def guarded(changes: Sequence[FileChange], code: Mapping[str, str]) -> tuple[str
     `code` are the files of the project that its configuration has orchestra read or run, by path, with what they are.
     """
     known = {folded(path): what for path, what in code.items()}
-    found: dict[str, str] = {}
+    reasons: list[str] = []
     for path in (path for change in changes for path in change.paths):
-        what = "orchestra's own configuration" if is_configuration(path) else known.get(folded(path))
-        if what:
-            found[path] = (
-                f"{path} is {what}: a person must agree under every approval mode; it counts for later runs only"
-            )
-    return tuple(found.values())
+        what = CONFIGURATION if is_configuration(path) else known.get(folded(path), "")
+        later = "; it counts for later runs only" if what == CONFIGURATION else ""  # a run has its own copy of that
+        reasons += [f"{path} is {what}: a person must agree under every approval mode{later}"] if what else []
+    return tuple(reasons)
 
 
 def judged_by(change: FileChange, made: Set[str] = frozenset()) -> bool:
@@ -153,7 +153,7 @@ def _wrong_part(part: str) -> str:
 
 def _wrong_new_name(path: str, change: FileChange) -> str:
     """A file that has such a name already may be changed, seen by a person; no new one gets it."""
-    if path == change.new != change.old and has_unseen(path):
+    if path == _new_name(change) and has_unseen(path):
         return "the name has characters that nobody sees; choose another name"
     return ""
 

@@ -131,13 +131,14 @@ TABLE = (
     Kind(
         "decides what the tests mean",
         """
-        conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini tox.toml noxfile.py .coveragerc
-        nose2.cfg behave.ini .behaverc jest.config.* jest.setup.* jest.preset.* vitest.config.* vitest.workspace.*
-        vitest.setup.* karma.conf.* .mocharc* mocha.opts .nycrc* .c8rc* .taprc ava.config.* jasmine.json wdio.conf.*
-        cypress.json cypress.config.* playwright.config.* playwright-ct.config.* nightwatch.conf.* protractor.conf.*
-        .testcaferc* stryker.conf.* phpunit.xml phpunit.xml.dist phpunit.dist.xml behat.yml codeception.yml .rspec
-        spec_helper.rb rails_helper.rb test_helper.rb test_helper.exs cucumber.yml testng.xml
-        junit-platform.properties .config/nextest.toml ctestconfig.cmake *.xctestplan
+        conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml pytest.py unittest.py tox.ini tox.toml noxfile.py
+        .coveragerc nose2.cfg behave.ini .behaverc
+        jest.config.* jest.setup.* jest.preset.* vitest.config.* vitest.workspace.* vitest.setup.* karma.conf.*
+        .mocharc* mocha.opts .nycrc* .c8rc* .taprc ava.config.* jasmine.json wdio.conf.* cypress.json cypress.config.*
+        playwright.config.* playwright-ct.config.* nightwatch.conf.* protractor.conf.* .testcaferc* stryker.conf.*
+        phpunit.xml phpunit.xml.dist phpunit.dist.xml behat.yml codeception.yml
+        .rspec spec_helper.rb rails_helper.rb test_helper.rb test_helper.exs cucumber.yml
+        testng.xml junit-platform.properties .config/nextest.toml ctestconfig.cmake *.xctestplan
         """,
         judges=True,
     ),
@@ -155,21 +156,23 @@ TABLE = (
     Kind(
         "decides what a build or a check does",
         """
-        makefile makefile.* gnumakefile *.mk *.mak justfile .justfile *.just taskfile.yml taskfile.yaml rakefile
-        *.rake package.json pyproject.toml setup.py setup.cfg hatch.toml hatch_build.py fabfile.py dodo.py
-        pavement.py cmakelists.txt *.cmake cmakepresets.json meson.build meson_options.txt meson.options sconstruct
-        sconscript wscript configure configure.ac configure.in configure.py autogen.sh xmake.lua premake5.lua
-        conanfile.py build.bazel module.bazel workspace.bazel workspace *.bzl .bazelrc buck .buckconfig pants.toml
-        build dockerfile dockerfile.* *.dockerfile containerfile docker-compose.* docker-bake.* compose.yml
-        compose.yaml vagrantfile tiltfile earthfile skaffold.yaml build.gradle build.gradle.kts settings.gradle
-        settings.gradle.kts pom.xml build.xml ivy.xml build.sbt build.sc build.mill project/build.properties
-        project/plugins.sbt cargo.toml build.rs go.mod mix.exs rebar.config gemfile *.gemspec podfile package.swift
-        build.zig build.zig.zon stack.yaml cabal.project *.cabal *.nimble dune dune-project deps.edn project.clj
-        bb.edn composer.json deno.json deno.jsonc nx.json turbo.json lerna.json rush.json angular.json gulpfile.*
-        gruntfile.* webpack.config.* vite.config.* rollup.config.* esbuild.config.* tsup.config.* babel.config.*
-        .babelrc* .swcrc tsconfig.json tsconfig.*.json next.config.* nuxt.config.* svelte.config.* astro.config.*
-        metro.config.* postcss.config.* tailwind.config.* *.csproj *.fsproj *.vbproj *.vcxproj *.sln *.targets
-        directory.build.* build.cake pubspec.yaml
+        makefile makefile.* gnumakefile *.mk *.mak justfile .justfile *.just taskfile.yml taskfile.yaml rakefile *.rake
+        check.sh checks.sh check.py ci.sh lint.sh run-tests* run_tests* runtests*
+        pyproject.toml setup.py setup.cfg hatch.toml hatch_build.py fabfile.py dodo.py pavement.py conanfile.py
+        package.json deno.json deno.jsonc tsconfig.json tsconfig.*.json nx.json turbo.json lerna.json rush.json
+        angular.json gulpfile.* gruntfile.* webpack.config.* vite.config.* rollup.config.* esbuild.config.*
+        tsup.config.* babel.config.* .babelrc* .swcrc next.config.* nuxt.config.* svelte.config.* astro.config.*
+        metro.config.* postcss.config.* tailwind.config.*
+        cmakelists.txt *.cmake cmakepresets.json meson.build meson_options.txt meson.options sconstruct sconscript
+        wscript configure configure.ac configure.in configure.py autogen.sh xmake.lua premake5.lua
+        build build.bazel module.bazel workspace workspace.bazel *.bzl .bazelrc buck .buckconfig pants.toml
+        dockerfile dockerfile.* *.dockerfile containerfile docker-compose.* docker-bake.* compose.yml compose.yaml
+        vagrantfile tiltfile earthfile skaffold.yaml
+        build.gradle build.gradle.kts settings.gradle settings.gradle.kts pom.xml build.xml ivy.xml build.sbt build.sc
+        build.mill project/build.properties project/plugins.sbt deps.edn project.clj bb.edn
+        *.csproj *.fsproj *.vbproj *.vcxproj *.sln *.targets directory.build.* build.cake
+        cargo.toml build.rs go.mod build.zig build.zig.zon package.swift podfile gemfile *.gemspec composer.json
+        mix.exs rebar.config stack.yaml cabal.project *.cabal *.nimble dune dune-project pubspec.yaml
         """,
         judges=True,
     ),
@@ -201,10 +204,11 @@ def kind_of(path: str) -> Kind | None:
 
 def is_configuration(path: str) -> bool:
     """Whether it is orchestra's own configuration, a project's or a person's, in some spelling."""
-    *above, name = path.split("/")
-    if any(is_name(name, f"orchestra.config.{end}") for end in ("yaml", "yml")):
+    parts = path.split("/")
+    if any(is_name(parts[-1], f"orchestra.config.{end}") for end in ("yaml", "yml")):
         return True
-    return is_name(name, "config.yaml") and bool(above) and is_name(above[-1], "orchestra")
+    own = (".config", "orchestra", "config.yaml")
+    return len(parts) >= len(own) and all(map(is_name, parts[-len(own) :], own))
 
 
 # -- reading the table ------------------------------------------------------------------------------------------------
