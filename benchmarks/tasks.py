@@ -85,7 +85,7 @@ def _graph(loop: asyncio.Runner, workshop: Workshop, policy: Policy, runs: Path)
         ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job), "goal": job.intent})
         keeper = Timekeeper(1e6)
         runner = Runner(workshop, policy, ledger, keeper, backoff=0.0, on_line=lambda *_: None, on_note=lambda _: None)
-        gate = Gatekeeper(workshop.workspace, redactor())
+        gate = Gatekeeper(workshop.workspace, redactor(), closed=(), code={})
         handlers: Handlers = {RunCommand: runner, AdoptPlan: adopt, AutoApprove: gate.grant}
         verdict = loop.run(dag(Context(ledger, handlers), job))
         ledger.close()

@@ -46,6 +46,7 @@ from orchestra.core.work import (
 from orchestra.desk import Desk
 from orchestra.evaluation import record_evaluation
 from orchestra.gatekeeper import Gatekeeper
+from orchestra.guard import closed_folders, code_files
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.overlay import Overlay, laid_over
 from orchestra.policy import Policy, decide, within
@@ -331,7 +332,7 @@ class App(Desk):
             choice = self.directory.choice_for(models, call.agent, call.role)
             return self.directory.route(choice, self._provider_of(choice, root))
 
-        gate = Gatekeeper(self.project, self._watchful)
+        gate = self._gatekeeper(models)
         policy = self.bound_policy(created)
         total = policy.max_total_sec if created.payload.get("workflow") == "dag" else math.inf  # S2-50
         keeper = Timekeeper(total, ledger.events)
@@ -361,6 +362,11 @@ class App(Desk):
             ApplyPatch: gate.apply,
             Evaluate: record_evaluation,
         }
+
+    def _gatekeeper(self, models: Models) -> Gatekeeper:
+        place = Place.of(self.base, self.config.paths.runs, self._environ)
+        code = code_files(self.config, self.config_path, place, self.directory, models)
+        return Gatekeeper(self.project, self._watchful, closed=closed_folders(self.config, place), code=code)
 
     def models_of(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""

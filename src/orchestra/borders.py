@@ -24,9 +24,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from orchestra.core.names import OWN
 from orchestra.policy import within
 
-OURS = (".runs", ".orchestra", ".git")
+OURS = (*OWN, ".git")
 _LIVE = ("/proc", "/sys", "/dev", "/run", "/var/run")
 _SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr", "/var/lib")
 

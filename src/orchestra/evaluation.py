@@ -16,4 +16,5 @@ async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
     path = ledger.folder.artifact(effect.artifact)
     data = utf8(ledger.redactor.text(data.decode()))
     ledger.disk.publish(path, data, durable=True)
-    return Judged(effect.evaluation.decision, effect.evaluation.grounds, ledger.folder.reference(path, data))
+    said = effect.evaluation
+    return Judged(said.decision, said.grounds, ledger.folder.reference(path, data), said.checksChanged)

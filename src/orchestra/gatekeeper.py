@@ -9,18 +9,24 @@ Rules
    each file is one or the other: the apply is completed, or the conflict reported; never repeated blindly.
 4. The exact bytes of a patch come from the raw reply. What people read (`*.patch`, events) is redacted; a secret in a
    patch is a reason to ask, never silently altered.
+5. What orchestra keeps is closed: its own folders and those the configuration names, by every name and through every
+   link. What orchestra obeys (its configuration, the programs and replies that names) needs a person under every
+   approval mode. Links are looked at anew each time.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from orchestra.core.context import Step
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import utf8
+from orchestra.core.names import OWN, met_folder
+from orchestra.core.records import Event, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import digest
 from orchestra.core.work import (
@@ -36,21 +42,28 @@ from orchestra.core.work import (
     RefusePatch,
     Reply,
 )
-from orchestra.patch.apply import apply, read_images, status
+from orchestra.patch.apply import apply, names_beside, read_images, status
 from orchestra.patch.diff import FileChange, Refused, parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.prepared import Prepared, PreparedFile
 from orchestra.patch.result import Patch, parse_result
-from orchestra.patch.safety import risks
+from orchestra.patch.safety import check, guarded, judged_by, risks
 
 
 class Gatekeeper:
     """Handlers of the patch effects for one workspace."""
 
-    def __init__(self, workspace: Path, watchful: Redactor) -> None:
-        """`watchful` finds secrets in patches, whether or not logs are redacted."""
+    def __init__(self, workspace: Path, watchful: Redactor, *, closed: Sequence[str], code: Mapping[str, str]) -> None:
+        """`watchful` finds secrets in patches, whether or not logs are redacted.
+
+        `closed` are the folders, by whole paths, that the configuration closes besides OWN; `code` are the files that
+        orchestra obeys, with what they are.
+        """
         self._workspace = workspace
         self._watchful = watchful
+        self._closed = (*(str(workspace / folder) for folder in OWN), *closed)
+        self._code = code
+        self._made: set[str] | None = None  # the files that this run has added
 
     async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
         """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
@@ -65,12 +78,16 @@ class Gatekeeper:
         changes = parse_diff(diff)
         if isinstance(changes, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(changes))
-        prepared = _secret_name(changes, ledger) or self._prepare(changes)
+        prepared = _secret_name(changes, ledger) or self._shut(changes) or self._prepare(changes)
         if isinstance(prepared, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
-        files = tuple(_file(f) for f in prepared.files)
-        found = (*risks(changes), *_secrets(changes, self._watchful))
-        analysis = msgspec.json.format(msgspec.json.encode({"risks": found})) + b"\n"
+        made = self._files_made(ledger)
+        judges = {change.path for change in changes if judged_by(change, made)}
+        files = tuple(_file(f, judges=f.path in judges) for f in prepared.files)
+        beside = names_beside(self._workspace, (c.new for c in changes if c.new is not None and c.new != c.old))
+        found = (*risks(changes, existing=beside, made=made), *_secrets(changes, self._watchful))
+        held = guarded(changes, {name: what for path, what in self._code.items() for name in self._names(path)})
+        analysis = msgspec.json.format(msgspec.json.encode({"risks": (*held, *found)})) + b"\n"
         ledger.disk.publish(path.with_suffix(".gatekeeper-risk.json"), analysis, durable=False)
         return PatchProposal(
             patch=reference,
@@ -79,6 +96,7 @@ class Gatekeeper:
             added=prepared.added,
             removed=prepared.removed,
             risks=found,
+            guarded=held,
         )
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
@@ -95,6 +113,7 @@ class Gatekeeper:
         refused = self._apply(effect, step.ledger) or self._unfinished(effect)
         if refused is not None:
             return Applied(before=announced, after=(), digest=effect.digest, refusal=_refusal(refused))
+        _note_made(self._files_made(step.ledger), effect.files)
         return Applied(before=announced, after=announced, digest=effect.digest)
 
     def _unfinished(self, effect: ApplyPatch) -> Refused | None:
@@ -115,7 +134,8 @@ class Gatekeeper:
         changes = diff if isinstance(diff, Refused) else parse_diff(diff)
         if isinstance(changes, Refused):
             return changes
-        prepared = self._prepare(tuple(c for c in changes if c.path in undone), half_done=effect.files)
+        changes = tuple(c for c in changes if c.path in undone)
+        prepared = (self._shut(changes) if changes else None) or self._prepare(changes, half_done=effect.files)
         if isinstance(prepared, Refused):
             return prepared
         granted = {file.path: (file.before, file.after) for file in effect.files if file.path in undone}
@@ -123,6 +143,31 @@ class Gatekeeper:
             return Refused("conflict", "", "what would be written now is not what was granted; nothing was written")
         done = apply(self._workspace, prepared, disk=ledger.disk, scratch=ledger.folder.scratch)
         return done if isinstance(done, Refused) else None
+
+    def _shut(self, changes: tuple[FileChange, ...]) -> Refused | None:
+        """Rule 5: why these changes are never taken in this project, by name or by where a link leads."""
+        closed = tuple(name for folder in self._closed for name in self._names(folder))
+        if refused := check(changes, closed=closed):
+            return refused
+        for path in (path for change in changes for path in change.paths):
+            for name in self._names(str(self._workspace / path)):
+                if folder := met_folder(name, closed):
+                    why = f"{path!r}: it leads to {name}, and {folder}/ belongs to orchestra; no patch writes there"
+                    return Refused("path_violation", path, why)
+        return None
+
+    def _names(self, path: str) -> Iterator[str]:
+        """What a path is called in the workspace, as it is written and where its links lead now; none if outside."""
+        for name in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
+            inside = os.path.relpath(name, self._workspace)
+            if inside != os.curdir and inside.split("/")[0] != os.pardir:
+                yield inside
+
+    def _files_made(self, ledger: Ledger) -> set[str]:
+        """The files that this run has added: editing one of them changes nothing that was there before."""
+        if self._made is None:
+            self._made = _made_by(ledger.events)
+        return self._made
 
     def _prepare(self, changes: tuple[FileChange, ...], half_done: tuple[PatchFile, ...] = ()) -> Prepared | Refused:
         images = read_images(self._workspace, changes)
@@ -171,7 +216,28 @@ def _secrets(changes: tuple[FileChange, ...], redactor: Redactor) -> tuple[str, 
     return tuple(f"adds a secret: {name}" for name in redactor.found(added))
 
 
-def _file(prepared: PreparedFile) -> PatchFile:
+def _made_by(events: Iterable[Event]) -> set[str]:
+    """The files that a run has added, by its journal."""
+    made: set[str] = set()
+    offered: dict[str, tuple[PatchFile, ...]] = {}
+    for event in events:
+        if event.type == "PATCH_PRODUCED":
+            proposal = msgspec.convert(event.payload["outcome"], PatchProposal)
+            offered[proposal.digest] = proposal.files
+        elif event.type == "PATCH_APPLIED":
+            applied = msgspec.convert(event.payload["outcome"], Applied)
+            paths = {file.path for file in applied.after}
+            _note_made(made, (file for file in offered.get(applied.digest, ()) if file.path in paths))
+    return made
+
+
+def _note_made(made: set[str], files: Iterable[PatchFile]) -> None:
+    for file in files:
+        if file.change == "create" or file.oldPath in made:
+            made.add(file.path)
+
+
+def _file(prepared: PreparedFile, *, judges: bool) -> PatchFile:
     return PatchFile(
         path=prepared.path,
         change=prepared.kind,
@@ -182,6 +248,7 @@ def _file(prepared: PreparedFile) -> PatchFile:
         mode=prepared.mode,
         beforeMode=prepared.before_mode,
         oldPath=prepared.old_path,
+        judges=judges,
     )
 
 

@@ -101,15 +101,18 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 # -- patches ----------------------------------------------------------------------------------------------------------
 
 
-def reasons_to_ask(policy: ApprovalPolicy, found: tuple[str, ...]) -> tuple[str, ...]:
-    """Why a person must see this patch first; none: the policy itself grants it (G1-2)."""
+def reasons_to_ask(policy: ApprovalPolicy, found: tuple[str, ...], guarded: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Why a person must see this patch first; none: the policy itself grants it (G1-2).
+
+    `found` are risks; `guarded` is what counts under every policy, because it would change what orchestra itself does.
+    """
     match policy:
         case "never":
-            return ()
+            return guarded
         case "risk":
-            return found
+            return (*guarded, *found)
         case "always":
-            return ("policy: every patch is approved by a person", *found)
+            return ("policy: every patch is approved by a person", *guarded, *found)
         case unreachable:
             assert_never(unreachable)
 

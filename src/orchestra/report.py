@@ -17,7 +17,7 @@ from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, branch_of, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import cell, clean, count
+from orchestra.core.text import cell, checks_changed, clean, count
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
@@ -32,6 +32,7 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
     created = events[0]
     seconds = seconds_between(created.ts, ended or events[-1].ts)
     calls = calls_in(folder, events)
+    changed = said_of_checks(events)
     lines = [
         f"# {_short(str(created.payload.get('goal', created.runId)))}",
         "",
@@ -40,6 +41,7 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
         f"- started {created.ts}, took {seconds:.1f} s",
         f"- {bill.headline(calls)}",
         *containment(created.payload),
+        *([f"- {cell(changed)}"] if changed else ()),
         "",
         "## What happened",
         "",
@@ -107,6 +109,13 @@ def headline(event: Event) -> str:
             return f"failed: {_short(error.get('message', ''))}"
         case "RUN_CANCELED":
             return f"canceled: {_short((payload.get('result') or {}).get('reason', ''))}"
+
+
+def said_of_checks(events: list[Event]) -> str:
+    """What the last verdict says of the checks themselves; nothing if the run left them alone."""
+    verdicts = (event for event in reversed(events) if event.type in _VERDICTS)
+    last = next(verdicts, None)
+    return checks_changed((last.payload.get("outcome") or {}).get("checksChanged", ())) if last else ""
 
 
 def _changed(events: list[Event]) -> list[str]:

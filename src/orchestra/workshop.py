@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import PolicyError, SandboxError
+from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
 from orchestra.core.work import RunCommand
 from orchestra.policy import Asker, Policy, decide, within
@@ -39,7 +40,6 @@ _ENVIRONMENT = {
     "TERM": "dumb",
     "PYTHONDONTWRITEBYTECODE": "1",  # a .pyc counts as fresh if size and second agree: a quick patch would go untested
 }
-_HIDDEN = (".runs", ".orchestra")
 
 
 class Refused(Struct, frozen=True):
@@ -129,7 +129,7 @@ class Workshop:
             if (now := _real(path)) != path:  # they were real paths when the policy was made
                 raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
-        named = (*(f"{root}/{name}" for name in _HIDDEN), str(self._runs))
+        named = (*(f"{root}/{name}" for name in OWN), str(self._runs))
         # A link hides nothing: what it leads to must go.
         hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
         return Sandbox(

@@ -19,12 +19,13 @@ from pathlib import Path
 import pathspec
 
 from orchestra.core.model import ContextArtifact
+from orchestra.core.names import OWN, RUNS
 
 FILE_BYTES = 40_000
 FILES = 100
 LISTED = 2_000
 _REPOSITORIES = {".git", ".hg", ".svn"}
-_RUNS = {".runs", "runs", ".orchestra"}
+_RUNS = {*OWN, RUNS}
 _INSTALLED = {"node_modules", ".venv", "venv", ".tox"}
 _REMEMBERED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 _CACHES = _INSTALLED | _REMEMBERED

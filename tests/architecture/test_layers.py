@@ -48,11 +48,12 @@ LAYERS: dict[str, set[str]] = {
     "workshop": {"core", "policy", "worker", "scratch", "toolbox"},
     "runner": {"core", "patch", "policy", "worker", "workspace", "workshop", "scratch", "timekeeper", "toolbox"},
     "models": {"core", "config", "providers"},
+    "guard": {"core", "patch", "config", "borders", "models"},
     "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "workshop"},
     "trial": {"core", "policy", "scratch", "toolbox", "worker", "workshop"},
     "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
     | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
-    | {"binding", "borders", "consent", "models", "talking", "workshop", "overlay"},
+    | {"binding", "borders", "consent", "guard", "models", "talking", "workshop", "overlay"},
     "adopting": {"core", "archive", "binding", "desk", "app"},
     "cleaning": {"core", "policy", "worker", "archive", "models", "app"},
     "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}

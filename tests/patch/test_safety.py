@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestra.core.names import OWN
 from orchestra.patch.diff import FileChange, Hunk, Line, Refused, parse_diff
-from orchestra.patch.safety import check, risks
+from orchestra.patch.safety import check, guarded, judged_by, risks
 
 from .support import changes_of, make_diff
 from .test_diff import DIFFS
@@ -73,6 +74,9 @@ FORBIDDEN = [
         ".git:x/config",
     ),
     *(".runs/workflows/x/state.json", ".runs", ".RUNS/x", ".orchestra/sessions/s.json", ".orch\u200bestra/x"),
+    *(".claude/orchestrator/state.json", ".Claude/ORCHESTRATOR", ".claude", "CLAUDE~1/orchestrator/x"),
+    *("orches~1/sessions/x", "RUNS~1/x", "ORCHE~12/x", ".runs:x/y", ".ｒｕｎｓ/x"),
+    "d/" * 64 + "x",
 ]
 
 
@@ -117,6 +121,7 @@ ALLOWED = [
         "x" * 255,
     ),
     *("..a", "a..b", "...x", "git~a", ".gitx", "aa:b", "~/x", "README"),
+    *("d/" * 63 + "x", ".claude/commands/x.md", "orchestrator/x", "runs~x", "a/.orchestra/x"),
 ]
 
 
@@ -206,7 +211,6 @@ ASKED = [
         ".npmrc",
         "pip.conf",
         ".cargo/config.toml",
-        "orchestra.config.yaml",
         "-rf",
         "a/-x",
         "a\u202eb.txt",
@@ -229,6 +233,30 @@ def test_everyday_files_are_no_risk(path: str) -> None:
     assert risks([touching(path), creating(f"new/{path}")]) == ()
 
 
+CLOSED = (*OWN, "runs", "state/graph", "실험/기록")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("runs/x/inbox/approval-plan-1.json", "RUNS/x", "Runs/x", "runs", "r\u200buns/x", "ｒｕｎｓ/x", "runs:s/x"),
+        *("state/graph/x", "State/GRAPH", "state", "state/graph/a/b"),
+        *("실험/기록/x", "\u1109\u1175\u11af\u1112\u1165\u11b7/기록/x", "실험"),
+    ],
+)
+def test_no_patch_writes_where_the_configuration_keeps_runs(path: str) -> None:
+    for make in (touching, creating, deleting):
+        refused = check([make(path)], closed=CLOSED)
+        assert refused is not None and refused.reason == "path_violation"
+    moved = check([FileChange("rename", "a", path)], closed=CLOSED)
+    assert moved is not None and "belongs to orchestra" in moved.message
+
+
+def test_folders_that_only_look_like_closed_ones_are_open() -> None:
+    for path in ("runs-evil/x", "src/runs/x", "state/graphs", "states/graph/x", "실험/기록부"):
+        assert check([touching(path)], closed=CLOSED) is None
+
+
 def test_the_gatekeepers_rules_of_size_and_deletion() -> None:
     assert risks([deleting("a")]) == ("deletes a",)
     assert risks([touching(f"f{number}") for number in range(19)]) == ()
@@ -246,6 +274,78 @@ def test_new_executables_bidi_characters_and_colliding_names() -> None:
     assert "differ only in case" in risks([creating("a/Read.md"), creating("a/read.md")])[0]
     assert "differ only in case" in risks([creating("가.md")], existing=["\u1100\u1161.md"])[0]
     assert risks([touching("a/Read.md")], existing=["a/Read.md", "b/read.md"]) == ()
+
+
+def test_a_new_folder_may_collide_too() -> None:
+    assert risks([creating("Src/x.py")], existing=["src"]) == ("Src and src differ only in case or normal form",)
+    assert risks([creating("A/x"), creating("a/y")]) == ("a and A differ only in case or normal form",)
+    assert "A.TXT and a.txt" in risks([FileChange("rename", "b", "A.TXT"), touching("a.txt")])[0]
+    assert risks([creating("src/x.py"), creating("src/y.py")], existing=["Lib", "test"]) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u200bb.py", "a\u202eb.txt", "folder\u2060/x", "빈\u3164칸.md", "\ufeffa", "x\ufe0f", "x\U000e0041"]
+)
+def test_no_new_file_gets_a_name_that_nobody_sees_whole(name: str) -> None:
+    for change in (creating(name), FileChange("rename", "a", name)):
+        refused = check([change])
+        assert refused is not None and "nobody sees" in refused.message
+    assert check([touching(name)]) is None and check([FileChange("rename", name, "a")]) is None
+    assert "nobody sees" in risks([touching(name)])[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["aux.py", "src/NUL.txt", "com1", "lib/con/x.py", "LPT9.log", "com\u00b9", "prn.tar.gz"]
+)
+def test_a_new_name_that_is_a_device_elsewhere_is_shown(name: str) -> None:
+    assert "device on Windows" in risks([creating(name)])[0]
+    assert risks([touching(name)]) == ()  # it is there already
+
+
+def test_a_test_that_was_there_before_is_shown_and_a_new_one_is_not() -> None:
+    assert risks([touching("tests/test_calc.py")]) == ("edits tests/test_calc.py, a test that was there before",)
+    assert risks([deleting("src/calc_test.go")]) == ("deletes src/calc_test.go, a test that was there before",)
+    moved = FileChange("rename", "tests/test_calc.py", "old/calc.py")
+    assert risks([moved]) == ("renames tests/test_calc.py, a test that was there before",)
+    assert risks([touching("tests/test_token.py")])[-1] == "edits tests/test_token.py, a test that was there before"
+    assert risks([creating("tests/test_new.py"), FileChange("rename", "a.py", "tests/test_a.py")]) == ()
+    assert risks([touching("tests/test_mine.py")], made={"tests/test_mine.py"}) == ()
+
+
+def test_what_checks_are_judged_by() -> None:
+    for change in (
+        touching("tests/test_a.py"),
+        deleting("tests/data.json"),
+        creating("pytest.ini"),
+        touching("Makefile"),
+    ):
+        assert judged_by(change)
+    for change in (creating("tests/test_a.py"), touching("src/a.py"), touching("CLAUDE.md"), creating("auth.py")):
+        assert not judged_by(change)
+    assert not judged_by(touching("tests/test_a.py"), made={"tests/test_a.py"})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("orchestra.config.yaml", "sub/Orchestra.Config.YAML", "orchestra.config.yml", "orchestra.config.yaml:x"),
+        *("orchestra\u200b.config.yaml", ".config/orchestra/config.yaml"),
+    ],
+)
+def test_the_configuration_is_guarded_in_every_spelling_and_by_every_change(path: str) -> None:
+    for change in (touching(path), deleting(path), FileChange("rename", path, "a"), FileChange("rename", "a", path)):
+        [reason] = guarded([change], {})
+        assert reason == (
+            f"{path} is orchestra's own configuration: a person must agree under every approval mode;"
+            " it counts for later runs only"
+        )
+
+
+def test_what_the_configuration_names_as_code_is_guarded() -> None:
+    code = {"tools/lint.sh": "the program of `tools.lint`"}
+    [reason] = guarded([touching("a"), touching("Tools/lint.sh")], code)
+    assert reason.startswith("Tools/lint.sh is the program of `tools.lint`: a person must agree")
+    assert guarded([touching("tools/other.sh"), touching("config.yaml")], code) == ()
 
 
 @settings(max_examples=200, deadline=None)

@@ -242,3 +242,9 @@ def test_when_a_patch_needs_a_person() -> None:
     assert reasons_to_ask("never", ("x",)) == ()
     assert reasons_to_ask("risk", ("x",)) == ("x",)
     assert reasons_to_ask("always", ("x",)) == ("policy: every patch is approved by a person", "x")
+
+
+def test_what_would_change_orchestra_itself_needs_a_person_under_every_policy() -> None:
+    assert reasons_to_ask("never", ("x",), ("g",)) == ("g",)
+    assert reasons_to_ask("risk", ("x",), ("g",)) == ("g", "x")
+    assert reasons_to_ask("always", ("x",), ("g",)) == ("policy: every patch is approved by a person", "g", "x")

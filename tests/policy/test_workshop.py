@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.errors import SandboxError
+from orchestra.core.names import OWN
 from orchestra.policy import Policy
 from orchestra.toolbox import Tool, Toolbox
 from orchestra.workshop import Workshop
@@ -26,7 +27,7 @@ def hidden(workshop: Workshop, policy: Policy = NOTHING) -> set[str]:
 
 
 def test_the_runs_are_hidden_and_also_where_they_will_be(tmp_path: Path) -> None:
-    assert hidden(shop(tmp_path, "state/runs")) == {".runs", ".orchestra", "state/runs"}
+    assert hidden(shop(tmp_path, "state/runs")) == {*OWN, "state/runs"}
 
 
 def test_what_a_link_leads_to_is_hidden_too(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_what_a_link_leads_to_is_hidden_too(tmp_path: Path) -> None:
     (workshop.workspace / "state").symlink_to("other")
     (workshop.workspace / ".orchestra").symlink_to("gone")
     (workshop.workspace / "gone").rmdir()  # a link to what is not there yet
-    assert hidden(workshop) == {".runs", "kept", ".orchestra", "gone", "state/runs", "other/runs"}
+    assert hidden(workshop) == {*OWN, "kept", "gone", "state/runs", "other/runs"}
 
 
 def test_a_folder_that_leads_elsewhere_since_the_run_began_is_refused(tmp_path: Path) -> None:

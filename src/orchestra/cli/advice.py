@@ -16,6 +16,7 @@ from orchestra.core.inbox import waiting
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.desk import SHORT_DIGEST
+from orchestra.report import said_of_checks
 
 
 def command(app: App, *words: str) -> str:
@@ -34,6 +35,8 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     summary = app.summary(folder)
     message = end.message or ("dry run: nothing was run" if summary.dry and end.status == "completed" else "")
     lines = ["", click.style(word, fg=colour, bold=True) + (f": {safe(message)}" if message else "")]
+    if changed := said_of_checks(summary.events):
+        lines.append(click.style(f"  {safe(changed)}", fg="yellow"))
     if end.exit_code == 3:
         lines += how_to_answer(app, folder)
     if end.exit_code == 130:

@@ -27,9 +27,9 @@ from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import UsageError
 from orchestra.core.records import FINAL, now, seconds_between
+from orchestra.core.text import some
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.dag.flow import command as argv_of
-from orchestra.workflows.dag.flow import some
 from orchestra.workflows.dag.history import Attempt, attempts_of, patch_of
 from orchestra.workflows.dag.report import OUTPUT_LINES, state_word
 

@@ -21,6 +21,8 @@ from typing import Literal
 
 import msgspec
 
+from orchestra.core.names import OWN, RUNS, folded, is_name, met_folder
+
 MAX_ARGUMENT = 1_000
 MAX_ENV_VALUE = 10_000
 MAX_FILES = 100
@@ -28,7 +30,7 @@ MAX_FILE_BYTES = 1 << 20
 MAX_PATH = 255
 MAX_TOTAL_BYTES = 1 << 20  # of all arguments and variables: the kernel takes about two, the sandbox's own included
 
-CLOSED = (".git", ".runs", ".orchestra", "runs")
+CLOSED = (*OWN, RUNS)
 _NAMES = (
     # who and where the tool is: given by the sandbox
     "PATH HOME USER LOGNAME SHELL PWD OLDPWD TMPDIR TMP TEMP XDG_CONFIG_HOME XDG_CONFIG_DIRS"
@@ -55,9 +57,6 @@ FORBIDDEN_ENV_PREFIXES = tuple(_PREFIXES.split())
 
 ViolationCode = Literal["PATH_TRAVERSAL_ATTEMPT", "FORBIDDEN_VARIABLE", "INPUT_LIMIT", "INPUT_INVALID"]
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_IGNORABLE = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e01ef]"
-)
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -137,14 +136,12 @@ def _files(files: Sequence[tuple[str, str]], closed: Sequence[str]) -> Iterator[
             yield Violation("INPUT_LIMIT", where, f"its content has {size} bytes; at most {MAX_FILE_BYTES}")
         if wrong := _unfit(content, nul=True):
             yield Violation("INPUT_INVALID", where, wrong)
-        folded = "/".join(map(_folded, path.split("/")))
-        if folded in seen:
-            yield Violation(
-                "INPUT_INVALID", f"{where}.path", f"{path[:80]!r} is the same file as {seen[folded][:80]!r}"
-            )
-        seen[folded] = path
-    for folded, path in seen.items():
-        parents = ("/".join(folded.split("/")[:depth]) for depth in range(1, folded.count("/") + 1))
+        name = folded(path)
+        if name in seen:
+            yield Violation("INPUT_INVALID", f"{where}.path", f"{path[:80]!r} is the same file as {seen[name][:80]!r}")
+        seen[name] = path
+    for name, path in seen.items():
+        parents = ("/".join(name.split("/")[:depth]) for depth in range(1, name.count("/") + 1))
         if any(parent in seen for parent in parents):
             yield Violation("INPUT_INVALID", "inputs.files", f"{path[:80]!r} lies in a folder that is a file here too")
 
@@ -167,18 +164,11 @@ def wrong_path(path: str, closed: Sequence[str] = CLOSED) -> str:
             return f"the part {part!r} means another name on some file systems"
         if len(_utf8(part)) > MAX_PATH:
             return f"a part has more than {MAX_PATH} bytes"
-        if _folded(part) in (".git", "git~1"):
+        if is_name(part, ".git"):
             return "nothing is written into .git"
-    shut = {_folded(folder) for folder in closed}
-    if _folded(parts[0]) in shut:
-        return f"{parts[0]} belongs to orchestra"
+    if folder := met_folder(path, closed):
+        return f"{folder} belongs to orchestra"
     return ""
-
-
-def _folded(part: str) -> str:
-    """A name as the strictest file system reads it: `.GIT`, `.g<ZWNJ>it` and `.git::$DATA` are `.git`."""
-    seen = "".join(char for char in _IGNORABLE.sub("", part) if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", seen).casefold().partition(":")[0].rstrip(". ")
 
 
 def _unfit(text: str, *, nul: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # CSI, OSC/DCS/APC strings up to their terminator, and the two-byte escapes.
 _ANSI = re.compile(
@@ -24,6 +25,16 @@ def cell(text: str, most: int = 300) -> str:
     """Text inside a Markdown table or list: one line, no markup of its own."""
     line = clean(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def some(names: Sequence[str], most: int = 10) -> str:
+    """The first of many names."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def checks_changed(names: Sequence[str]) -> str:
+    """What a verdict says of a run that changed what it is judged by; nothing if it did not."""
+    return f"the checks were changed by this run: {some(names)}" if names else ""
 
 
 def count(number: int, what: str) -> str:

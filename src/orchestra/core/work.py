@@ -183,6 +183,7 @@ class PatchFile(Struct, frozen=True, omit_defaults=True):
     mode: int | None = None
     beforeMode: int | None = None
     oldPath: str | None = None
+    judges: bool = False  # checks are judged by it: a test that was there before, what decides what checks mean
 
 
 class PatchProposal(Struct, frozen=True, omit_defaults=True):
@@ -195,6 +196,7 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     removed: int
     risks: tuple[str, ...] = ()
     refusal: Refusal | None = None
+    guarded: tuple[str, ...] = ()  # why a person must agree under every approval mode
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):
@@ -365,14 +367,16 @@ class Evaluation(Struct, frozen=True, omit_defaults=True):
     checks: tuple[CheckResult, ...]
     diffstat: Diffstat
     question: str = ""
+    checksChanged: tuple[str, ...] = ()  # what this run changed of the tests and files that checks are judged by
 
 
-class Judged(Struct, frozen=True):
+class Judged(Struct, frozen=True, omit_defaults=True):
     """The evaluation as recorded."""
 
     decision: Decision
     grounds: str
     artifact: ArtifactRef
+    checksChanged: tuple[str, ...] = ()
 
 
 class Evaluate(Effect[Judged], frozen=True):

@@ -17,7 +17,7 @@ It does not ask whether the patch was approved, and it keeps no journal: the cal
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -57,6 +57,29 @@ def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | 
             except OSError as error:
                 return Refused("io_error", path, f"{path} cannot be read: {error.strerror}")
     return images
+
+
+def names_beside(root: Path, paths: Iterable[str]) -> set[str]:
+    """What stands beside the names that these paths would add, level by level: a new folder is one of them."""
+    found: set[str] = set()
+    listed: dict[str, set[str]] = {}
+    with Tree(root) as tree:
+        for parts in (path.split("/") for path in paths):
+            for depth in range(1, len(parts) + 1):
+                name, above = "/".join(parts[:depth]), "".join(f"{part}/" for part in parts[: depth - 1])
+                if above not in listed:
+                    listed[above] = {above + other for other in _names(tree, name)}
+                if name not in listed[above]:
+                    found |= listed[above]
+                    break  # nothing is below a name that is not there
+    return found
+
+
+def _names(tree: Tree, path: str) -> list[str]:
+    try:
+        return tree.beside(path) or []
+    except (OSError, Unsafe):
+        return []  # it cannot be listed: there is nothing to compare with
 
 
 def status(root: Path, files: Sequence[PreparedFile]) -> tuple[FileStatus, ...]:

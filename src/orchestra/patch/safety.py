@@ -3,45 +3,48 @@
 Rules
 1. `check` refuses; it looks at names, modes and sizes only, so it can run before any file is opened.
 2. Every path a change touches is judged, the old name of a rename too.
-3. A name is judged as the strictest file system would read it: folded case, without ignorable code points, without
-   NTFS streams. `.GIT`, `git~1`, `.g<ZWNJ>it` and `.git::$INDEX_ALLOCATION` are all `.git`.
+3. A name is judged as the strictest file system would read it (core/names.py): `.GIT`, `git~1`, `.g<ZWNJ>it` and
+   `.git::$INDEX_ALLOCATION` are all `.git`, and so it is with every closed folder.
 4. `risks` never refuses. It lists reasons, each naming its file; policy `risk` asks when there is one (G1-2).
+5. `guarded` lists what a person must see whatever the policy says: changes to what orchestra itself obeys or runs.
 
 Symlinks on the way to a file, existing targets and texts that do not match are judged where files are known:
-apply.read_images and locate.compute. Secrets in added lines are core's redaction's business.
+gatekeeper.py, apply.read_images and locate.compute. Secrets in added lines are core's redaction's business.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
+from orchestra.core.names import OWN, folded, has_unseen, is_name, met_folder
 from orchestra.patch.diff import FileChange, Line, Refused
-from orchestra.patch.sensitive import reason_to_ask
+from orchestra.patch.sensitive import is_configuration, kind_of
+from orchestra.patch.testfiles import is_test
 
 MAX_FILES = 200
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 1024
+MAX_PARTS = 64
 MANY_FILES, MANY_LINES = 20, 500  # G1-2
 MODES = {"100644", "100755"}
-OUR_FOLDERS = {".runs", ".orchestra"}  # journals, sessions: a patch must not write its own evidence
+CONFIGURATION = "orchestra's own configuration"
 
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_IGNORABLE = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$|clock\$) *(?:[.:].*)?")
+_DONE = {"modify": "edits", "delete": "deletes", "rename": "renames"}
 
 
-def check(changes: Sequence[FileChange]) -> Refused | None:
-    """The first reason not to take these changes at all, or None."""
+def check(changes: Sequence[FileChange], *, closed: Iterable[str] = OWN) -> Refused | None:
+    """The first reason not to take these changes at all, or None. `closed` are folders that no patch may write."""
     if not changes:
         return Refused("invalid_patch", "", "the patch changes no file")
     if len(changes) > MAX_FILES:
         return Refused("unsafe", "", f"the patch touches {len(changes)} files; at most {MAX_FILES} are taken at once")
     for change in changes:
         for path in change.paths:
-            if wrong := _wrong_path(path):
+            if wrong := _wrong_path(path, closed) or _wrong_new_name(path, change):
                 return Refused("path_violation", path, f"{path!r}: {wrong}")  # S1-90
         if wrong := _wrong_content(change):
             return Refused("unsafe", change.path, f"{change.path}: {wrong}")
@@ -52,20 +55,31 @@ def check(changes: Sequence[FileChange]) -> Refused | None:
     return _overlap(changes)
 
 
-def risks(changes: Sequence[FileChange], *, existing: Iterable[str] = ()) -> tuple[str, ...]:
-    """Why a person should look at these changes, one sentence each. `existing` are paths in the workspace, if known."""
+def risks(
+    changes: Sequence[FileChange], *, existing: Iterable[str] = (), made: Set[str] = frozenset()
+) -> tuple[str, ...]:
+    """Why a person should look at these changes, one sentence each.
+
+    `existing` are paths in the workspace beside which new ones would stand; `made` are the files that this run itself
+    has added.
+    """
     reasons: list[str] = []
     for change in changes:
         path = change.path
-        if change.kind == "delete":
+        tested = _edited_test(change, made)
+        if change.kind == "delete" and not tested:
             reasons.append(f"deletes {path}")
         if change.mode == "100755":
             reasons.append(f"makes {path} executable")
-        reasons += [f"{name}: {why}" for name in change.paths if (why := reason_to_ask(name))]
+        kinds = [(name, kind) for name in change.paths if (kind := kind_of(name))]
+        reasons += [f"{name}: {kind.reason}" for name, kind in kinds]
+        if tested and not any(kind.judges for _, kind in kinds):  # which says more
+            reasons.append(f"{_DONE[change.kind]} {tested}, a test that was there before")
         reasons += [
             f"{name!r}: the name starts with '-'" for name in change.paths if any(p[:1] == "-" for p in name.split("/"))
         ]
-        if _BIDI.search(path) or any(_BIDI.search(line.text) for line in _added(change)):
+        reasons += _odd_name(change)
+        if any(_BIDI.search(line.text) for line in _added(change)):
             reasons.append(f"{path}: adds bidirectional control characters, so what is shown may not be what runs")
     reasons += _collisions(changes, existing)
     lines = sum(line.op != " " for change in changes for hunk in change.hunks for line in hunk.lines)
@@ -76,7 +90,33 @@ def risks(changes: Sequence[FileChange], *, existing: Iterable[str] = ()) -> tup
     return tuple(reasons)
 
 
-def _wrong_path(path: str) -> str:
+def guarded(changes: Sequence[FileChange], code: Mapping[str, str]) -> tuple[str, ...]:
+    """Why a person must agree under every approval mode (rule 5).
+
+    `code` are the files of the project that its configuration has orchestra read or run, by path, with what they are.
+    """
+    known = {folded(path): what for path, what in code.items()}
+    reasons: list[str] = []
+    for path in (path for change in changes for path in change.paths):
+        what = CONFIGURATION if is_configuration(path) else known.get(folded(path), "")
+        later = "; it counts for later runs only" if what == CONFIGURATION else ""  # a run has its own copy of that
+        reasons += [f"{path} is {what}: a person must agree under every approval mode{later}"] if what else []
+    return tuple(reasons)
+
+
+def judged_by(change: FileChange, made: Set[str] = frozenset()) -> bool:
+    """Whether checks are judged by what it changes: a test that was there before, or what decides what checks mean."""
+    kinds = (kind_of(path) for path in change.paths)
+    return bool(_edited_test(change, made)) or any(kind.judges for kind in kinds if kind)
+
+
+def _edited_test(change: FileChange, made: Set[str]) -> str:
+    """The test that was there before this run and will not be as it was, or an empty string."""
+    old = change.old or ""
+    return old if change.kind != "create" and is_test(old) and old not in made else ""
+
+
+def _wrong_path(path: str, closed: Iterable[str]) -> str:
     """What is wrong with a path, or an empty string."""
     if not path:
         return "the path is empty"
@@ -89,11 +129,13 @@ def _wrong_path(path: str) -> str:
     if len(path.encode()) > MAX_PATH_BYTES:
         return f"the path is longer than {MAX_PATH_BYTES} bytes"
     parts = path.split("/")
+    if len(parts) > MAX_PARTS:
+        return f"the path has {len(parts)} parts; at most {MAX_PARTS}"
     for part in parts:
         if wrong := _wrong_part(part):
             return wrong
-    if _folded(parts[0]) in OUR_FOLDERS:
-        return f"{parts[0]}/ belongs to orchestra"
+    if folder := met_folder(path, closed):
+        return f"{folder}/ belongs to orchestra; no patch writes there"
     return ""
 
 
@@ -104,11 +146,15 @@ def _wrong_part(part: str) -> str:
         return f"a name in the path is longer than {MAX_NAME_BYTES} bytes"
     if part[-1] in ". \u00a0\u3000":
         return "a name in the path ends with a dot or a blank"
-    bare = (
-        _folded(part).split(":", 1)[0].rstrip(". ")
-    )  # NTFS: a stream name, and dots and blanks before it, do not count
-    if bare == ".git" or re.fullmatch(r"git~\d+", bare):
+    if is_name(part, ".git"):
         return "the path leads into .git"
+    return ""
+
+
+def _wrong_new_name(path: str, change: FileChange) -> str:
+    """A file that has such a name already may be changed, seen by a person; no new one gets it."""
+    if path == _new_name(change) and has_unseen(path):
+        return "the name has characters that nobody sees; choose another name"
     return ""
 
 
@@ -137,24 +183,32 @@ def _overlap(changes: Sequence[FileChange]) -> Refused | None:
     return None
 
 
+def _odd_name(change: FileChange) -> Iterator[str]:
+    """Names that a person may not see, or that some system takes for something else."""
+    yield from (f"{path!r}: the name has characters that nobody sees" for path in change.paths if has_unseen(path))
+    new = _new_name(change)
+    if any(_DEVICE.fullmatch(folded(part)) for part in new.split("/")):
+        yield f"{new}: the name of a device on Windows, where no such file can be"
+
+
+def _new_name(change: FileChange) -> str:
+    """The name that a file would have for the first time, or an empty string."""
+    return change.new if change.new is not None and change.new != change.old else ""
+
+
 def _collisions(changes: Sequence[FileChange], existing: Iterable[str]) -> list[str]:
-    """New names that some file systems cannot tell from another name."""
-    names: dict[str, str] = {}
-    for name in existing:
-        names.setdefault(_folded(name), name)
+    """New names, of folders too, that some file systems cannot tell from another name."""
+    names = {folded(name): name for name in existing}
     reasons: list[str] = []
-    for name in (change.new for change in changes if change.new is not None):
-        other = names.setdefault(_folded(name), name)
-        if other != name:
-            reasons.append(f"{name} and {other} differ only in case or normal form")
+    for change in sorted(changes, key=lambda change: bool(_new_name(change))):  # what is there comes first
+        parts = change.new.split("/") if change.new else []
+        for name in ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1)):
+            other = names.setdefault(folded(name), name)
+            if other != name and _new_name(change):
+                reasons.append(f"{name} and {other} differ only in case or normal form")
+                break
     return reasons
 
 
 def _added(change: FileChange) -> Iterator[Line]:
     return (line for hunk in change.hunks for line in hunk.lines if line.op == "+")
-
-
-def _folded(name: str) -> str:
-    """The name as the most forgetful file system reads it (rule 3)."""
-    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", _IGNORABLE.sub("", visible)).casefold())

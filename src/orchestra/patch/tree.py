@@ -105,6 +105,11 @@ class Tree:
                 raise Unsafe(path, f"is not a regular file of at most {MAX_FILE_BYTES // 1024 // 1024} MiB")
             return Image(file.read(), stat.S_IMODE(facts.st_mode))
 
+    def beside(self, path: str) -> list[str] | None:
+        """The names in the folder that a path's last name is in; None if the folder is not there."""
+        with self.folder_of(path) as folder:
+            return None if folder is None else os.listdir(folder)
+
     def prune(self, path: str) -> None:
         """Remove the folders above a deleted file that are empty now; never the root."""
         parts = _parts(path)

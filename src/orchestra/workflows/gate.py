@@ -14,6 +14,7 @@ from orchestra.core.work import (
     Approval,
     Approve,
     AutoApprove,
+    PatchFile,
     PatchProposal,
     ProposePatch,
     RefusePatch,
@@ -28,6 +29,7 @@ class Passage(Struct, frozen=True):
     proposal: PatchProposal
     approval: Approval | None = None
     done: Applied | None = None
+    files: tuple[PatchFile, ...] = ()  # those that were granted
 
 
 class Ticket(Struct, frozen=True):
@@ -50,12 +52,12 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
         return Passage(proposal, approval)
     files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
     done = await ctx.perform("apply", ApplyPatch(reply, proposal.digest, files))
-    return Passage(proposal, approval, done)
+    return Passage(proposal, approval, done, files)
 
 
 async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:
     """A person's grant, or the policy's."""
-    reasons = reasons_to_ask(ticket.policy, proposal.risks)
+    reasons = reasons_to_ask(ticket.policy, proposal.risks, proposal.guarded)
     if not reasons:
         return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.policy))
     request = Approve(

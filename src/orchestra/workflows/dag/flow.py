@@ -16,6 +16,7 @@ from orchestra.core.context import Context, Retry, Verdict
 from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
 from orchestra.core.model import Constraints as CallConstraints
 from orchestra.core.records import ArtifactRef, ErrorInfo
+from orchestra.core.text import some
 from orchestra.core.work import (
     TOTAL_TIME,
     Adopted,
@@ -304,8 +305,3 @@ def is_expired(ended: Ended) -> bool:
 
 def _retry(job: Job, times: int) -> Retry:
     return Retry(times=times, base_sec=job.backoffSec)
-
-
-def some(names: list[str]) -> str:
-    """The first of many names."""
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

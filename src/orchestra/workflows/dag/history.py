@@ -15,8 +15,8 @@ from typing import Literal, assert_never
 from msgspec import Struct
 
 from orchestra.core.records import FINAL, Event, branch_of, seconds_between
+from orchestra.core.text import some
 from orchestra.workflows.dag.board import NETWORK_DENIED, Board, Component, Line, Message
-from orchestra.workflows.dag.flow import some
 from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskResult, TaskState
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestra.core.context import Context, Retry, Verdict
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
 from orchestra.core.records import ErrorInfo, Role
+from orchestra.core.text import checks_changed
 from orchestra.core.work import (
     Applied,
     Approval,
@@ -58,10 +60,11 @@ class Written(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A patch that was applied, and how it reads."""
+    """What is judged: the patch that was applied, how it reads, and what it changed of what checks are judged by."""
 
     files: Applied
     diff: str
+    checks: tuple[str, ...]
 
 
 class Problem(Struct, frozen=True):
@@ -76,6 +79,7 @@ async def loop(ctx: Context, job: Job) -> Verdict:
     """Reach the goal, or say why not."""
     plan = await make_plan(ctx, job)
     turn = Turn("execute", 1)
+    checks: tuple[str, ...] = ()  # all that this run has changed of what checks are judged by
     while True:
         try:
             written = await write(ctx, job, plan, turn)
@@ -86,13 +90,15 @@ async def loop(ctx: Context, job: Job) -> Verdict:
                 case Ask() as asked:
                     next_turn = await ask_person(ctx, turn, asked.question, asked.reason, asked.needed_input)
                 case Noop() as noop:
-                    next_turn = await judge(ctx, job, plan, turn, _NOTHING, f"nothing was changed: {noop.reason}")
+                    nothing = Change(_NOTHING, f"nothing was changed: {noop.reason}", checks)
+                    next_turn = await judge(ctx, job, plan, turn, nothing)
                 case Patch() as patch:
                     applied = await apply(ctx, job, turn, written, patch)
                     if isinstance(applied, Problem):
                         next_turn = fix_or_end(job, turn, applied)
                     else:
-                        next_turn = await judge(ctx, job, plan, turn, applied.files, applied.diff)
+                        checks = tuple(dict.fromkeys((*checks, *applied.checks)))
+                        next_turn = await judge(ctx, job, plan, turn, replace(applied, checks=checks))
                 case unreachable:
                     assert_never(unreachable)
         if isinstance(next_turn, Verdict):
@@ -182,7 +188,8 @@ async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Pat
     passage = await pass_gate(ctx.at(turn.phase, turn.iteration), written.reply, ticket)
     match passage:
         case Passage(done=Applied(refusal=None) as done, approval=Approval() as approval):
-            return Change(done, _as_applied(patch.diff, passage.proposal, approval))
+            checks = tuple(file.oldPath or file.path for file in passage.files if file.judges)
+            return Change(done, _as_applied(patch.diff, passage.proposal, approval), checks)
         case Passage(done=Applied() as done):
             return _not_applied(done)
         case Passage(approval=Approval(reason=reason, end=end)):
@@ -200,26 +207,29 @@ def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
 # -- judgement --------------------------------------------------------------------------------------------------------
 
 
-async def judge(ctx: Context, job: Job, plan: str, turn: Turn, applied: Applied, diff: str) -> Turn | Verdict:
+async def judge(ctx: Context, job: Job, plan: str, turn: Turn, change: Change) -> Turn | Verdict:
     """Run the checks, hear the evaluator, write the verdict down, and say where it leads."""
     checks = await run_checks(ctx, job, turn)
-    verdict = decide(checks, await hear_evaluator(ctx, job, plan, turn, diff, checks), job)
+    verdict = decide(checks, await hear_evaluator(ctx, job, plan, turn, change, checks), job)
+    if changed := checks_changed(change.checks):
+        verdict = replace(verdict, grounds=f"{changed}. {verdict.grounds}")
     here = ctx.at("evaluate", turn.iteration)
     evaluation = Evaluation(
         decision=verdict.decision,
         grounds=verdict.grounds,
         checks=check_results(job, checks),
-        diffstat=Diffstat(before=applied.before, after=applied.after),
+        diffstat=Diffstat(before=change.files.before, after=change.files.after),
         question=verdict.question,
+        checksChanged=change.checks,
     )
     await here.perform("verdict", Evaluate(evaluation, f"{artifact('evaluate', turn.iteration)}.json"))
     match verdict.decision:
         case "pass":
             result = {"iterations": turn.iteration, "grounds": verdict.grounds}
-            return Verdict(status="completed", result=result)
+            return Verdict(status="completed", result=result | ({"checksChanged": change.checks} if changed else {}))
         case "fixable":
             problem = Problem(
-                "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{diff}"
+                "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{change.diff}"
             )
             return fix_or_end(job, turn, problem)
         case "blocked" if fixes_used_up(job, turn):
@@ -244,12 +254,14 @@ async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome
 
 
 async def hear_evaluator(
-    ctx: Context, job: Job, plan: str, turn: Turn, diff: str, checks: tuple[CommandOutcome, ...]
+    ctx: Context, job: Job, plan: str, turn: Turn, change: Change, checks: tuple[CommandOutcome, ...]
 ) -> Opinion | None:
     """The evaluator's opinion with the real results in hand; None where no evaluator is configured."""
     if not job.evaluator:
         return None
-    notes = (Note("plan", plan), Note("patch", diff), Note("check results", describe_checks(job, checks)))
+    changed = checks_changed(change.checks)
+    results = f"{changed}\n{describe_checks(job, checks)}" if changed else describe_checks(job, checks)
+    notes = (Note("plan", plan), Note("patch", change.diff), Note("check results", results))
     call = ModelCall(
         role="evaluator",
         agent="evaluator",
@@ -257,7 +269,7 @@ async def hear_evaluator(
         notes=notes,
         constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
         artifact=artifact("evaluate", turn.iteration),
-        hints=(job.goal, diff),
+        hints=(job.goal, change.diff),
     )
     here = ctx.at("evaluate", turn.iteration)
     repairs = DECISION_REPAIRS

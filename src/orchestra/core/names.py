@@ -1,0 +1,60 @@
+"""File names as the most forgetful file system reads them, and the folders that are orchestra's own. Pure.
+
+Rules
+1. Case, Unicode form and characters that nobody sees do not tell two names apart: `.GIT` and `.g<ZWNJ>it` are `.git`.
+2. A folder that must not be written is met under every name that some file system takes for it: also `.git::$DATA`,
+   `.git.` and NTFS's short form `git~1`.
+3. A path meets a folder if it lies in it, is it, or is a file where the folder's own way leads.
+
+OWN is the one list of the folders that orchestra keeps in every project; a configuration adds its own (config.py).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+OWN = (".runs", ".orchestra", ".claude/orchestrator")  # runs, sessions, the state of contracts
+RUNS = "runs"  # task graphs, unless the configuration says another place (S2-73)
+
+# Unicode's default-ignorable code points, and the marks of annotations: zero-width, bidirectional, fillers, tags.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_SHORT = re.compile(r"(.+)~(\d{1,6})")
+
+
+def folded(name: str) -> str:
+    """A name without what some file system does not keep (rule 1)."""
+    if name.isascii():
+        return name.lower()
+    shown = unicodedata.normalize("NFKC", _UNSEEN.sub("", name))
+    return unicodedata.normalize("NFKC", shown.casefold())
+
+
+def has_unseen(name: str) -> bool:
+    """Whether it holds a character that nobody sees."""
+    return _UNSEEN.search(name) is not None
+
+
+def is_name(part: str, name: str) -> bool:
+    """Whether some file system takes this part of a path for that name (rule 2)."""
+    bare, wanted = folded(part).partition(":")[0].rstrip(". "), folded(name)
+    if bare == wanted:
+        return True
+    short = _SHORT.fullmatch(bare)
+    letters = wanted.lstrip(".")
+    if short is None or (letters == wanted and len(letters) <= 8):  # a short name is its own short form
+        return False
+    return short[1] == letters[: max(3, 7 - len(short[2]))]
+
+
+def met_folder(path: str, folders: Iterable[str]) -> str:
+    """The first of these folders that the path meets (rule 3), or an empty string."""
+    parts = path.split("/")
+    for folder in folders:
+        if all(is_name(part, name) for part, name in zip(parts, folder.split("/"), strict=False)):
+            return folder
+    return ""
