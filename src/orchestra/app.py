@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from orchestra.archive import RunSummary
-from orchestra.binding import bound, differences, recorded, weaker
+from orchestra.binding import asks_more, bound, differences, recorded, weaker
 from orchestra.borders import Place, homes
 from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
 from orchestra.consent import Consent
@@ -23,8 +23,7 @@ from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
-from orchestra.core.errors import ContractError, ForeignRun, OddFile, PolicyError, SandboxError, UsageError
-from orchestra.core.files import MIB, read_bounded
+from orchestra.core.errors import ContractError, ForeignRun, PolicyError, SandboxError, UsageError
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger
@@ -49,7 +48,7 @@ from orchestra.gatekeeper import Gatekeeper
 from orchestra.guard import closed_folders, code_files
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.overlay import Overlay, laid_over
-from orchestra.policy import Policy, decide, within
+from orchestra.policy import ApprovalPolicy, Policy, decide, within
 from orchestra.providers.calling import Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
@@ -76,15 +75,6 @@ from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workshop import Workshop
 from orchestra.workspace import gather
-
-_MODELS = "models"  # in a run's inbox
-
-
-class KeptModels(msgspec.Struct, frozen=True):
-    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
-
-    models: Models
-    seal: str = ""
 
 
 class App(Desk):
@@ -118,6 +108,7 @@ class App(Desk):
         if overlay is not None:
             loaded, self.policy = laid_over(loaded, self.policy, overlay, self.base, environ)
         self.config: Config = loaded.config
+        self.most_usd = self.config.budget.max_usd
         self.origins = loaded.origins
         self.runs = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.face: Face = Told(face or Silent())
@@ -270,9 +261,12 @@ class App(Desk):
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
         self.consent.require()
-        before = self.summary(folder).created
-        new = self.engine.fork(folder, at, {"policy": msgspec.to_builtins(self.policy), "workspace": str(self.project)})
-        for difference in differences(self.recorded_policy(before), self.policy):
+        standing = self.engine.history(folder, at)
+        if misplaced := elsewhere(standing.workspace, str(self.project)):
+            raise ForeignRun(folder.id, misplaced)
+        facts = {"policy": msgspec.to_builtins(self.policy), "workspace": str(self.project)}
+        new = self.engine.fork(folder, standing.events, at, facts)
+        for difference in differences(self.recorded_policy(standing.events[0]), self.policy):
             self.face.notice(new, f"another policy than that of {folder.id}: {difference}")
         return new
 
@@ -325,14 +319,15 @@ class App(Desk):
         if misplaced := elsewhere(ledger.workspace, str(self.project)):
             raise ForeignRun(ledger.folder.id, misplaced)
         if self._override:
-            self._keep_models(root, self.directory.settled(self._override))
+            self.keep_models(root, self.directory.settled(self._override))
         models = self.models_of(root, created)
 
         def route(call: ModelCall) -> Route:
             choice = self.directory.choice_for(models, call.agent, call.role)
             return self.directory.route(choice, self._provider_of(choice, root))
 
-        gate = self._gatekeeper(models)
+        asking = asks_more(created.payload, self._approval_now(created))
+        gate = self._gatekeeper(models, asking)
         policy = self.bound_policy(created)
         total = policy.max_total_sec if created.payload.get("workflow") == "dag" else math.inf  # S2-50
         keeper = Timekeeper(total, ledger.events)
@@ -355,7 +350,7 @@ class App(Desk):
                 on_line=self.face.output,
                 on_note=lambda note: self.face.notice(ledger.folder, note),
             ),
-            AdoptPlan: adopt,
+            AdoptPlan: functools.partial(adopt, approval=asking),
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
@@ -363,34 +358,14 @@ class App(Desk):
             Evaluate: record_evaluation,
         }
 
-    def _gatekeeper(self, models: Models) -> Gatekeeper:
+    def _approval_now(self, created: Event) -> ApprovalPolicy:
+        return self.config.dag.approval if created.payload.get("workflow") == "dag" else self.config.loop.approval
+
+    def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         place = Place.of(self.base, self.config.paths.runs, self._environ)
         code = code_files(self.config, self.config_path, place, self.directory, models)
-        return Gatekeeper(self.project, self._watchful, closed=closed_folders(self.config, place), code=code)
-
-    def models_of(self, root: RunFolder, created: Event) -> Models:
-        """Who answers in a run: what a person said last when resuming it, or what it began with."""
-        recorded = msgspec.convert(created.payload.get("models", {}), Models)
-        try:
-            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
-        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
-            return self._within_budget(recorded)
-        seal = self.keyring.known
-        return self._within_budget(kept.models if seal and seal.holds(kept, root.id, _MODELS) else recorded)
-
-    def _within_budget(self, models: Models) -> Models:
-        """The budget the file has now binds, unless a person typed another (binding.py)."""
-        most = self.config.budget.max_usd
-        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
-            return models
-        return msgspec.structs.replace(models, maxBudgetUsd=most)
-
-    def _keep_models(self, root: RunFolder, models: Models) -> None:
-        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
-        root.inbox.mkdir(exist_ok=True)
-        masked = msgspec.json.decode(self.redactor.data(msgspec.json.encode(models)), type=Models)
-        kept = self.keyring.seal.closes(KeptModels(masked), root.id, _MODELS)
-        self.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
+        closed = closed_folders(self.config, place)
+        return Gatekeeper(self.project, self._watchful, closed=closed, code=code, approval=approval)
 
     def bound_policy(self, created: Event) -> Policy:
         """What binds a run: its own policy within all those of the runs above it, and what the project says now."""

@@ -58,14 +58,17 @@ def typed_of(created: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, created.get("typed", ())))
 
 
-def asked(created: Mapping[str, Any], present: ApprovalPolicy) -> ApprovalPolicy:
-    """When a person must be asked, at least: what the file says now, unless a person typed another word."""
-    return "never" if "approval" in typed_of(created) else present
+def asks_more(created: Mapping[str, Any], present: ApprovalPolicy) -> ApprovalPolicy | None:
+    """What the file says now about asking a person, if it asks more often than the run recorded; typed words stay."""
+    own = created.get("approval")
+    if "approval" in typed_of(created) or own not in ASKING or ASKING.index(present) <= ASKING.index(own):
+        return None
+    return present
 
 
-def stricter(one: ApprovalPolicy, other: ApprovalPolicy) -> ApprovalPolicy:
+def stricter(own: ApprovalPolicy, now: ApprovalPolicy | None) -> ApprovalPolicy:
     """The one by which a person is asked more often."""
-    return max(one, other, key=ASKING.index)
+    return own if now is None else max(own, now, key=ASKING.index)
 
 
 def differences(before: Policy, after: Policy) -> list[str]:

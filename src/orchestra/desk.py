@@ -1,4 +1,5 @@
-"""The desk: where a person's word to a run is taken down. Approve, reject, answer, cancel; nothing is driven here.
+"""The desk: where a person's word to a run is taken down. Approve, reject, answer, cancel, choose who answers from now
+on; nothing is driven here.
 
 Rules
 1. A word is for one request. Where several wait, the person says which; none is granted by chance (D-11).
@@ -12,16 +13,31 @@ import getpass
 import os
 from collections.abc import Mapping
 
+import msgspec
+from msgspec import Struct
+
 from orchestra.archive import Archive, RunSummary
 from orchestra.core import inbox
 from orchestra.core.disk import Disk
-from orchestra.core.errors import ForeignRun, UsageError
+from orchestra.core.errors import ForeignRun, OddFile, UsageError
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
+from orchestra.models import Models
 
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
+
+
+_MODELS = "models"  # in a run's inbox
+
+
+class KeptModels(Struct, frozen=True):
+    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
+
+    models: Models
+    seal: str = ""
 
 
 class Desk(Archive):
@@ -29,6 +45,7 @@ class Desk(Archive):
 
     disk: Disk
     redactor: Redactor
+    most_usd: float | None  # what the configuration lets a run cost
 
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
         """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
@@ -70,6 +87,30 @@ class Desk(Archive):
             inbox.read(folder, inbox.CANCEL, self.keyring.seal) is None
         ):  # an earlier canceller may have been killed before it could act
             self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
+
+    def models_of(self, root: RunFolder, created: Event) -> Models:
+        """Who answers in a run: what a person said last when resuming it, or what it began with."""
+        recorded = msgspec.convert(created.payload.get("models", {}), Models)
+        try:
+            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
+        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+            return self._within_budget(recorded)
+        seal = self.keyring.known
+        return self._within_budget(kept.models if seal and seal.holds(kept, root.id, _MODELS) else recorded)
+
+    def _within_budget(self, models: Models) -> Models:
+        """The budget the file has now binds, unless a person typed another (binding.py)."""
+        most = self.most_usd
+        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
+            return models
+        return msgspec.structs.replace(models, maxBudgetUsd=most)
+
+    def keep_models(self, root: RunFolder, models: Models) -> None:
+        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
+        root.inbox.mkdir(exist_ok=True)
+        masked = msgspec.json.decode(self.redactor.data(msgspec.json.encode(models)), type=Models)
+        kept = self.keyring.seal.closes(KeptModels(masked), root.id, _MODELS)
+        self.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
 
     def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
         inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor, seal=self.keyring.seal)

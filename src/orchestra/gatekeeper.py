@@ -33,6 +33,7 @@ from orchestra.core.work import (
     Applied,
     ApplyPatch,
     Approval,
+    Asking,
     AutoApprove,
     FileStat,
     PatchFile,
@@ -53,16 +54,26 @@ from orchestra.patch.safety import check, guarded, judged_by, risks
 class Gatekeeper:
     """Handlers of the patch effects for one workspace."""
 
-    def __init__(self, workspace: Path, watchful: Redactor, *, closed: Sequence[str], code: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        watchful: Redactor,
+        *,
+        closed: Sequence[str],
+        code: Mapping[str, str],
+        approval: Asking | None = None,
+    ) -> None:
         """`watchful` finds secrets in patches, whether or not logs are redacted.
 
         `closed` are the folders, by whole paths, that the configuration closes besides OWN; `code` are the files that
-        orchestra obeys, with what they are.
+        orchestra obeys, with what they are. `approval` is what the project says now, where that asks a person more
+        often than the run does.
         """
         self._workspace = workspace
         self._watchful = watchful
         self._closed = (*(str(workspace / folder) for folder in OWN), *closed)
         self._code = code
+        self._approval = approval
         self._made: set[str] | None = None  # the files that this run has added
 
     async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
@@ -96,6 +107,7 @@ class Gatekeeper:
             added=prepared.added,
             removed=prepared.removed,
             risks=found,
+            approval=self._approval,
             guarded=held,
         )
 

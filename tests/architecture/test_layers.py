@@ -42,7 +42,7 @@ LAYERS: dict[str, set[str]] = {
     "verify": {"core", "verify_tasks"},
     "schemas": {"core", "patch", "providers", "workflows", "config", "scenario"},
     "archive": {"core", "gatekeeper"},
-    "desk": {"core", "archive"},
+    "desk": {"core", "archive", "models"},
     "timekeeper": {"core"},
     "scratch": {"core", "policy", "borders", "worker", "workspace"},
     "workshop": {"core", "policy", "worker", "scratch", "toolbox"},

@@ -202,7 +202,7 @@ def test_a_recorded_run_replays_without_its_script(finished: Project, tmp_path: 
 def test_the_budget_stops_before_a_call_and_a_raise_goes_on(tmp_path: Path) -> None:
     usage = {"inputTokens": 1_000_000, "outputTokens": 0}
     project = Project(tmp_path / "p", role("planner", PLAN, usage=usage), role("developer", RIGHT_PATCH, usage=usage))
-    (project.path / "orchestra.config.yaml").write_text("budget: {prices: {m: {input: 2.0, output: 9.0}}}\n")
+    project.configure("budget: {prices: {m: {input: 2.0, output: 9.0}}}\n")
     stopped = project.loop("--approval", "never", "--model", "m", "--max-budget-usd", "1.5")
     assert stopped.returncode == 4
     assert records(stopped.stdout)[-1]["exitCode"] == 4
@@ -241,7 +241,7 @@ def test_a_script_from_the_configuration_is_found_beside_it(tmp_path: Path) -> N
     project = Project(tmp_path / "p")
     loop = f'loop: {{checks: ["{project.check}"], approval: never}}'
     config = f"providers: {{default: 'scripted:../{project.script.name}'}}\n{loop}\n"
-    (project.path / "orchestra.config.yaml").write_text(config)
+    project.configure(config)
     done = subprocess.run(
         [PROGRAM, "loop", "g", "-C", str(project.path), "--no-input"], cwd=tmp_path, capture_output=True
     )
@@ -257,7 +257,7 @@ def test_init_writes_a_configuration_that_validates_and_never_overwrites(tmp_pat
     assert project.run("init").returncode == 0
     assert project.run("config", "validate").returncode == 0
     assert project.run("config", "path").stdout.strip() == str(project.path / "orchestra.config.yaml")
-    (project.path / "orchestra.config.yaml").write_text("version: '1.0'\n")
+    project.configure("version: '1.0'\n")
     assert project.run("init").returncode == 2
     assert (project.path / "orchestra.config.yaml").read_text() == "version: '1.0'\n"
     assert "approval: always" in project.run("config", "show").stdout
@@ -268,7 +268,7 @@ def test_doctor_says_what_works(tmp_path: Path) -> None:
     done = project.run("doctor")
     assert done.returncode == 0, done.stdout
     assert "file locks work here" in done.stdout
-    (project.path / "orchestra.config.yaml").write_text("x: 1")
+    project.configure("x: 1")
     assert project.run("doctor").returncode == 1
 
 

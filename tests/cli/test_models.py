@@ -21,7 +21,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def configure(project: Project, text: str) -> None:
-    (project.path / "orchestra.config.yaml").write_text(text)
+    project.configure(text)
 
 
 def test_nobody_answers_yet_and_the_three_shortest_ways_are_named(project: Project) -> None:

@@ -279,7 +279,7 @@ def test_secrets_in_errors_answers_and_reasons_are_masked(tmp_path: Path) -> Non
         role("developer", RIGHT_PATCH),
         role("fixer", RIGHT_PATCH),
     )
-    (project.path / "orchestra.config.yaml").write_text("retries: {max: 1, backoff_base_sec: 0.01}\n")
+    project.configure("retries: {max: 1, backoff_base_sec: 0.01}\n")
     project.loop()
     project.run("reject", "last", "--reason", f"not {TOKEN}", "--no-input")
     leaks = [p for p in project.folder.path.rglob("*") if p.is_file() and TOKEN in p.read_text(errors="replace")]
@@ -323,7 +323,7 @@ def test_a_reply_that_timed_out_is_used_up_after_a_resume_too(tmp_path: Path) ->
         tmp_path / "p", role("planner", PLAN), slow, role("developer", ask("?")), role("developer", RIGHT_PATCH)
     )
     config = "loop: {timeout_ms: 600}\nretries: {max: 1, backoff_base_sec: 0.01}\n"
-    (project.path / "orchestra.config.yaml").write_text(config)
+    project.configure(config)
     assert project.loop("--approval", "never").returncode == 3
     assert project.run("answer", "last", "plus", "--no-input").returncode == 0
     assert project.types().count("PHASE_FAILED") == 1
@@ -335,7 +335,7 @@ def test_only_the_raw_file_of_a_failed_call_left_is_still_a_failed_call(tmp_path
     replies = (busy, role("planner", PLAN), role("developer", RIGHT_PATCH))
     for point in range(8, 30, 2):
         project = Project(tmp_path / f"p{point}", *replies)
-        (project.path / "orchestra.config.yaml").write_text("retries: {max: 1, backoff_base_sec: 0.01}\n")
+        project.configure("retries: {max: 1, backoff_base_sec: 0.01}\n")
         assert project.loop("--approval", "never", env={"ORCHESTRA_CHAOS": f"{point}:after"}).returncode == -9
         kept = {"state.json", "events.ndjson"}
         for path in project.folder.path.rglob("*"):
@@ -350,7 +350,7 @@ def test_a_recorded_failure_is_replayed_as_a_failure(tmp_path: Path) -> None:
     busy = {"match": {"role": "planner"}, "error": {"code": "RATE_LIMIT", "message": "busy", "retriable": True}}
     usage = {"inputTokens": 5, "outputTokens": 7}
     project = Project(tmp_path / "p", busy, role("planner", PLAN, usage=usage), role("developer", RIGHT_PATCH))
-    (project.path / "orchestra.config.yaml").write_text("retries: {max: 1, backoff_base_sec: 0.01}\n")
+    project.configure("retries: {max: 1, backoff_base_sec: 0.01}\n")
     assert project.loop("--approval", "never").returncode == 0
     (project.path / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     project.script.unlink()
@@ -362,7 +362,7 @@ def test_a_recorded_failure_is_replayed_as_a_failure(tmp_path: Path) -> None:
 
 def test_a_finish_reason_of_failure_without_its_error_is_a_failure(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN, finishReason="error"))
-    (project.path / "orchestra.config.yaml").write_text("retries: {max: 0}\n")
+    project.configure("retries: {max: 0}\n")
     assert project.loop().returncode == 6
     assert project.events()[-2].payload["error"]["code"] == "UNKNOWN"
 

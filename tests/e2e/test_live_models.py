@@ -97,7 +97,7 @@ def test_a_run_of_a_model_that_reads_little_replays_too(tmp_path: Path) -> None:
         (project.path / f"notes{number}.md").write_text("가나다라마바사 " * 40)
     before = project.calc()
     with ModelServer(*REPLIES) as server:
-        (project.path / "orchestra.config.yaml").write_text(
+        project.configure(
             f"providers: {{small: {{kind: openai_compat, base_url: {server.url}/v1, model: m, context_tokens: 4000,"
             " max_output_tokens: 300}}\n"
         )
@@ -116,7 +116,7 @@ def test_roles_go_to_the_models_they_are_routed_to_and_the_audit_says_what_each_
         ModelServer(Say(PLAN, input_tokens=2000, output_tokens=1000), Say(RIGHT_PATCH)) as one,
         ModelServer(Say(PASS, input_tokens=1_000_000, output_tokens=0)) as two,
     ):
-        (project.path / "orchestra.config.yaml").write_text(
+        project.configure(
             "providers:\n"
             f"  default: {{kind: openai_compat, base_url: {one.url}/v1, model: big}}\n"
             f"  judge: {{kind: anthropic, base_url: {two.url}, model: small, key_env: JUDGE_WORD}}\n"
@@ -138,7 +138,7 @@ def test_roles_go_to_the_models_they_are_routed_to_and_the_audit_says_what_each_
 
 def test_a_failure_that_may_pass_is_waited_out_as_long_as_the_server_says(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
-    (project.path / "orchestra.config.yaml").write_text("retries: {max: 2, backoff_base_sec: 0}\n")
+    project.configure("retries: {max: 2, backoff_base_sec: 0}\n")
     replies = (Fail(429, headers={"retry-after": "1"}), REPLIES[0], Cut(after=1), REPLIES[1], REPLIES[2])
     with ModelServer(*replies) as server:
         done = run_loop(project, environment("openai_compat", server.url))
@@ -161,7 +161,7 @@ def test_a_reply_cut_at_its_limit_is_said_to_be_cut(tmp_path: Path) -> None:
 
 def test_a_dead_server_is_exit_code_6_with_its_address_and_the_cure(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
-    (project.path / "orchestra.config.yaml").write_text("retries: {max: 1, backoff_base_sec: 0}\n")
+    project.configure("retries: {max: 1, backoff_base_sec: 0}\n")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -184,7 +184,7 @@ def test_a_wrong_key_is_said_once_and_never_shown(tmp_path: Path) -> None:
 def test_requests_are_summed_up_if_asked_and_only_then(tmp_path: Path) -> None:
     for debug in ("", "true"):
         project = Project(tmp_path / f"p{debug}")
-        (project.path / "orchestra.config.yaml").write_text("providers: {openai_compat: {think_bypass: true}}\n")
+        project.configure("providers: {openai_compat: {think_bypass: true}}\n")
         with ModelServer(*REPLIES) as server:
             env = environment("openai_compat", server.url) | {"DEBUG_LLM_REQUESTS": debug}
             assert run_loop(project, env, "--provider", "openai_compat").returncode == 0
@@ -229,7 +229,7 @@ def llama() -> Iterator[str]:
 def test_a_workflow_on_a_real_small_model_keeps_the_contract(workflow: str, llama: str, tmp_path: Path) -> None:
     """Quality is not the point: a 135M model plans nonsense, and the run must end in order all the same."""
     project = Project(tmp_path / "p")
-    (project.path / "orchestra.config.yaml").write_text(
+    project.configure(
         "retries: {max: 0}\n"
         f"providers: {{default: {{kind: openai_compat, base_url: {llama}/v1, key_env: LLAMA_KEY, constrain: true,"
         " context_tokens: 8192, max_output_tokens: 160}}\n"

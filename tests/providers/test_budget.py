@@ -77,7 +77,7 @@ def test_what_is_cached_for_an_hour_is_paid_at_the_price_of_an_hour(tmp_path: Pa
     project = Project(tmp_path / "p")
     plan = Say(PLAN, input_tokens=1_000_000, cached_tokens=100_000, written_tokens=700_000, hour_tokens=400_000)
     with ModelServer(plan, Say(RIGHT_PATCH), Say(PASS)) as server:
-        (project.path / "orchestra.config.yaml").write_text(
+        project.configure(
             f"providers: {{default: {{kind: anthropic, base_url: {server.url}, model: m}}}}\n"
             "budget: {prices: {m: {input: 1.0, cache_read: 0.1, cache_write: 1.25}}}\n"
         )
@@ -89,7 +89,7 @@ def test_a_budget_sets_aside_what_an_hour_in_the_cache_would_cost(tmp_path: Path
     def asked(cap: float, price: str) -> tuple[int, str, int]:
         with ModelServer() as server:
             project = Project(tmp_path / f"p{cap}{len(price)}")
-            (project.path / "orchestra.config.yaml").write_text(
+            project.configure(
                 f"providers: {{default: {{kind: anthropic, base_url: {server.url}, model: m}}}}\n"
                 f"budget: {{prices: {{m: {price}}}}}\nretries: {{max: 0}}\n"
             )
@@ -113,7 +113,7 @@ def test_a_dated_name_is_found_by_its_longest_beginning() -> None:
 
 def configured(folder: Path, server: ModelServer, most: int = 1000) -> Project:
     project = Project(folder)
-    (project.path / "orchestra.config.yaml").write_text(
+    project.configure(
         f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1, model: m,"
         f" max_output_tokens: {most}}}}}\n"
         "budget: {prices: {m: {input: 1.0, output: 100.0}}}\n"
@@ -335,7 +335,7 @@ def test_a_cap_below_one_call_makes_none(tmp_path: Path) -> None:
 def test_a_model_known_only_by_its_answer_has_its_price(tmp_path: Path) -> None:
     with ModelServer(Say(PLAN, input_tokens=1_000_000), Say(RIGHT_PATCH), Say(PASS)) as server:
         project = Project(tmp_path / "p")
-        (project.path / "orchestra.config.yaml").write_text(
+        project.configure(
             f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1}}}}\n"
             "budget: {prices: {wire-model: {input: 2.0}}}\n"
         )
@@ -346,7 +346,7 @@ def test_a_model_known_only_by_its_answer_has_its_price(tmp_path: Path) -> None:
 def test_a_price_that_nobody_knows_is_not_shown_as_nothing(tmp_path: Path) -> None:
     with ModelServer(Say(PLAN), Say(RIGHT_PATCH)) as server, ModelServer(Say(PASS, output_tokens=1000)) as judge:
         project = Project(tmp_path / "p")
-        (project.path / "orchestra.config.yaml").write_text(
+        project.configure(
             f"providers: {{default: {{kind: openai_compat, base_url: {server.url}/v1, model: 새모델}},"
             f" judge: {{kind: openai_compat, base_url: {judge.url}/v1, model: m}}}}\n"
             "roles: {evaluator: judge}\nbudget: {prices: {m: {output: 5.0}}}\n"

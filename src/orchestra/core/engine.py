@@ -52,7 +52,7 @@ from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, create_folder, digest, slug
-from orchestra.core.vouching import read_run
+from orchestra.core.vouching import Standing, read_run
 from orchestra.core.work import ApplyPatch, Approve, AskPerson
 
 CANCEL_POLL_SECONDS = 0.1
@@ -341,12 +341,11 @@ class Engine:
 
     # -- fork ---------------------------------------------------------------------------------------------------------
 
-    def fork(self, folder: RunFolder, at: str, facts: Mapping[str, Any] = MappingProxyType({})) -> RunFolder:
-        """A new run that shares this one's history up to and including event `at`, and then goes its own way.
+    def fork(self, folder: RunFolder, kept: list[Event], at: str, facts: Mapping[str, Any]) -> RunFolder:
+        """A new run that shares this one's `history` up to and including event `at`, and then goes its own way.
 
         `facts` are what the new run records of itself in place of what the old one did.
         """
-        kept = self._history(folder, at)
         if kept[-1].id != at:
             raise UsageError(
                 f"run {folder.id} has no event {at}; it has 00000001 to {kept[-1].id} (orchestra logs {folder.id})"
@@ -379,8 +378,8 @@ class Engine:
         self._observer.launched(new, kind.name)
         return new
 
-    def _history(self, folder: RunFolder, at: str) -> list[Event]:
-        """The events up to `at`, of a run that somebody vouches for. Damage after `at` does not matter."""
+    def history(self, folder: RunFolder, at: str) -> Standing:
+        """A run up to event `at`, if somebody vouches for it. Damage after `at` does not matter."""
         seal = self._keyring.seal
         try:
             standing = read_run(folder, seal)
@@ -389,7 +388,7 @@ class Engine:
         if standing.foreign:
             raise ForeignRun(folder.id, standing.foreign)
         index = next((i for i, event in enumerate(standing.events) if event.id == at), len(standing.events) - 1)
-        return standing.events[: index + 1]
+        return msgspec.structs.replace(standing, events=standing.events[: index + 1])
 
     # -- small parts --------------------------------------------------------------------------------------------------
 

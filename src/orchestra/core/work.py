@@ -15,6 +15,7 @@ from orchestra.core.model import Constraints, FinishReason, Prompt, Usage
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
 Decision = Literal["pass", "fixable", "blocked"]
+Asking = Literal["always", "risk", "never"]  # when a person must see a change first
 TOTAL_TIME = "TOTAL_TIMEOUT"  # how a step fails for which the run has no time left (S2-50)
 
 # -- models -----------------------------------------------------------------------------------------------------------
@@ -144,6 +145,7 @@ class Adopted(Struct, frozen=True, omit_defaults=True):
     plan: dict[str, Any]
     file: ArtifactRef  # plan.json
     added: bool = False  # it goes on from an earlier plan's failed remainder
+    approval: Asking | None = None  # what the project says now, where that asks a person more often than the run does
 
 
 class AdoptPlan(Effect[Adopted], frozen=True):
@@ -195,6 +197,7 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     added: int
     removed: int
     risks: tuple[str, ...] = ()
+    approval: Asking | None = None  # what the project says now, where that asks a person more often than the run does
     refusal: Refusal | None = None
     guarded: tuple[str, ...] = ()  # why a person must agree under every approval mode
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from orchestra.binding import stricter
 from orchestra.core.context import Context
 from orchestra.core.work import (
     Applied,
@@ -57,13 +58,14 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
 
 async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:
     """A person's grant, or the policy's."""
-    reasons = reasons_to_ask(ticket.policy, proposal.risks, proposal.guarded)
+    policy = stricter(ticket.policy, proposal.approval)
+    reasons = reasons_to_ask(policy, proposal.risks, proposal.guarded)
     if not reasons:
-        return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.policy))
+        return await ctx.perform("approve", AutoApprove(proposal.digest, policy))
     request = Approve(
         approvalId=ticket.approval_id,
         digest=proposal.digest,
-        policy=ticket.policy,
+        policy=policy,
         reasons=reasons,
         summary=ticket.summary,
         patch=proposal.patch,

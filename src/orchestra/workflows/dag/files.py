@@ -18,7 +18,7 @@ from orchestra.core.context import Step
 from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.core.work import Adopted, AdoptPlan
+from orchestra.core.work import Adopted, AdoptPlan, Asking
 from orchestra.workflows.dag.board import Board, Line
 
 Threshold = Literal["debug", "info", "warn", "error"]
@@ -120,8 +120,11 @@ class TaskFiles:
         return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
 
 
-async def adopt(effect: AdoptPlan, step: Step) -> Adopted:
-    """Handler of `AdoptPlan`: the plan as a file of its own, whole before the event that names it (D-04)."""
+async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None) -> Adopted:
+    """Handler of `AdoptPlan`: the plan as a file of its own, whole before the event that names it (D-04).
+
+    `approval` is what the project says now, where that asks a person more often than the run does.
+    """
     ledger = step.ledger
     plan: Any = effect.plan
     data = _encode(plan)
@@ -132,7 +135,7 @@ async def adopt(effect: AdoptPlan, step: Step) -> Adopted:
     path = ledger.folder.artifact(f"plan/{step.key}.json")
     ledger.disk.publish(path, data, durable=True)
     ledger.disk.publish(ledger.folder.path / "plan.json", data, durable=False)  # the newest, where people look
-    return Adopted(plan=plan, file=ledger.folder.reference(path, data), added=effect.added)
+    return Adopted(plan=plan, file=ledger.folder.reference(path, data), added=effect.added, approval=approval)
 
 
 def _read(path: Path) -> bytes:

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from orchestra.binding import stricter
 from orchestra.core.context import Context, Retry, Verdict
 from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
 from orchestra.core.model import Constraints as CallConstraints
@@ -138,6 +139,7 @@ async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) 
 
 async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, name: str) -> Approval:
     """A person sees the plan first where the policy, a rule or what its tasks may do asks for it."""
+    job = msgspec.structs.replace(job, approval=stricter(job.approval, adopted.approval))
     reasons = plan_reasons(job, plan)
     if not reasons:
         policy = "dry run" if job.dry else job.approval if job.asker == "model" else "a person's own command"
