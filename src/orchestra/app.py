@@ -44,7 +44,7 @@ from orchestra.gatekeeper import Gatekeeper
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.overlay import Overlay, laid_over
 from orchestra.policy import Policy, decide, narrow, within
-from orchestra.providers.calling import Caller, Remembers, Route, Serves
+from orchestra.providers.calling import CONTEXT_BYTES, Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
 from orchestra.runner import Runner, end_left_over
@@ -69,7 +69,7 @@ from orchestra.workflows.loop.flow import loop
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workshop import Workshop
-from orchestra.workspace import gather
+from orchestra.workspace import gather, openable
 
 _MODELS = "models.json"  # in a run's inbox
 
@@ -132,6 +132,7 @@ class App(Desk):
     def start_loop(self, job: Job, models: Models) -> RunFolder:
         """Start a patch loop in this project."""
         self._refuse_home()
+        job = msgspec.structs.replace(job, context=self._openable(job.context))
         models = self.directory.settled(models)
         provider = self._provider(models, "evaluator")
         if isinstance(provider, Serves) and not provider.serves("evaluator", "evaluate"):
@@ -170,6 +171,7 @@ class App(Desk):
         `source` is how a person knows the plan they gave.
         """
         self._refuse_home()
+        job = msgspec.structs.replace(job, context=self._openable(job.context))
         models = self.directory.settled(models)
         if job.plan is not None:
             self._refuse_bad_plan(job, job.plan, source)
@@ -255,6 +257,10 @@ class App(Desk):
                 " Start in the folder of a project, or give -C DIR"
             )
 
+    def _openable(self, files: tuple[str, ...]) -> tuple[str, ...]:
+        """The files that a person wants models to see, by their paths in the project."""
+        return tuple(dict.fromkeys(openable(self.project, file, CONTEXT_BYTES) for file in files))
+
     def _hide_runs(self, folder: Path) -> None:
         """Runs hold prompts and replies: a project under git must not take them in by accident."""
         ignore = folder / ".gitignore"
@@ -286,6 +292,9 @@ class App(Desk):
             choice = self.directory.choice_for(models, call.agent, call.role)
             return self.directory.route(choice, self._provider_of(choice, root))
 
+        def tell(note: str) -> None:
+            self.face.notice(ledger.folder, note)
+
         gate = Gatekeeper(self.project, self._watchful)
         policy = self._policy_of(created)
         total = policy.max_total_sec if created.payload.get("workflow") == "dag" else math.inf  # S2-50
@@ -293,8 +302,9 @@ class App(Desk):
         caller = Caller(
             ledger,
             route,
-            gather=functools.partial(gather, self.project),
+            gather=functools.partial(gather, self.project, opened=self._opened(root, created)),
             on_stream=self.face.token,
+            on_note=tell,
             budget_usd=models.maxBudgetUsd,
             debug=self._environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
         )
@@ -307,7 +317,7 @@ class App(Desk):
                 keeper,
                 backoff=self.config.retries.backoff_base_sec,
                 on_line=self.face.output,
-                on_note=lambda note: self.face.notice(ledger.folder, note),
+                on_note=tell,
             ),
             AdoptPlan: adopt,
             ProposePatch: gate.propose,
@@ -316,6 +326,11 @@ class App(Desk):
             ApplyPatch: gate.apply,
             Evaluate: record_evaluation,
         }
+
+    def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
+        """The files that a person opened for the models of a run's whole tree."""
+        first = created if created.runId == root.id else read_first(root.events)
+        return tuple(first.payload["params"].get("context", ())) if first else ()
 
     def models_of(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""
@@ -402,13 +417,8 @@ class App(Desk):
 
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
-        events = read_events(folder.events)
-        yield from (call for call in past_calls(events) if call.status != "open")
-        for event in events:
-            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-                child = self._child(event.payload["workflow"], event.payload["childRunId"])
-                if read_first(child.events) is not None:
-                    yield from self._calls_of(child)
+        for _, events in self.tree(folder):
+            yield from (call for call in past_calls(events) if call.status != "open")
 
     def board(self, summary: RunSummary) -> Board:
         """Every task of a task graph, as it is now."""

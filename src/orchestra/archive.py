@@ -17,7 +17,8 @@ from orchestra.core.journal import read_events, read_first
 from orchestra.core.machine import Fold
 from orchestra.core.records import Event, utc
 from orchestra.core.run import RunFolder, is_driven
-from orchestra.gatekeeper import parts_about
+from orchestra.core.work import Masked, PatchProposal, Reply
+from orchestra.gatekeeper import exact_diff, parts_about
 
 
 class RunSummary(Struct, frozen=True):
@@ -45,6 +46,13 @@ class RunSummary(Struct, frozen=True):
     def parent(self) -> str | None:
         parent = self.created.payload.get("parentRunId")
         return str(parent) if parent else None
+
+
+class ShownPatch(Struct, frozen=True):
+    """A patch as a person sees it, and what of it they do not."""
+
+    diff: str
+    masked: tuple[Masked, ...] = ()
 
 
 class Archive:
@@ -98,10 +106,20 @@ class Archive:
         summary = self.summary(folder)
         return [summary, *(run for child in summary.fold.children.values() for run in self.family(self._child(*child)))]
 
+    def tree(self, folder: RunFolder) -> Iterator[tuple[RunFolder, list[Event]]]:
+        """A run and all child runs below it, each with its events; itself first."""
+        events = read_events(folder.events)
+        yield folder, events
+        for event in events:
+            if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
+                child = self._child(event.payload["workflow"], event.payload["childRunId"])
+                if read_first(child.events) is not None:
+                    yield from self.tree(child)
+
     def _child(self, workflow: str, run_id: str) -> RunFolder:
         return RunFolder(self.workflows[workflow].root / run_id)
 
-    def patches(self, folder: RunFolder) -> list[str]:
+    def patches(self, folder: RunFolder, *, exact: bool = False) -> list[ShownPatch]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
         summary = self.summary(folder)
         taken = [(e.payload["patch"]["path"], e.payload["files"]) for e in _asked(summary, "patch")]
@@ -112,19 +130,17 @@ class Archive:
                 made[scope] = event.payload["outcome"]["patch"]["path"]
             elif event.type == "PATCH_APPLIED":
                 taken.append((made[scope], event.payload["outcome"]["after"]))
-        return [self._patch(folder.path / path, {file["path"] for file in files}) for path, files in taken]
+        proposals = {e.payload["outcome"]["patch"]["path"]: e for e in summary.events if e.type == "PATCH_PRODUCED"}
+        return [
+            _patch(folder, msgspec.convert(proposals[path].payload["outcome"], PatchProposal), files, exact=exact)
+            for path, files in taken
+        ]
 
     def plan(self, folder: RunFolder) -> dict[str, Any] | None:
         """The plan a run waits with."""
         for event in _asked(self.summary(folder), "plan"):
             return read_plan_file(folder.path / event.payload["patch"]["path"])
         return None
-
-    def _patch(self, file: Path, paths: set[str]) -> str:
-        try:
-            return parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
-        except FileNotFoundError:
-            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
 
     def summaries(self) -> list[RunSummary]:
         """Every readable run."""
@@ -143,6 +159,22 @@ def _asked(summary: RunSummary, subject: str) -> list[Event]:
     """The approvals of this kind that a run waits for."""
     asked = (e for e in summary.fold.pending.values() if e.type == "APPROVAL_REQUESTED")
     return [event for event in asked if event.payload.get("subject", "patch") == subject]
+
+
+def _patch(folder: RunFolder, made: PatchProposal, files: list[dict[str, Any]], *, exact: bool) -> ShownPatch:
+    """Of a proposed patch what is about these files."""
+    paths = {file["path"] for file in files}
+    if exact and made.exact is not None:
+        diff = exact_diff(Reply("", made.exact), folder)
+        if not isinstance(diff, str):
+            raise UsageError(diff.message)
+        return ShownPatch(parts_about(diff, paths))
+    file = folder.path / made.patch.path
+    try:
+        shown = parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
+    except FileNotFoundError:
+        raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
+    return ShownPatch(shown, tuple(span for span in made.masked if span.path in paths))
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:

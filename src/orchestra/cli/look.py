@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from orchestra.app import App
 from orchestra.archive import RunSummary
 from orchestra.cli import options
-from orchestra.cli.advice import command, how_to_answer
+from orchestra.cli.advice import command, how_to_answer, masked_lines
 from orchestra.cli.audit import prompt_lines
 from orchestra.cli.graph import whole_plan
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
@@ -195,20 +195,31 @@ def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
 
 @click.command()
 @options.run_argument
+@click.option(
+    "--exact", is_flag=True, help="With the bytes that are masked otherwise: secrets are printed as they are."
+)
 @options.project
-def diff(run: str, project: Path) -> int:
-    """The patch or plan RUN waits with, or else every patch it applied, in order."""
+def diff(run: str, exact: bool, project: Path) -> int:
+    """The patch or plan RUN waits with, or else every patch it applied, in order.
+
+    Secrets in a patch are masked; what is hidden so is told on stderr, with its place. --exact prints the bytes that
+    are applied. They come from the raw reply, which only you can read.
+    """
     app = App(project)
     folder = app.find(run)
     if plan := app.plan(folder):
         click.echo("\n".join(whole_plan(plan, folder.path / "plan.json")))  # at once: echo flushes
         return 0
-    patches = app.patches(folder)
+    patches = app.patches(folder, exact=exact)
+    if exact and patches:
+        click.echo("orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True)
     if not patches:
         click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
     for patch in patches:
-        for line in paint_diff(patch):
+        for line in paint_diff(patch.diff):
             click.echo(line)
+        for line in masked_lines(app, folder.id, patch.masked):
+            click.echo(line, err=True)
     return 0
 
 

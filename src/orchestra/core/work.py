@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.effects import Effect, digest_of
-from orchestra.core.model import Constraints, FinishReason, Prompt, Usage
+from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
 Decision = Literal["pass", "fixable", "blocked"]
@@ -46,6 +46,8 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     contextBytes: int = 0  # how much of the workspace it was shown at most, by what it can read
     asked: int = 1  # how often it was asked for, if a kill cut it off
     lostUsd: float | None = None  # what the requests that were cut off may have cost at most; None: none, or unknown
+    to: Destination = Destination()  # the server that was asked
+    withheld: tuple[Withheld, ...] = ()  # files that were mentioned and not shown
 
 
 class ModelCall(Effect[ModelReply], frozen=True):
@@ -185,6 +187,15 @@ class PatchFile(Struct, frozen=True, omit_defaults=True):
     oldPath: str | None = None
 
 
+class Masked(Struct, frozen=True):
+    """What a patch writes and a person is not shown: where it is in the new file, how long, and why it is masked."""
+
+    path: str
+    line: int
+    characters: int
+    what: str
+
+
 class PatchProposal(Struct, frozen=True, omit_defaults=True):
     """A patch as it would change the workspace now; `refusal` says why it would not apply."""
 
@@ -195,6 +206,8 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     removed: int
     risks: tuple[str, ...] = ()
     refusal: Refusal | None = None
+    masked: tuple[Masked, ...] = ()
+    exact: ArtifactRef | None = None  # the reply with the patch's exact bytes, where what is shown differs
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):
@@ -242,6 +255,7 @@ class Approve(Effect[Approval], frozen=True, omit_defaults=True):
     patch: ArtifactRef
     files: tuple[PatchFile, ...]
     subject: Literal["patch", "plan"] = "patch"
+    masked: tuple[Masked, ...] = ()  # a plan has none: one that holds a secret is refused
 
     intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
     continues: ClassVar[bool] = True

@@ -66,5 +66,6 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
         summary=ticket.summary,
         patch=proposal.patch,
         files=proposal.files,
+        masked=proposal.masked,
     )
     return await ctx.perform("approve", request)
