@@ -330,7 +330,7 @@ class App(Desk):
     def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
         """The files that a person opened for the models of a run's whole tree."""
         first = created if created.runId == root.id else read_first(root.events)
-        return tuple(first.payload["params"].get("context", ())) if first else ()
+        return tuple(first.payload.get("params", {}).get("context", ())) if first else ()
 
     def models_of(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""

@@ -130,11 +130,9 @@ class Archive:
                 made[scope] = event.payload["outcome"]["patch"]["path"]
             elif event.type == "PATCH_APPLIED":
                 taken.append((made[scope], event.payload["outcome"]["after"]))
-        proposals = {e.payload["outcome"]["patch"]["path"]: e for e in summary.events if e.type == "PATCH_PRODUCED"}
-        return [
-            _patch(folder, msgspec.convert(proposals[path].payload["outcome"], PatchProposal), files, exact=exact)
-            for path, files in taken
-        ]
+        told = (e.payload["outcome"] for e in summary.events if e.type == "PATCH_PRODUCED")
+        made_of = {outcome["patch"]["path"]: msgspec.convert(outcome, PatchProposal) for outcome in told}
+        return [_patch(folder, path, made_of.get(path), files, exact=exact) for path, files in taken]
 
     def plan(self, folder: RunFolder) -> dict[str, Any] | None:
         """The plan a run waits with."""
@@ -161,20 +159,22 @@ def _asked(summary: RunSummary, subject: str) -> list[Event]:
     return [event for event in asked if event.payload.get("subject", "patch") == subject]
 
 
-def _patch(folder: RunFolder, made: PatchProposal, files: list[dict[str, Any]], *, exact: bool) -> ShownPatch:
-    """Of a proposed patch what is about these files."""
+def _patch(
+    folder: RunFolder, path: str, made: PatchProposal | None, files: list[dict[str, Any]], *, exact: bool
+) -> ShownPatch:
+    """Of a patch what is about these files; `made` is how it was proposed, where the journal tells it."""
     paths = {file["path"] for file in files}
-    if exact and made.exact is not None:
+    if exact and made is not None and made.exact is not None:
         diff = exact_diff(Reply("", made.exact), folder)
         if not isinstance(diff, str):
             raise UsageError(diff.message)
         return ShownPatch(parts_about(diff, paths))
-    file = folder.path / made.patch.path
+    file = folder.path / path
     try:
         shown = parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
     except FileNotFoundError:
         raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
-    return ShownPatch(shown, tuple(span for span in made.masked if span.path in paths))
+    return ShownPatch(shown, tuple(span for span in (made.masked if made else ()) if span.path in paths))
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:

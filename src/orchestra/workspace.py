@@ -70,12 +70,12 @@ def _opened(root: Path, paths: tuple[str, ...], left: int) -> tuple[list[Context
     shown: list[ContextArtifact] = []
     withheld: list[Withheld] = []
     for path in paths:
-        text = None if _no_file(root, path) else _read_text(root / path)
-        size = len((text or "").encode())
-        if text is None:
-            withheld.append(Withheld(path, _no_file(root, path) or "it is no text"))
-        elif size > left:
+        if why := _no_file(root, path):
+            withheld.append(Withheld(path, why))
+        elif (size := os.lstat(root / path).st_size) > left:  # it may have grown since it was opened
             withheld.append(Withheld(path, f"its {size} bytes do not fit into what this model can read"))
+        elif (text := _read_text(root / path)) is None:
+            withheld.append(Withheld(path, "it is no text"))
         else:
             shown.append(ContextArtifact(name=path, path=path, content=text))
             left -= size
@@ -85,7 +85,7 @@ def _opened(root: Path, paths: tuple[str, ...], left: int) -> tuple[list[Context
 def _secrets(root: Path, named: set[str], mentions: str, opened: tuple[str, ...]) -> Iterator[Withheld]:
     """The files that a hint mentions and that are secrets by their name, also those that `.gitignore` hides."""
     words = {word.removeprefix("./") for word in _MENTIONED.findall(mentions)}
-    hidden = {word for word in words if secret_by_name(word) and not _no_file(root, word)}
+    hidden = {word for word in words if not _no_file(root, word) and secret_by_name(word)}
     meant = {path for path in named if path in words or _name(path) in words}
     for path in sorted((hidden | meant).difference(opened)):
         if why := secret_by_name(path):

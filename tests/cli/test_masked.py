@@ -48,7 +48,7 @@ def test_the_exact_bytes_are_what_is_applied_and_nobody_else_can_read_them(proje
     assert done.returncode == 0, done.stderr
     assert HIDDEN in (project.path / "배포.sh").read_text()
     exact = project.run("diff", "last", "--exact").stdout
-    assert f"+{HIDDEN}\n" in exact
+    assert exact == DEPLOY.partition("[PATCH_BEGIN]\n")[2].removesuffix("[PATCH_END]\n")
     holders = [file for file in project.folder.path.rglob("*") if file.is_file() and HIDDEN in file.read_text()]
     assert holders and all(file.stat().st_mode & 0o077 == 0 and ".raw." in file.name for file in holders)
 

@@ -116,6 +116,7 @@ def test_no_content_of_a_file_that_is_a_secret_by_its_name_reaches_a_model(proje
     for path in paths:
         assert f"not shown to the model: {path} (a secret by its name: " in done.stderr, path
     assert done.stderr.count("not shown to the model: prod.env (") == 1
+    assert project.folder.report.read_text().count("- not shown to the model: prod.env (") == 1
     assert "to show it: --context prod.env" in done.stderr
     withheld = {part["name"] for part in parts(project) if part["type"] == "withheld"}
     assert withheld == set(paths)
@@ -303,6 +304,9 @@ def test_where_the_record_does_not_suffice_it_says_so(project: Project) -> None:
     total = parts(project)[-1]
     assert total["bytes"] is None and total["knownBytes"] > 32
     assert " known bytes" in project.run("sent", "last").stdout
+    prompt.unlink()
+    os.mkfifo(prompt)  # a file that never ends is none of ours
+    assert [p["bytes"] for p in parts(project) if p["type"] == "part"] == [None, None, None, None]
 
 
 def test_a_fork_does_not_claim_what_its_source_sent(project: Project) -> None:

@@ -162,6 +162,7 @@ POSITIVE: list[tuple[str, str]] = [
     ("named password", '{\\"password\\": \\"«correcthorse»\\"}'),
     ("named password", "password: «hunter2»"),
     ("named password", "DB_PASSWORD=«changeme»"),
+    ("named password", 'DB_PASSWORD="«pa$$w0rd»"'),
     ("named password", "Server=db;User=sa;Password=«Str0ng!»;Encrypt=1"),
     ("named password", "<password>«hunter2»</password>"),
     ("named password", "password: str = '«hunter22»'"),
@@ -243,6 +244,7 @@ NEGATIVE = [
     "git push -u origin v1:v2",
     'parser.add_argument("-u", "--user"); parser.add_argument("--password", "-p")',
     'mysql --password "a1$(./payload)"',
+    'PASSWORD="a1b2$(./payload)"',
     "the --password option, or --password to be asked",
     "password required\npassword reset\n  password for you\n",
     "Q: is npm_config_cache set? hf_hub_download_with_retry_and_resume_please",
@@ -410,6 +412,16 @@ def test_long_lines_and_key_blocks_give_the_bytes_of_the_whole(seed: int) -> Non
     data = (text if seed % 2 else text.replace("\n", " ")).encode()
     cuts = [rnd.randrange(len(data)) for _ in range(rnd.choice([0, 3, 60, 3000]))]
     assert in_chunks(R, data, cuts) == R.data(data)
+
+
+def test_the_longest_command_line_that_is_understood_is_within_reach_of_a_stream() -> None:
+    quoted = "'" + "x" * 240 + "'"
+    secret = r"\;" * 512
+    command = "curl" + f"    {quoted}{quoted}" * 12 + " -u " + "u" * 128 + ":" + secret
+    data = (("y" * 20_000 + " " + command) * 3).encode()
+    masked = R.data(data)
+    assert masked == data.replace(secret.encode(), MASK.encode())
+    assert in_chunks(R, data, list(range(0, len(data), 1000))) == masked
 
 
 def test_a_secret_in_a_line_of_two_megabytes_does_not_leak() -> None:

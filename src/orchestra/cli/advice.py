@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from orchestra.core.run import RunFolder
 from orchestra.core.text import count
 from orchestra.core.work import Masked
 from orchestra.desk import SHORT_DIGEST
+
+_MASKED_SHOWN = 20
 
 
 def command(app: App, *words: str) -> str:
@@ -77,12 +79,14 @@ def _ran(summary: RunSummary) -> bool:
     return any(event.type == "PHASE_STARTED" and "process" in event.payload for event in summary.events)
 
 
-def masked_lines(app: App, run_id: str, masked: Iterable[Masked]) -> list[str]:
+def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
     """What a person does not see of a patch that they are shown: where, how long, why, and how to see it."""
     lines = [
         f"  masked here: {safe(span.path)} line {span.line}, {count(span.characters, 'character')} ({safe(span.what)})"
-        for span in masked
+        for span in masked[:_MASKED_SHOWN]
     ]
+    if len(masked) > _MASKED_SHOWN:
+        lines.append(f"  and {count(len(masked) - _MASKED_SHOWN, 'more place')}")
     return [*lines, f"  the exact bytes: {command(app, 'diff', run_id, '--exact')}"] if lines else []
 
 

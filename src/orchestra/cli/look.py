@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from orchestra.cli.wide import table
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.inbox import waiting as unanswered
 from orchestra.core.journal import follow_events, read_events
-from orchestra.core.records import FINAL, Event
+from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder, is_driven
 
 POLL_SECONDS = 0.2
@@ -216,6 +217,9 @@ def diff(run: str, exact: bool, project: Path) -> int:
     if not patches:
         click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
     for patch in patches:
+        if exact and not sys.stdout.isatty():
+            sys.stdout.buffer.write(utf8(patch.diff))  # bytes are bytes: only a terminal could be played tricks on
+            continue
         for line in paint_diff(patch.diff):
             click.echo(line)
         for line in masked_lines(app, folder.id, patch.masked):

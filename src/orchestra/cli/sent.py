@@ -28,7 +28,7 @@ def sent(run: str, as_json: bool, project: Path) -> int:
     """What RUN sent to models: every file with its byte range, every note, to which server, in which call; totals.
 
     Requests that failed, were cut off or were made again are listed like the others, and so are those of child runs.
-    Sizes are of what was sent: secrets were masked before.
+    Sizes are of what was sent: secrets were masked before, and the marks that orchestra puts around are not counted.
     """
     app = App(project)
     made: list[Dispatch] = []
@@ -106,6 +106,8 @@ def _lines(made: list[Dispatch]) -> Iterator[str]:
     for one in made:
         yield click.style(_heading(one, several=len({each.runId for each in made}) > 1), bold=True)
         yield from (next(left) for _ in one.sent.parts)
+        if not one.sent.parts:
+            yield "  ? what it held is not recorded"
     yield ""
     yield from _files(made)
     for to, theirs in _by(made, lambda one: one.sent.to):

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from orchestra.core.model import Destination, FinishReason, ProviderFailure, Usage
+from orchestra.core.model import Destination, FinishReason, ProviderFailure, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelReply
@@ -51,6 +51,7 @@ class PastCall(Struct, frozen=True, kw_only=True):
     artifact: str = ""  # the stem of its files
     files: tuple[str, ...] = ()  # workspace files that went in
     to: Destination = Destination()
+    withheld: tuple[Withheld, ...] = ()
 
 
 def past_calls(events: list[Event]) -> list[PastCall]:
@@ -123,4 +124,5 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         source="" if isinstance(reply.source, UnsetType) else reply.source,
         files=reply.files,
         to=reply.to,
+        withheld=reply.withheld,
     )

@@ -155,14 +155,17 @@ class Redactor:
         """Where `text` masks something, in characters, and why: for a person who must know what they do not see."""
         data = s.encode("utf-8", "surrogatepass")
         matches = self._matches(data, self._find(data, overlapping=True))
+        merged = _merged([span for span, _ in matches])
+        starts = [start for start, _ in merged]
+        names: list[set[str]] = [set() for _ in merged]
+        for (start, _), name in matches:
+            names[bisect_right(starts, start) - 1].add(name)
         out: list[Hidden] = []
         done = characters = 0
-        for start, end in _merged([span for span, _ in matches]):
-            names = {name for (first, last), name in matches if start <= first and last <= end}
-            before, inside = data[done:start], data[start:end]
-            begin = characters + len(before.decode("utf-8", "surrogatepass"))
-            done, characters = end, begin + len(inside.decode("utf-8", "surrogatepass"))
-            out.append(Hidden(begin, characters, tuple(sorted(names))))
+        for (start, end), why in zip(merged, names, strict=True):
+            begin = characters + len(data[done:start].decode("utf-8", "surrogatepass"))
+            done, characters = end, begin + len(data[start:end].decode("utf-8", "surrogatepass"))
+            out.append(Hidden(begin, characters, tuple(sorted(why))))
         return tuple(out)
 
     def suspects(self, line: bytes) -> bool:

@@ -111,7 +111,7 @@ PEM_ENDED = rb"-{4,5} ?END [^\n]{0,80}(?:\n|[^\n]{80})"
 _SEP = rb"(?:\\{0,3}[\"'`])?\]?[ \t]{0,8}(?:={1,3}|=>|:=?)[ \t]{0,8}"
 _TYPED = rb":[ \t]{0,4}[A-Za-z_.|\[\] ]{1,40}=[ \t]{0,4}"  # password: str = "…"
 _OPEN = rb"[bruBRU]?(?P<q>\\{0,3}[\"'`])(?![A-Z][A-Z_]{2,64}[\"'`])"  # "OPENAI_API_KEY" is a name, not a value
-_INSIDE = rb"(?:[^\"'`\\\s{}]|\\[^\s\"'`\\])"
+_INSIDE = rb"(?:[^\"'`\\\s{}$]|\$(?!\()|\\[^\s\"'`\\])"  # no $(…): in double quotes a shell would run it
 _NOT_VALUE = (  # templates, paths, digests, names of variables, words that stand for a value (rule 5)
     rb"(?![$<%{&]|//|/[a-z.]{1,64}/|\.{1,2}/|~/|[\"'`]|(?i:sha[0-9]{1,3}[:-])"
     rb"|(?i:pass(?:word|wd|phrase)|pwd|secret|token|string|null|none|nil|true|false|undefined|required|optional|hidden"
@@ -198,12 +198,14 @@ _PASSWORD_OPTIONS = (
 _TOKEN_OPTIONS = "--pass --token --api-key --apikey --secret --client-secret --access-token --auth-token --secret-key"
 _MARKED = rb"[0-9!@#%^*?~]"
 _USER = rb"[^\s\"'`$<>{;|&():/\\]{0,128}:"
-_ANY_ARGUMENT = rb"(?>[ \t]{1,8}(?:'[^'\n]{0,512}+'|\"(?:[^\"\\\n]|\\[^\n]){0,512}+\"|\\[^\n]|[^\s'\"\\;|&<>]){1,512}+)"
+_ANY_ARGUMENT = (  # twelve of these and what follows them stay within the reach of a match (redact.py, rule 2)
+    rb"(?>[ \t]{1,4}(?:'[^'\n]{0,240}+'|\"(?:[^\"\\\n]|\\[^\n]){0,120}+\"|(?:\\[^\n]|[^\s'\"\\;|&<>]){1,120}+){1,2}+)"
+)
 
 
 def _option_of(program: bytes, option: bytes, argument: bytes) -> bytes:
     """The argument of an option that means a password to this program only; `program` is the rest of its name."""
-    return program + rb"(?:" + _ANY_ARGUMENT + rb"){0,24}?[ \t]{1,8}" + option + argument
+    return program + rb"(?:" + _ANY_ARGUMENT + rb"){0,12}?[ \t]{1,4}" + option + argument
 
 
 _CURL = _option_of(  # the letters before u are options of curl that take no argument: -sSu

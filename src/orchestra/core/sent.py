@@ -12,6 +12,9 @@ Rules
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -23,6 +26,8 @@ from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.model import ContextArtifact, Destination, ProviderRequest, Withheld
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder
+
+_MOST = 1 << 26  # bytes of a prompt's file: hundreds of prompts as long as they can be
 
 
 class Part(Struct, frozen=True, omit_defaults=True):
@@ -107,7 +112,7 @@ def _before_records(prompt: Path, call: PastCall, *, is_last: bool) -> Sent:
     parts = tuple(Part("file", path) for path in call.files)
     try:
         if is_last:
-            parts = parts_of(msgspec.json.decode(prompt.read_bytes(), type=ProviderRequest), ())
+            parts = parts_of(msgspec.json.decode(_read(prompt), type=ProviderRequest), ())
     except (OSError, msgspec.DecodeError):
         pass  # the names in the journal must do
     return Sent(call.key, provider=call.provider, model=call.model, to=call.to, parts=parts)
@@ -115,9 +120,19 @@ def _before_records(prompt: Path, call: PastCall, *, is_last: bool) -> Sent:
 
 def _recorded(prompt: Path) -> tuple[Sent, ...]:
     try:
-        return msgspec.json.decode(prompt.read_bytes(), type=_Kept).sent
+        return msgspec.json.decode(_read(prompt), type=_Kept).sent
     except (OSError, msgspec.DecodeError):
         return ()
+
+
+def _read(prompt: Path) -> bytes:
+    """A prompt's file; OSError if it is none that orchestra wrote: a link, a pipe, or without an end."""
+    fd = os.open(prompt, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST:
+            raise OSError(errno.EFBIG, "not a prompt's file", str(prompt))
+        return file.read(_MOST)
 
 
 def _part(artifact: ContextArtifact, sizes: dict[str, int]) -> Part:
