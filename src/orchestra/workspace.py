@@ -94,7 +94,9 @@ def _secrets(root: Path, named: set[str], mentions: str, opened: tuple[str, ...]
 
 def openable(root: Path, file: str, most: int) -> str:
     """The path in the workspace of a file that a person wants a model to see; UsageError if it cannot be shown."""
-    path = os.path.relpath(os.path.join(root, file), root).replace(os.sep, "/")
+    folder, name = os.path.split(file)
+    whole = os.path.join(os.path.realpath(folder), name) if os.path.isabs(file) else os.path.join(root, file)
+    path = os.path.relpath(whole, root)
     if path.startswith("../") or path in ("..", "."):
         raise UsageError(f"--context {file}: it is not in the project {root}; copy what is needed into it")
     if why := _no_file(root, path):

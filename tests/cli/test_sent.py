@@ -144,7 +144,8 @@ def test_context_opens_a_secret_for_the_whole_run_also_for_who_drives_it_on(proj
     plant(project, "비밀/prod.env", "other.env")
     (project.path / ".gitignore").write_text("*.env\n")
     with ModelServer(Say(PLAN), Say(RIGHT_PATCH), Say(PASS)) as server:
-        asked = ask(project, server, "--context", "./비밀/prod.env", "--approval", "always", goal="prod.env를 봐라")
+        opened = ("--context", "./비밀/prod.env", "--context", str(project.path / "비밀" / "prod.env"))  # the same
+        asked = ask(project, server, *opened, "--approval", "always", goal="prod.env를 봐라")
         assert asked.returncode == 3 and "not shown" not in asked.stderr, asked.stderr
         done = project.run("approve", "last", "--no-input", env=environment(server))
         assert done.returncode == 0, done.stderr
