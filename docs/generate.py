@@ -212,7 +212,8 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     fix/iter-0002.raw.txt             the first fix is iteration 2
     fix/iter-0002.patch
     ask/iter-0002.md                  a question, and its answer
-    <phase>/iter-NNNN.prompt.json     what the model was asked, secrets masked
+    <phase>/iter-NNNN.prompt.json     what the model was asked, secrets masked; `sent` says of each request of this name
+                                      what went where, also of those that failed or were cut off
     <phase>/iter-NNNN.raw.json        all of the response but its text: usage, finish reason, provider, cost
     <phase>/iter-NNNN.asked.json      how often a call was made that a kill cut off, and what that may have cost; gone
                                       when its reply is whole, and kept if it never is

@@ -35,7 +35,8 @@ class Candidate(Struct, frozen=True):
 
 def candidates(app: App, folder: RunFolder) -> list[Candidate]:
     """The runs of this run's tree that nobody vouches for here, the root first."""
-    found = [Candidate(app.summary(one), read_run(one, app.keyring.known)) for one in app.tree(_root(app, folder))]
+    tree = app.tree(_root(app, folder))
+    found = [Candidate(one, read_run(one.folder, app.keyring.known)) for one in tree]
     for one in found:
         if one.standing.events and (why := wrong_place(one.summary.folder, one.standing.events[0])):
             raise UsageError(
@@ -75,6 +76,8 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     yield "asks a person", f"{payload.get('approval') or 'as the project says'}"
     models = app.models_of(one.summary.folder, created)
     yield "models", ", ".join(filter(None, (models.default, *models.roles.values()))) or "none"
+    if opened := (payload.get("params") or {}).get("context"):
+        yield "shows models", f"{said(tuple(opened))}, also where that is a secret by its name"
     yield "budget", "none" if models.maxBudgetUsd is None else f"{models.maxBudgetUsd:g} USD"
     grants = [event for event in events if event.type == "APPROVAL_GRANTED"]
     if grants:

@@ -24,7 +24,7 @@ from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
 from orchestra.core.errors import ContractError, ForeignRun, PolicyError, SandboxError, UsageError
-from orchestra.core.journal import read_events, read_first
+from orchestra.core.journal import read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
@@ -49,7 +49,7 @@ from orchestra.guard import closed_folders, code_files
 from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.overlay import Overlay, laid_over
 from orchestra.policy import ApprovalPolicy, Policy, decide, within
-from orchestra.providers.calling import Caller, Remembers, Route, Serves
+from orchestra.providers.calling import CONTEXT_BYTES, Caller, Remembers, Route, Serves
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.report import render, write_report
 from orchestra.runner import Runner, end_left_over
@@ -74,7 +74,7 @@ from orchestra.workflows.loop.flow import loop
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
 from orchestra.workshop import Workshop
-from orchestra.workspace import gather
+from orchestra.workspace import gather, openable
 
 
 class App(Desk):
@@ -141,6 +141,7 @@ class App(Desk):
     def start_loop(self, job: Job, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
         """Start a patch loop in this project. `typed`: what a person said on the command line (binding.py, rule 2)."""
         self._refuse_home()
+        job = msgspec.structs.replace(job, context=self._openable(job.context))
         models = self.directory.settled(models)
         provider = self._provider(models, "evaluator")
         if isinstance(provider, Serves) and not provider.serves("evaluator", "evaluate"):
@@ -182,6 +183,7 @@ class App(Desk):
         `source` is how a person knows the plan they gave.
         """
         self._refuse_home()
+        job = msgspec.structs.replace(job, context=self._openable(job.context))
         models = self.directory.settled(models)
         if job.plan is not None:
             self._refuse_bad_plan(job, job.plan, source)
@@ -293,6 +295,10 @@ class App(Desk):
                 " Start in the folder of a project, or give -C DIR"
             )
 
+    def _openable(self, files: tuple[str, ...]) -> tuple[str, ...]:
+        """The files that a person wants models to see, by their paths in the project."""
+        return tuple(dict.fromkeys(openable(self.project, file, CONTEXT_BYTES) for file in files))
+
     def _hide_runs(self, folder: Path) -> None:
         """Runs hold prompts and replies: a project under git must not take them in by accident."""
         ignore = folder / ".gitignore"
@@ -329,13 +335,18 @@ class App(Desk):
         asking = asks_more(created.payload, self._approval_now(created))
         gate = self._gatekeeper(models, asking)
         policy = self.bound_policy(created)
+
+        def tell(note: str) -> None:
+            self.face.notice(ledger.folder, note)
+
         total = policy.max_total_sec if created.payload.get("workflow") == "dag" else math.inf  # S2-50
         keeper = Timekeeper(total, ledger.events)
         caller = Caller(
             ledger,
             route,
-            gather=functools.partial(gather, self.project),
+            gather=functools.partial(gather, self.project, opened=self._opened(root, created)),
             on_stream=self.face.token,
+            on_note=tell,
             budget_usd=models.maxBudgetUsd,
             debug=self._environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
         )
@@ -348,7 +359,7 @@ class App(Desk):
                 keeper,
                 backoff=self.config.retries.backoff_base_sec,
                 on_line=self.face.output,
-                on_note=lambda note: self.face.notice(ledger.folder, note),
+                on_note=tell,
             ),
             AdoptPlan: functools.partial(adopt, approval=asking),
             ProposePatch: gate.propose,
@@ -360,6 +371,11 @@ class App(Desk):
 
     def _approval_now(self, created: Event) -> ApprovalPolicy:
         return self.config.dag.approval if created.payload.get("workflow") == "dag" else self.config.loop.approval
+
+    def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
+        """The files that a person opened for the models of a run's whole tree."""
+        first = created if created.runId == root.id else read_first(root.events)
+        return tuple(first.payload.get("params", {}).get("context", ())) if first else ()
 
     def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         place = Place.of(self.base, self.config.paths.runs, self._environ)
@@ -446,7 +462,7 @@ class App(Desk):
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
         for one in self.tree(folder):
-            yield from (call for call in past_calls(read_events(one.events)) if call.status != "open")
+            yield from (call for call in past_calls(one.events) if call.status != "open")
 
     def board(self, summary: RunSummary) -> Board:
         """Every task of a task graph, as it is now."""

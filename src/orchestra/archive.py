@@ -19,7 +19,8 @@ from orchestra.core.machine import Fold
 from orchestra.core.records import Event, utc
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.core.vouching import elsewhere, read_run
-from orchestra.gatekeeper import parts_about
+from orchestra.core.work import Masked, PatchProposal, Reply
+from orchestra.gatekeeper import exact_diff, parts_about
 
 
 class RunSummary(Struct, frozen=True):
@@ -48,6 +49,13 @@ class RunSummary(Struct, frozen=True):
     def parent(self) -> str | None:
         parent = self.created.payload.get("parentRunId")
         return str(parent) if parent else None
+
+
+class ShownPatch(Struct, frozen=True):
+    """A patch as a person sees it, and what of it they do not."""
+
+    diff: str
+    masked: tuple[Masked, ...] = ()
 
 
 class Archive:
@@ -104,18 +112,17 @@ class Archive:
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
-        return [self.summary(one) for one in self.tree(folder, only_open=True)]
+        return self.tree(folder, only_open=True)
 
-    def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunFolder]:
+    def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunSummary]:
         """A run and the child runs below it that were begun, itself first; `only_open`: those it waits for now."""
-        found: dict[Path, RunFolder] = {}
+        found: dict[Path, RunSummary] = {}
         queue = [folder]
         while queue:
             one = queue.pop(0)
             if one.path in found or read_first(one.events) is None:
                 continue
-            found[one.path] = one
-            summary = self.summary(one)
+            summary = found[one.path] = self.summary(one)
             named = [(e.payload.get("workflow"), e.payload["childRunId"]) for e in summary.events if _begins_child(e)]
             children = list(summary.fold.children.values()) if only_open else named
             queue += [child for name in children if (child := self._child(*map(str, name))) is not None]
@@ -126,7 +133,7 @@ class Archive:
         plain = run_id == os.path.basename(run_id) and run_id not in ("", ".", "..")
         return RunFolder(self.workflows[workflow].root / run_id) if plain and workflow in self.workflows else None
 
-    def patches(self, folder: RunFolder) -> list[str]:
+    def patches(self, folder: RunFolder, *, exact: bool = False) -> list[ShownPatch]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
         summary = self.summary(folder)
         taken = [(e.payload["patch"]["path"], e.payload["files"]) for e in _asked(summary, "patch")]
@@ -137,19 +144,15 @@ class Archive:
                 made[scope] = event.payload["outcome"]["patch"]["path"]
             elif event.type == "PATCH_APPLIED":
                 taken.append((made[scope], event.payload["outcome"]["after"]))
-        return [self._patch(folder.path / path, {file["path"] for file in files}) for path, files in taken]
+        told = (e.payload["outcome"] for e in summary.events if e.type == "PATCH_PRODUCED")
+        made_of = {outcome["patch"]["path"]: msgspec.convert(outcome, PatchProposal) for outcome in told}
+        return [_patch(folder, path, made_of.get(path), files, exact=exact) for path, files in taken]
 
     def plan(self, folder: RunFolder) -> dict[str, Any] | None:
         """The plan a run waits with."""
         for event in _asked(self.summary(folder), "plan"):
             return read_plan_file(folder.path / event.payload["patch"]["path"])
         return None
-
-    def _patch(self, file: Path, paths: set[str]) -> str:
-        try:
-            return parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
-        except FileNotFoundError:
-            raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
 
     def summaries(self) -> list[RunSummary]:
         """Every readable run."""
@@ -168,6 +171,24 @@ def _asked(summary: RunSummary, subject: str) -> list[Event]:
     """The approvals of this kind that a run waits for."""
     asked = (e for e in summary.fold.pending.values() if e.type == "APPROVAL_REQUESTED")
     return [event for event in asked if event.payload.get("subject", "patch") == subject]
+
+
+def _patch(
+    folder: RunFolder, path: str, made: PatchProposal | None, files: list[dict[str, Any]], *, exact: bool
+) -> ShownPatch:
+    """Of a patch what is about these files; `made` is how it was proposed, where the journal tells it."""
+    paths = {file["path"] for file in files}
+    if exact and made is not None and made.exact is not None:
+        diff = exact_diff(Reply("", made.exact), folder)
+        if not isinstance(diff, str):
+            raise UsageError(diff.message)
+        return ShownPatch(parts_about(diff, paths))
+    file = folder.path / path
+    try:
+        shown = parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
+    except FileNotFoundError:
+        raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
+    return ShownPatch(shown, tuple(span for span in (made.masked if made else ()) if span.path in paths))
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Rules
 3. The files' hashes before and after are in PATCH_PRODUCED, before the first byte is written (D-12). After a crash
    each file is one or the other: the apply is completed, or the conflict reported; never repeated blindly.
 4. The exact bytes of a patch come from the raw reply. What people read (`*.patch`, events) is redacted; a secret in a
-   patch is a reason to ask, never silently altered.
+   patch is a reason to ask, never silently altered, and the proposal says what is not seen of it (patch/hidden.py).
 5. What orchestra keeps is closed: its own folders and those the configuration names, by every name and through every
    link. What orchestra obeys (its configuration, the programs and replies that names) needs a person under every
    approval mode. Links are looked at anew each time.
@@ -28,7 +28,8 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.names import OWN, met_folder
 from orchestra.core.records import Event, utf8
 from orchestra.core.redact import Redactor
-from orchestra.core.run import digest
+from orchestra.core.run import RunFolder, digest
+from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.work import (
     Applied,
     ApplyPatch,
@@ -45,6 +46,7 @@ from orchestra.core.work import (
 )
 from orchestra.patch.apply import apply, names_beside, read_images, status
 from orchestra.patch.diff import FileChange, Refused, parse_diff
+from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import compute
 from orchestra.patch.prepared import Prepared, PreparedFile
 from orchestra.patch.result import Patch, parse_result
@@ -79,7 +81,7 @@ class Gatekeeper:
     async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
         """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
         ledger = step.ledger
-        diff = _exact_diff(effect.reply, ledger)
+        diff = exact_diff(effect.reply, ledger.folder)
         if isinstance(diff, Refused):
             return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(diff))
         shown = utf8(ledger.redactor.text(diff))
@@ -89,7 +91,7 @@ class Gatekeeper:
         changes = parse_diff(diff)
         if isinstance(changes, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(changes))
-        prepared = _secret_name(changes, ledger) or self._shut(changes) or self._prepare(changes)
+        prepared = _secret_name(changes, ledger) or self._shut(changes) or _unveiled(changes) or self._prepare(changes)
         if isinstance(prepared, Refused):
             return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
         made = self._files_made(ledger)
@@ -109,6 +111,8 @@ class Gatekeeper:
             risks=found,
             approval=self._approval,
             guarded=held,
+            masked=tuple(span for f in prepared.files for span in hidden_lines(f.path, f.diff, ledger.redactor)),
+            exact=effect.reply.raw if shown != utf8(diff) else None,
         )
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
@@ -142,7 +146,7 @@ class Gatekeeper:
                 why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
                 return Refused("conflict", file.path, why)
         undone = {file.path for file in found if file.state == "before"}
-        diff = _exact_diff(effect.reply, ledger)
+        diff = exact_diff(effect.reply, ledger.folder)
         changes = diff if isinstance(diff, Refused) else parse_diff(diff)
         if isinstance(changes, Refused):
             return changes
@@ -199,11 +203,11 @@ def parts_about(diff: str, paths: set[str]) -> str:
     return "".join(part for part, made in changes if isinstance(made, Refused) or {c.path for c in made} & paths)
 
 
-def _exact_diff(reply: Reply, ledger: Ledger) -> str | Refused:
+def exact_diff(reply: Reply, folder: RunFolder) -> str | Refused:
     """The diff as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
     text = reply.text
     if digest(utf8(text)) != reply.raw.sha256:
-        path = ledger.folder.find(reply.raw)
+        path = folder.find(reply.raw)
         if path is None:
             why = (
                 f"the exact reply ({reply.raw.path}) is gone or was changed, and its redacted copy is no patch to apply"
@@ -219,6 +223,18 @@ def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refused | N
     for path in (path for change in changes for path in change.paths):
         if ledger.redactor.text(path) != path:
             return Refused("path_violation", "", "a file name in the patch holds a secret; choose another name")
+    return None
+
+
+def _unveiled(changes: tuple[FileChange, ...]) -> Refused | None:
+    """A file that no model is shown may not get a name under which it would be."""
+    for change in changes:
+        if change.kind == "rename" and (why := secret_by_name(change.old or "")) and not secret_by_name(change.path):
+            message = (
+                f"{change.old} is a secret by its name ({why}) and is not shown to models; {change.path} would be."
+                " Choose a name that is one, too, or leave the renaming to a person"
+            )
+            return Refused("unsafe", change.path, message)
     return None
 
 

@@ -21,7 +21,7 @@ import importlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, assert_never, get_args, runtime_checkable
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,7 +29,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.config import KINDS, Config, Judgement, Kind, ProviderSection
 from orchestra.core.errors import UsageError
-from orchestra.core.model import Provider, ProviderRequest
+from orchestra.core.model import Destination, Provider, ProviderRequest
 from orchestra.core.records import Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.calling import Route
@@ -241,7 +241,25 @@ class Directory:
             estimates=asks,
             bytes_per_token=1 if choice.kind == "local" else 3,
             price_of=price_of,
+            to=self._destination(choice),
         )
+
+    def _destination(self, choice: Choice) -> Destination:
+        """Who gets what is sent: said in the run, because the address is read anew whenever it goes on."""
+        match choice.kind:
+            case "scripted" | "replay" | "local":
+                return Destination(choice.kind, leaves=False)
+            case "claude_code":
+                address = self._environ.get("ANTHROPIC_BASE_URL", "")
+                program = f"program {choice.entry.program or 'claude'}"
+                return Destination(f"{program}, ANTHROPIC_BASE_URL {address}" if address else program, leaves=True)
+            case "anthropic":
+                url, _ = self._url(choice, "ANTHROPIC_BASE_URL", ANTHROPIC_URL)
+            case "openai_compat":
+                url, _ = self._url(choice, "OPENAI_BASE_URL", OPENAI_URL)
+            case unreachable:
+                assert_never(unreachable)
+        return Destination(url, leaves=not importlib.import_module("orchestra.providers.http").is_here(url))
 
     def mistakes(self) -> Iterator[Judgement]:
         """What a start would refuse of the file if it came to use it, whatever the environment holds.

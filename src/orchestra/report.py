@@ -50,6 +50,8 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
     ]
     lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {cell(headline(e))} |" for e in events if headline(e)]
     lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", "", *bill.table(calls)]
+    if withheld := dict.fromkeys(str(file) for call in calls for file in call.withheld):
+        lines += ["", *(f"- {cell(line)}" for line in withheld)]
     return "\n".join(lines) + "\n"
 
 

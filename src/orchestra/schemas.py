@@ -12,6 +12,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.inbox import Message
 from orchestra.core.model import ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.core.records import Event, WorkflowState
+from orchestra.core.sent import Sent
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.providers.scripted import Script
 from orchestra.scenario import EvalReport, Scenario
@@ -24,6 +25,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "event": (Event, "one line of events.ndjson"),
     "state": (WorkflowState, "state.json"),
     "provider-request": (ProviderRequest, "artifacts/<phase>/iter-NNNN.prompt.json: what a model is asked"),
+    "sent": (Sent, "`sent` in artifacts/<phase>/iter-NNNN.prompt.json: a request that went out, and what was in it"),
     "provider-response": (ProviderResponse, "what a provider answers"),
     "provider-capabilities": (ProviderCapabilities, "what a provider can do"),
     "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),

@@ -6,20 +6,25 @@ Rules
    never run on a workspace: its own configuration could execute code (sandbox.md §7).
 3. Files a hint mentions by path or name come first, then their neighbours, then small ones; caps in number and bytes
    bound what goes into any prompt.
+4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, whoever mentions it. Only a
+   person opens one, by `--context FILE`; what they open is shown whole and before everything else.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pathspec
 
-from orchestra.core.model import ContextArtifact
+from orchestra.core.errors import UsageError
+from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.names import OWN, RUNS
+from orchestra.core.secretfiles import secret_by_name
 
 FILE_BYTES = 40_000
 FILES = 100
@@ -31,28 +36,93 @@ _REMEMBERED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".h
 _CACHES = _INSTALLED | _REMEMBERED
 _BUILDS = {"dist", "build", "target"}  # unless the project itself has such a folder
 _SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
-_SECRET_NAMES = (".env", "id_rsa", "id_ed25519", ".netrc", ".npmrc", ".pypirc")
+_MENTIONED = re.compile(r"[\w./~+@-]{0,200}[A-Za-z0-9_]")  # a word that may be a path; Korean particles stay behind
 
 
-def gather(root: Path, hints: Iterable[str], total: int) -> tuple[ContextArtifact, ...]:
-    """The listing of the workspace and the contents of its most relevant files, `total` bytes at most."""
+def gather(root: Path, hints: Iterable[str], total: int, *, opened: tuple[str, ...] = ()) -> Gathered:
+    """The listing of the workspace and the contents of its most relevant files, `total` bytes at most.
+
+    `opened` are the files a person opened (`openable`).
+    """
     files = list(_walk(root))
     tree = _listing(sorted(path for path, _ in files), total // 4)
     mentions = "\n".join(hints)
-    named = {path for path, _ in files if path in mentions or path.rsplit("/", 1)[-1] in mentions}
+    left = total - len(tree.encode())
+    chosen, withheld = _opened(root, opened, left)
+    left -= sum(len(artifact.content.encode()) for artifact in chosen)
+    named = {path for path, _ in files if path in mentions or _name(path) in mentions}
     near = {path.rpartition("/")[0] for path in named}
     files.sort(key=lambda file: (file[0] not in named, file[0].rpartition("/")[0] not in near, file[1], file[0]))
-    chosen: list[ContextArtifact] = []
-    left = total - len(tree.encode())
     for path, size in files:
-        if len(chosen) == FILES or size > min(left, FILE_BYTES) or path.rsplit("/", 1)[-1].startswith(_SECRET_NAMES):
+        if len(chosen) == FILES or size > min(left, FILE_BYTES) or path in opened or secret_by_name(path):
             continue
         text = _read_text(root / path)
         if text is not None:
             chosen.append(ContextArtifact(name=path, path=path, content=text))
             left -= size
     chosen.sort(key=lambda artifact: artifact.path)
-    return (ContextArtifact(name="files of the workspace", path=".", content=tree), *chosen)
+    withheld += _secrets(root, named, mentions, opened)
+    listing = ContextArtifact(name="files of the workspace", path=".", content=tree)
+    return Gathered((listing, *chosen), tuple(withheld))
+
+
+def _opened(root: Path, paths: tuple[str, ...], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
+    """The files a person opened, whole; of those that cannot be shown now, why."""
+    shown: list[ContextArtifact] = []
+    withheld: list[Withheld] = []
+    for path in paths:
+        if why := _no_file(root, path):
+            withheld.append(Withheld(path, why))
+        elif (size := os.lstat(root / path).st_size) > left:  # it may have grown since it was opened
+            withheld.append(Withheld(path, f"its {size} bytes do not fit into what this model can read"))
+        elif (text := _read_text(root / path)) is None:
+            withheld.append(Withheld(path, "it is no text"))
+        else:
+            shown.append(ContextArtifact(name=path, path=path, content=text))
+            left -= size
+    return shown, withheld
+
+
+def _secrets(root: Path, named: set[str], mentions: str, opened: tuple[str, ...]) -> Iterator[Withheld]:
+    """The files that a hint mentions and that are secrets by their name, also those that `.gitignore` hides."""
+    words = {word.removeprefix("./") for word in _MENTIONED.findall(mentions)}
+    hidden = {word for word in words if not _no_file(root, word) and secret_by_name(word)}
+    meant = {path for path in named if path in words or _name(path) in words}
+    for path in sorted((hidden | meant).difference(opened)):
+        if why := secret_by_name(path):
+            yield Withheld(path, f"a secret by its name: {why}", f"to show it: --context {shlex.quote(path)}")
+
+
+def openable(root: Path, file: str, most: int) -> str:
+    """The path in the workspace of a file that a person wants a model to see; UsageError if it cannot be shown."""
+    folder, name = os.path.split(file)
+    whole = os.path.join(os.path.realpath(folder), name) if os.path.isabs(file) else os.path.join(root, file)
+    path = os.path.relpath(whole, root)
+    if path.startswith("../") or path in ("..", "."):
+        raise UsageError(f"--context {file}: it is not in the project {root}; copy what is needed into it")
+    if why := _no_file(root, path):
+        raise UsageError(f"--context {file}: {why}")
+    size = (root / path).stat().st_size
+    if size > most:
+        raise UsageError(f"--context {file}: {size} bytes are more than a prompt may hold ({most}); give a shorter one")
+    if _read_text(root / path) is None:
+        raise UsageError(f"--context {file}: it is no text (UTF-8), so no model can read it")
+    return path
+
+
+def _no_file(root: Path, path: str) -> str:
+    """Why this path of the workspace is no file that may be read; empty if it is one (rule 1)."""
+    whole = os.path.join(root, path)
+    if os.path.isabs(path):
+        return "it is not in the project"
+    try:
+        found = os.lstat(whole)
+    except (OSError, ValueError):
+        return "there is no such file"
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no regular file"
+    inside = os.path.realpath(whole) == os.path.join(os.path.realpath(root), os.path.normpath(path))
+    return "" if inside else "a link leads there; links are not followed"
 
 
 def _listing(paths: list[str], most: int) -> str:

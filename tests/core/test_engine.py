@@ -70,6 +70,10 @@ def engine(root: Path, notes: Notes | None = None, **flows: Flow) -> Engine:
     )
 
 
+def forked(one: Engine, folder: RunFolder, at: str) -> RunFolder:
+    return one.fork(folder, one.history(folder, at).events, at, {})
+
+
 def types(folder: RunFolder) -> list[str]:
     return [event.type for event in read_events(folder.events)]
 
@@ -261,7 +265,7 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
         answer(folder, name, f"{name} answer")
     asyncio.run(one.drive(folder))
     before = folder.events.read_bytes()
-    fork = one.fork(folder, "00000003")
+    fork = forked(one, folder, "00000003")
     assert asyncio.run(one.drive(fork)).exit_code == 3
     answer(fork, "second", "another")
     asyncio.run(one.drive(fork))
@@ -273,14 +277,14 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
     }
     assert folder.events.read_bytes() == before
     with pytest.raises(UsageError, match="nothing can follow it"):
-        one.fork(folder, read_events(folder.events)[-1].id)
+        forked(one, folder, read_events(folder.events)[-1].id)
 
 
 def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks, parent=calls_asks)
     folder = one.start("parent", "x", {}, {})
     asyncio.run(one.drive(folder))
-    fork = one.fork(folder, read_events(folder.events)[-1].id)
+    fork = forked(one, folder, read_events(folder.events)[-1].id)
     assert [e.ts for e in read_events(fork.events)] == [e.ts for e in read_events(folder.events)]
     asyncio.run(one.drive(fork))
     children = [RunFolder(p) for p in (tmp_path / "runs").iterdir() if "_asks_" in p.name]

@@ -131,11 +131,38 @@ POSITIVE: list[tuple[str, str]] = [
     ("named token", f"//registry.npmjs.org/:_authToken=«{MIX[:30]}»"),
     ("session cookie", f"Set-Cookie: sid=«{MIX[:32]}»; HttpOnly"),
     ("netrc password", "machine h login me password «abc»"),
+    ("netrc password", "machine h\n  login me\n  password «s3cr3t»\n"),
+    ("netrc password", "+machine h\n+password «abc!»\n"),
     ("password on a command line", "mysql --password «s3cret!x» -h db"),
+    ("password on a command line", "+mysql --password «a1b»;./payload.sh"),
+    ("password on a command line", "x --token «abc123def»|sh"),
+    ("password on a command line", "x --token «abc123def»&&sh"),
+    ("password on a command line", "x --token «abc123def»>out"),
+    ("password on a command line", "x --token «abc123def»</etc/passwd"),
+    ("password on a command line", "x --password '«a;b 1»';ls"),
+    ("password on a command line", 'x --password "«a;b|1»" && ls'),
+    ("password on a command line", r"x --password «a1\;b\ c» d"),
+    ("password on a command line", "sshpass -p «hunter2» ssh h"),
+    ("password on a command line", "wget --http-password «hunter2» http://h"),
+    ("named password", "wget --user me --password=«hunter2» http://h"),
+    ("password on a command line", "curl -u user:«pass» https://h"),
+    ("password on a command line", "curl -sSu user:«pass» https://h"),
+    ("password on a command line", "curl -uuser:«pass» https://h"),
+    ("password on a command line", "curl -XPUT -H 'a: b;c' --user user:«pass» https://h"),
+    ("password on a command line", "curl --user=user:«p» https://h"),
+    ("password on a command line", "curl -u 'user:«pa ss;x»' https://h; ls"),
+    ("password on a command line", "curl -u user:'«pa ss;x»' https://h"),
+    ("password on a command line", "curl -u user:«pass»;./payload.sh"),
+    ("password on a command line", "curl --proxy-user me:«비밀» -x h"),
+    ("password on a command line", '{"cmd": "curl -u \\"user:«pass»\\" https://h"}'),
+    ("password on a command line", "curl \\\n  -u deploy:«S3cr3t9» \\\n  https://h"),
+    ("password on a command line", "mysqldump -uroot -p«hunter» db"),
+    ("password on a command line", "redis-cli -h db -a «foobared» ping"),
     ("named password", '{"password": "«correcthorse»"}'),
     ("named password", '{\\"password\\": \\"«correcthorse»\\"}'),
     ("named password", "password: «hunter2»"),
     ("named password", "DB_PASSWORD=«changeme»"),
+    ("named password", 'DB_PASSWORD="«pa$$w0rd»"'),
     ("named password", "Server=db;User=sa;Password=«Str0ng!»;Encrypt=1"),
     ("named password", "<password>«hunter2»</password>"),
     ("named password", "password: str = '«hunter22»'"),
@@ -204,6 +231,22 @@ NEGATIVE = [
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "비밀번호를 잊으셨나요? 토큰이 만료되었습니다.",
     "user: alice\nrole: planner\n",
+    "curl -u $USER:$PASS https://h",
+    'curl -u "$USER:$(cat pass1)" https://h',
+    "curl -u <user>:<pass> https://h",
+    "curl -u user:password https://h",
+    "curl -u user: https://h",
+    "curl https://h:8080/x -XPUT -d a:b",
+    "curl https://h; docker run -u 1000:1000 image",
+    "docker run --user node:node -p 3306:3306 mysql",
+    "docker run --name mysql -p3306:3306 -u 1000:docker image",
+    "rsync -u host1:backup2024/dir .",
+    "git push -u origin v1:v2",
+    'parser.add_argument("-u", "--user"); parser.add_argument("--password", "-p")',
+    'mysql --password "a1$(./payload)"',
+    'PASSWORD="a1b2$(./payload)"',
+    "the --password option, or --password to be asked",
+    "password required\npassword reset\n  password for you\n",
     "Q: is npm_config_cache set? hf_hub_download_with_retry_and_resume_please",
 ]
 
@@ -293,6 +336,14 @@ def test_a_record_keeps_its_shape_and_its_numbers() -> None:
     }
 
 
+def test_where_it_masks_is_told_in_characters_with_the_reason() -> None:
+    text = f"한글 curl -u 나:«pass» x\n키 ghp_{MIX[:36]} 끝".replace("«", "").replace("»", "")
+    [first, second] = R.hidden(text)
+    assert text[first.start : first.end] == "pass" and first.names == ("password on a command line",)
+    assert text[second.start : second.end] == f"ghp_{MIX[:36]}" and second.names == ("github token",)
+    assert R.hidden("nothing") == ()
+
+
 # --- Properties ------------------------------------------------------------------------------------------------------
 
 PIECES = (
@@ -317,8 +368,21 @@ GLUE = [
     "\r\n",
     "'",
     "&",
+    ";",
+    "|",
+    "curl -u ",
 ]
 texts = st.lists(st.sampled_from(PIECES + GLUE) | st.text(max_size=12), max_size=14).map("".join)
+
+
+@settings(deadline=None, max_examples=150)
+@given(texts)
+def test_what_is_told_to_be_hidden_is_what_is_masked(text: str) -> None:
+    shown, done = "", 0
+    for span in R.hidden(text):
+        assert span.start < span.end and span.names
+        shown, done = shown + text[done : span.start] + MASK, span.end
+    assert shown + text[done:] == R.text(text)
 
 
 def in_chunks(redactor: Redactor, data: bytes, cuts: list[int]) -> bytes:
@@ -348,6 +412,16 @@ def test_long_lines_and_key_blocks_give_the_bytes_of_the_whole(seed: int) -> Non
     data = (text if seed % 2 else text.replace("\n", " ")).encode()
     cuts = [rnd.randrange(len(data)) for _ in range(rnd.choice([0, 3, 60, 3000]))]
     assert in_chunks(R, data, cuts) == R.data(data)
+
+
+def test_the_longest_command_line_that_is_understood_is_within_reach_of_a_stream() -> None:
+    quoted = "'" + "x" * 240 + "'"
+    secret = r"\;" * 512
+    command = "curl" + f"    {quoted}{quoted}" * 12 + " -u " + "u" * 128 + ":" + secret
+    data = (("y" * 20_000 + " " + command) * 3).encode()
+    masked = R.data(data)
+    assert masked == data.replace(secret.encode(), MASK.encode())
+    assert in_chunks(R, data, list(range(0, len(data), 1000))) == masked
 
 
 def test_a_secret_in_a_line_of_two_megabytes_does_not_leak() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from orchestra.app import App
 from orchestra.archive import RunSummary
@@ -15,8 +18,12 @@ from orchestra.core.errors import BudgetReached, RunLocked
 from orchestra.core.inbox import waiting
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
+from orchestra.core.text import count
+from orchestra.core.work import Masked
 from orchestra.desk import SHORT_DIGEST
 from orchestra.report import said_of_checks
+
+_MASKED_SHOWN = 20
 
 
 def command(app: App, *words: str) -> str:
@@ -75,6 +82,22 @@ def _ran(summary: RunSummary) -> bool:
     return any(event.type == "PHASE_STARTED" and "process" in event.payload for event in summary.events)
 
 
+def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
+    """What a person does not see of a patch that they are shown: where, how long, why, and how to see it."""
+    lines = [
+        f"  masked here: {safe(span.path)} line {span.line}, {count(span.characters, 'character')} ({safe(span.what)})"
+        for span in masked[:_MASKED_SHOWN]
+    ]
+    if len(masked) > _MASKED_SHOWN:
+        lines.append(f"  and {count(len(masked) - _MASKED_SHOWN, 'more place')}")
+    return [*lines, f"  the exact bytes: {command(app, 'diff', run_id, '--exact')}"] if lines else []
+
+
+def masked_in(told: Mapping[str, Any]) -> tuple[Masked, ...]:
+    """What is masked of the patch that an event proposes or asks about."""
+    return msgspec.convert(told.get("masked", ()), tuple[Masked, ...])
+
+
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:
     """The commands that answer what a run, or a child it waits for, waits for."""
     lines: list[str] = []
@@ -87,6 +110,7 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
             elif request.type == "APPROVAL_REQUESTED":
                 lines.append(f"  waits for your approval: {safe(request.payload['summary'])}")
                 lines.append(f"    see it: {command(app, 'diff', run_id)}")
+                lines += (f"  {line}" for line in masked_lines(app, run_id, masked_in(request.payload)))
                 which = ("--digest", request.payload["digest"][:SHORT_DIGEST]) if several else ()
                 lines.append(f"    {command(app, 'approve', run_id, *which)}")
                 lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "Everything about one task of a task graph."),
     "trace": ("trace", "What the levels of a task graph did and told each other, in order of time."),
     "audit": ("audit", "Every model call: tokens, cost, how often it was possibly paid."),
+    "sent": ("sent", "What left the machine: every file and byte range, to which server, in which call."),
     "report": ("look", "The run's report, as Markdown."),
     "models": ("models", "Who could answer, at what price; `models try` makes one call."),
     "clean": ("clean", "Remove the folders of old runs that have ended."),

@@ -38,6 +38,7 @@ from orchestra.workflows.dag.shapes import Job, planner_prompt
 @options.approval("a plan or a change", default="risk")
 @click.option("--retries", type=click.IntRange(0, 100), help="How often a failed task is tried again (default: 2).")
 @click.option("--concurrency", type=click.IntRange(1, 256), help="How many tasks run at once (default: 4).")
+@options.context
 @options.models
 @options.driving
 def dag(
@@ -50,6 +51,7 @@ def dag(
     approval: ApprovalPolicy | None,
     retries: int | None,
     concurrency: int | None,
+    context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -74,6 +76,7 @@ def dag(
         replan=usual.replan if replan is None else replan,
         maxWorkers=concurrency or usual.maxWorkers,
         retries=usual.retries if retries is None else retries,
+        context=context,
     )
     if max_depth == 1:
         if plan_file is not None:

@@ -15,12 +15,12 @@ import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestra.archive import read_plan_file
-from orchestra.cli.advice import ending
+from orchestra.cli.advice import ending, masked_in, masked_lines
 from orchestra.cli.graph import plan_lines, whole_plan
 from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
@@ -66,6 +66,7 @@ class LineFace:
 
     def __init__(self) -> None:
         self.colour = False
+        self.app: App | None = None
         self._folders: dict[str, RunFolder] = {}
         self._typed: set[str] = set()  # runs of a command the person typed just now: no plan to show them
 
@@ -77,7 +78,7 @@ class LineFace:
         if event.type == "RUN_CREATED" and event.payload.get("params", {}).get("asker") == "person":
             self._typed.add(event.runId)
         if event.type == "PATCH_PRODUCED" and event.runId in self._folders:
-            self.show_diff(self._folders[event.runId].path / event.payload["outcome"]["patch"]["path"])
+            self.show_diff(self._folders[event.runId], event.payload["outcome"])
         if text := step_line(event):
             self.line(text)
         if event.type == "PHASE_COMPLETED" and event.payload.get("effect") == "AdoptPlan":
@@ -86,11 +87,14 @@ class LineFace:
             for text in plan_lines(plan, path) if event.runId not in self._typed or plan["warnings"] else ():
                 self.line(text)
 
-    def show_diff(self, path: Path) -> None:
-        """A patch file, painted."""
+    def show_diff(self, folder: RunFolder, told: dict[str, Any]) -> None:
+        """The patch that an event tells of, painted; and what of it is not seen."""
+        path = folder.path / told["patch"]["path"]
         if path.exists():
             for text in ("", *paint_diff(path.read_text(encoding="utf-8", errors="replace")), ""):
                 self.line(text)
+        for text in masked_lines(self.app, folder.id, masked_in(told)) if self.app else ():
+            self.line(click.style(text, fg="yellow"))
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
         pass
@@ -133,7 +137,6 @@ class TerminalFace(LineFace):
     def __init__(self) -> None:
         super().__init__()
         self.colour = not os.environ.get("NO_COLOR")
-        self.app: App | None = None
         self.left = False  # the person chose to leave the run waiting
         self._stop: Callable[[], object] = lambda: None
         self._open: tuple[RunFolder, Event] | None = None
@@ -143,9 +146,9 @@ class TerminalFace(LineFace):
         self._newest = ""
         self._live = Live()
 
-    def bind(self, app: App, stop: Callable[[], object]) -> None:
-        """Give the face what its prompts need: the app to answer through, and a way to leave."""
-        self.app, self._stop = app, stop
+    def bind(self, stop: Callable[[], object]) -> None:
+        """Give the face what its prompts need besides the app to answer through: a way to leave."""
+        self._stop = stop
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -207,13 +210,13 @@ class TerminalFace(LineFace):
     def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
         folder, request = self._open
-        path = folder.path / request.payload["patch"]["path"]
         if _is_plan(request):
+            path = folder.path / request.payload["patch"]["path"]
             show = whole_plan if whole else plan_lines
             for line in show(read_plan_file(path), folder.path / "plan.json"):
                 self.line(line)
         else:
-            self.show_diff(path)
+            self.show_diff(folder, request.payload)
 
     def _show_reasons(self) -> None:
         assert self._open is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from orchestra.app import App
 from orchestra.archive import RunSummary
 from orchestra.cli import options
-from orchestra.cli.advice import command, how_to_answer
+from orchestra.cli.advice import command, how_to_answer, masked_lines
 from orchestra.cli.audit import prompt_lines
 from orchestra.cli.graph import whole_plan
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
@@ -21,7 +22,7 @@ from orchestra.cli.wide import table
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.inbox import waiting as unanswered
 from orchestra.core.journal import follow_events, read_events
-from orchestra.core.records import FINAL, Event
+from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder, is_driven
 
 POLL_SECONDS = 0.2
@@ -211,20 +212,34 @@ def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
 
 @click.command()
 @options.run_argument
+@click.option(
+    "--exact", is_flag=True, help="With the bytes that are masked otherwise: secrets are printed as they are."
+)
 @options.project
-def diff(run: str, project: Path) -> int:
-    """The patch or plan RUN waits with, or else every patch it applied, in order."""
+def diff(run: str, exact: bool, project: Path) -> int:
+    """The patch or plan RUN waits with, or else every patch it applied, in order.
+
+    Secrets in a patch are masked; what is hidden so is told on stderr, with its place. --exact prints the bytes that
+    are applied. They come from the raw reply, which only you can read.
+    """
     app = App(project)
     folder = app.find(run)
     if plan := app.plan(folder):
         click.echo("\n".join(whole_plan(plan, folder.path / "plan.json")))  # at once: echo flushes
         return 0
-    patches = app.patches(folder)
+    patches = app.patches(folder, exact=exact)
+    if exact and patches:
+        click.echo("orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True)
     if not patches:
         click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
     for patch in patches:
-        for line in paint_diff(patch):
+        if exact and not sys.stdout.isatty():
+            sys.stdout.buffer.write(utf8(patch.diff))  # bytes are bytes: only a terminal could be played tricks on
+            continue
+        for line in paint_diff(patch.diff):
             click.echo(line)
+        for line in masked_lines(app, folder.id, patch.masked):
+            click.echo(line, err=True)
     return 0
 
 

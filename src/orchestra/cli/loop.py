@@ -34,6 +34,7 @@ _OPERATORS = "|&;<>"  # what a shell would act on
     envvar="ORCHESTRA_MAX_FIXES",
     help="How many fixes at most (default: 3).",
 )
+@options.context
 @options.models
 @options.driving
 def loop(
@@ -41,6 +42,7 @@ def loop(
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
     max_fixes: int | None,
+    context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -65,6 +67,7 @@ def loop(
         checkTimeoutMs=defaults.check_timeout_ms,
         retries=app.config.retries.max,
         backoffSec=app.config.retries.backoff_base_sec,
+        context=context,
     )
     typed = ("approval",) if approval else ()
     return session.drive(lambda: app.start_loop(job, models, typed=typed))

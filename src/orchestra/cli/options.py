@@ -73,6 +73,17 @@ def driving(function: Command) -> Command:
     return no_input("Never prompt: park (exit 3) when a person is needed.")(function)
 
 
+def context(function: F) -> F:
+    """--context FILE, as `context`."""
+    return click.option(
+        "--context",
+        multiple=True,
+        metavar="FILE",
+        help="Show this file of the project to every model, whole; the only way to show one that is a secret by its"
+        " name. Repeatable.",
+    )(function)
+
+
 def no_input(instead: str) -> Callable[[F], F]:
     """--no-input, and what happens instead of a question."""
     return click.option("--no-input", is_flag=True, envvar="ORCHESTRA_NO_INPUT", help=instead)

@@ -26,6 +26,8 @@ class Session:
     def __init__(self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None) -> None:
         self.face = choose_face(how)
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
+        if isinstance(self.face, LineFace):
+            self.face.app = self.app
         self.patient = isinstance(self.face, TerminalFace)
         self._unheard = False  # nobody listens any more
 
@@ -70,7 +72,7 @@ class Session:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, task.cancel)
         if isinstance(self.face, TerminalFace):
-            self.face.bind(self.app, stop=task.cancel)
+            self.face.bind(stop=task.cancel)
         while not task.done():
             try:
                 await asyncio.wait([task])

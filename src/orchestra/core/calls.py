@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from orchestra.core.model import FinishReason, ProviderFailure, Usage
+from orchestra.core.model import Destination, FinishReason, ProviderFailure, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelReply
@@ -49,6 +49,9 @@ class PastCall(Struct, frozen=True, kw_only=True):
     source: str = ""
     contextBytes: int = 0
     artifact: str = ""  # the stem of its files
+    files: tuple[str, ...] = ()  # workspace files that went in
+    to: Destination = Destination()
+    withheld: tuple[Withheld, ...] = ()
 
 
 def past_calls(events: list[Event]) -> list[PastCall]:
@@ -119,4 +122,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         request=reply.request,
         contextBytes=reply.contextBytes,
         source="" if isinstance(reply.source, UnsetType) else reply.source,
+        files=reply.files,
+        to=reply.to,
+        withheld=reply.withheld,
     )

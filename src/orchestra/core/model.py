@@ -32,6 +32,31 @@ class ContextArtifact(Struct, frozen=True):
     content: str
 
 
+class Withheld(Struct, frozen=True, omit_defaults=True):
+    """A file somebody mentioned that no model is shown, why, and what to do about it."""
+
+    path: str
+    why: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        return f"not shown to the model: {self.path} ({self.why})" + (f"; {self.cure}" if self.cure else "")
+
+
+class Gathered(Struct, frozen=True):
+    """What a model is shown of the workspace."""
+
+    artifacts: tuple[ContextArtifact, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+
+
+class Destination(Struct, frozen=True, omit_defaults=True):
+    """Where requests go: the address of a server, a program, or what answers in their place."""
+
+    server: str = ""  # empty: not recorded
+    leaves: bool | None = None  # whether they leave this machine; None: not recorded
+
+
 class Constraints(Struct, frozen=True, omit_defaults=True):
     """S1-17 … S1-20, and two wishes of ours that a provider grants if it can."""
 

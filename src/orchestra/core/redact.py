@@ -25,6 +25,7 @@ from binascii import b2a_base64
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 from orchestra.core.secrets import (
@@ -62,6 +63,14 @@ _ESCAPED = (
 )
 _FIELD = re.compile(rb"\"[ \t]{0,4}:[ \t]{0,4}\"(?!\")")
 _FIELD_NAMES = (*f"{PASSWORD_NAMES} {SECRET_NAMES} {TOKEN_NAMES}".split(), "uthorization")
+
+
+class Hidden(NamedTuple):
+    """A range of characters that `Redactor.text` masks, and the rules by which it does."""
+
+    start: int
+    end: int
+    names: tuple[str, ...]
 
 
 class _Rule:
@@ -141,6 +150,23 @@ class Redactor:
         """The names of the rules that match, never a value: why a patch needs a person (sandbox.md §8)."""
         data = s.encode("utf-8", "surrogatepass")
         return tuple(sorted({name for _, name in self._matches(data, self._find(data, overlapping=True))}))
+
+    def hidden(self, s: str) -> tuple[Hidden, ...]:
+        """Where `text` masks something, in characters, and why: for a person who must know what they do not see."""
+        data = s.encode("utf-8", "surrogatepass")
+        matches = self._matches(data, self._find(data, overlapping=True))
+        merged = _merged([span for span, _ in matches])
+        starts = [start for start, _ in merged]
+        names: list[set[str]] = [set() for _ in merged]
+        for (start, _), name in matches:
+            names[bisect_right(starts, start) - 1].add(name)
+        out: list[Hidden] = []
+        done = characters = 0
+        for (start, end), why in zip(merged, names, strict=True):
+            begin = characters + len(data[done:start].decode("utf-8", "surrogatepass"))
+            done, characters = end, begin + len(data[start:end].decode("utf-8", "surrogatepass"))
+            out.append(Hidden(begin, characters, tuple(sorted(why))))
+        return tuple(out)
 
     def suspects(self, line: bytes) -> bool:
         """Whether `record` may mask something in this JSON line: never False when it would, cheap when it is clean."""

@@ -111,7 +111,7 @@ PEM_ENDED = rb"-{4,5} ?END [^\n]{0,80}(?:\n|[^\n]{80})"
 _SEP = rb"(?:\\{0,3}[\"'`])?\]?[ \t]{0,8}(?:={1,3}|=>|:=?)[ \t]{0,8}"
 _TYPED = rb":[ \t]{0,4}[A-Za-z_.|\[\] ]{1,40}=[ \t]{0,4}"  # password: str = "…"
 _OPEN = rb"[bruBRU]?(?P<q>\\{0,3}[\"'`])(?![A-Z][A-Z_]{2,64}[\"'`])"  # "OPENAI_API_KEY" is a name, not a value
-_INSIDE = rb"(?:[^\"'`\\\s{}]|\\[^\s\"'`\\])"
+_INSIDE = rb"(?:[^\"'`\\\s{}$]|\$(?!\()|\\[^\s\"'`\\])"  # no $(…): in double quotes a shell would run it
 _NOT_VALUE = (  # templates, paths, digests, names of variables, words that stand for a value (rule 5)
     rb"(?![$<%{&]|//|/[a-z.]{1,64}/|\.{1,2}/|~/|[\"'`]|(?i:sha[0-9]{1,3}[:-])"
     rb"|(?i:pass(?:word|wd|phrase)|pwd|secret|token|string|null|none|nil|true|false|undefined|required|optional|hidden"
@@ -164,9 +164,65 @@ _OPAQUE = rb"(?=[A-Za-z._~+/=-]{0,255}[0-9])(?P<b>[A-Za-z0-9._~+/=-]{16,4096}+)"
 _SCHEME = rb"(?i:basic|bearer|token|digest|apikey|negotiate)[ \t]{1,4}(?P<s>[A-Za-z0-9._~+/=:-]{8,4096}+)"
 _USERINFO = rb"[^\s/:@\"'`<>{}$?#]{0,256}:(?P<s>(?![$<{%*])[^\s/@\"'`<>{}]{1,256}+)@|(?P<b>[A-Za-z0-9_-]{20,256}+)@"
 _BASE64 = rb"(?=[A-Za-z+/]{0,255}[0-9])(?P<s>[A-Za-z0-9+/]{12,1024}={0,2})(?![\w(.])"
-_ARGUMENT = rb"(?=[^\s\"'`$<{]{0,99}[0-9])(?P<s>[^\s\"'`$<{]{6,512}+)"
-_OPTIONS = "--password --passwd --pass --token --api-key --apikey --secret --client-secret --access-token sshpass"
 _WHOLE_CHARACTER = rb"(?![\x80-\xbf])"
+
+# On a command line. An unquoted `;|&<>()` or a blank ends an argument, so that no command hides in what is masked; a
+# quoted argument ends with its quote, and one in double quotes with `$` or a backquote in it is none of ours.
+_ONE, _IN_ONE = rb"\\{0,3}'", rb"[^'\n\\]"
+_TWO, _IN_TWO = rb"\\{0,3}\"", rb"[^\"`$\n\\]"
+_WORD = rb"(?:[^\s\"'`$<>{;|&()\\]|\\[;|&<>() ])"
+
+
+def _argument(before: bytes, least: int, must: bytes = b"") -> bytes:
+    """An argument of which all after `before` is masked: in quotes or bare. `must`: what it needs to hold."""
+
+    def holds(inside: bytes) -> bytes:
+        return rb"(?=" + inside + rb"{0,99}?" + must + rb")" if must else b""
+
+    def value(group: bytes, inside: bytes) -> bytes:
+        return _NOT_VALUE + holds(inside) + rb"(?P<" + group + rb">" + inside + b"{%d,512}+)" % least
+
+    shapes = [
+        _ONE + before + value(b"a", _IN_ONE) + _ONE,
+        _TWO + before + value(b"b", _IN_TWO) + _TWO,
+        *((before + _ONE + value(b"c", _IN_ONE) + _ONE, before + _TWO + value(b"d", _IN_TWO) + _TWO) if before else ()),
+        before + value(b"s", _WORD),
+    ]
+    return rb"(?:" + rb"|".join(shapes) + rb")" + _WHOLE_CHARACTER
+
+
+_PASSWORD_OPTIONS = (
+    "--password --passwd --http-password --ftp-password --proxy-password --db-password --admin-password "
+    "--root-password --user-password --keystore-password --passphrase sshpass"
+)
+_TOKEN_OPTIONS = "--pass --token --api-key --apikey --secret --client-secret --access-token --auth-token --secret-key"
+_MARKED = rb"[0-9!@#%^*?~]"
+_USER = rb"[^\s\"'`$<>{;|&():/\\]{0,128}:"
+_ANY_ARGUMENT = (  # twelve of these and what follows them stay within the reach of a match (redact.py, rule 2)
+    rb"(?>[ \t]{1,4}(?:'[^'\n]{0,240}+'|\"(?:[^\"\\\n]|\\[^\n]){0,120}+\"|(?:\\[^\n]|[^\s'\"\\;|&<>]){1,120}+){1,2}+)"
+)
+
+
+def _option_of(program: bytes, option: bytes, argument: bytes) -> bytes:
+    """The argument of an option that means a password to this program only; `program` is the rest of its name."""
+    return program + rb"(?:" + _ANY_ARGUMENT + rb"){0,12}?[ \t]{1,4}" + option + argument
+
+
+_CURL = _option_of(  # the letters before u are options of curl that take no argument: -sSu
+    rb"(?:\.exe)?",
+    rb"(?:-[afgGiIjJklLMnNOpqRsSvZ0-46#]{0,8}[uU]|--(?:proxy-)?user)(?:[ \t]{0,8}|=)",
+    _argument(_USER, 1),
+)
+_MYSQL = _option_of(rb"(?:dump|admin|import|show|check)?", rb"-p(?![0-9.:]{1,20}(?:\s|$))", _argument(b"", 3))
+_STRICT_USER = (  # `docker run -u 1000:1000` and `rsync -u host:dir` are not ours: a mark, a letter, no path
+    rb"(?:(?<=[\s\"'`(]-u)|(?<=-user))[ \t]{1,4}"
+    + _argument(rb"[A-Za-z0-9._@+-]{1,64}:(?=[^\s/]{0,99}?[A-Za-z])(?!\S{0,199}/)", 6, _MARKED)
+)
+_NETRC_LINES = (  # a line of its own: `password` and a value with a mark, as in a netrc of several lines
+    rb"(?:(?<=\npassword)|(?<=\n[\t +]password)|(?<=\n  password)|(?<=\n    password))[ \t]{1,8}"
+    + (rb"(?=\S{0,99}?" + _MARKED + rb")(?P<s>[^\s\"'`,;:(){}<>|&]{4,256}+)")
+    + (rb"[ \t]{0,8}(?=\r?\n|\Z)")
+)
 AFTER: tuple[tuple[str, str, bytes], ...] = (
     ("named password", PASSWORD_NAMES, _PASSWORD),
     ("named secret", SECRET_NAMES, _SECRET),
@@ -190,5 +246,15 @@ AFTER: tuple[tuple[str, str, bytes], ...] = (
         "login",
         rb"[ \t]{1,8}\S{1,99}[ \t]{1,8}password[ \t]{1,8}(?P<s>[^\s\"]{1,256}+)" + _WHOLE_CHARACTER,
     ),
-    ("password on a command line", _OPTIONS, rb"(?:[ \t]-p)?[ \t]{1,4}" + _ARGUMENT + _WHOLE_CHARACTER),
+    ("netrc password", "password", _NETRC_LINES),
+    (
+        "password on a command line",
+        _PASSWORD_OPTIONS,
+        rb"(?:[ \t]-p)?[ \t]{1,4}" + _argument(b"", 3, _MARKED),
+    ),
+    ("password on a command line", _TOKEN_OPTIONS, rb"[ \t]{1,4}" + _argument(b"", 6, rb"[0-9]")),
+    ("password on a command line", "curl", _CURL),
+    ("password on a command line", "mysql mariadb", _MYSQL),
+    ("password on a command line", "redis-cli", _option_of(b"", rb"-a[ \t]{1,8}", _argument(b"", 3))),
+    ("password on a command line", "-u --user --proxy-user", _STRICT_USER),
 )

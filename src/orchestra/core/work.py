@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.effects import Effect, digest_of
-from orchestra.core.model import Constraints, FinishReason, Prompt, Usage
+from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
 Decision = Literal["pass", "fixable", "blocked"]
@@ -47,6 +47,8 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     contextBytes: int = 0  # how much of the workspace it was shown at most, by what it can read
     asked: int = 1  # how often it was asked for, if a kill cut it off
     lostUsd: float | None = None  # what the requests that were cut off may have cost at most; None: none, or unknown
+    to: Destination = Destination()  # the server that was asked
+    withheld: tuple[Withheld, ...] = ()  # files that were mentioned and not shown
 
 
 class ModelCall(Effect[ModelReply], frozen=True):
@@ -188,6 +190,15 @@ class PatchFile(Struct, frozen=True, omit_defaults=True):
     judges: bool = False  # checks are judged by it: a test that was there before, what decides what checks mean
 
 
+class Masked(Struct, frozen=True):
+    """What a patch writes and a person is not shown: where it is in the new file, how long, and why it is masked."""
+
+    path: str
+    line: int
+    characters: int
+    what: str
+
+
 class PatchProposal(Struct, frozen=True, omit_defaults=True):
     """A patch as it would change the workspace now; `refusal` says why it would not apply."""
 
@@ -200,6 +211,8 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     approval: Asking | None = None  # what the project says now, where that asks a person more often than the run does
     refusal: Refusal | None = None
     guarded: tuple[str, ...] = ()  # why a person must agree under every approval mode
+    masked: tuple[Masked, ...] = ()
+    exact: ArtifactRef | None = None  # the reply with the patch's exact bytes, where what is shown differs
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):
@@ -247,6 +260,7 @@ class Approve(Effect[Approval], frozen=True, omit_defaults=True):
     patch: ArtifactRef
     files: tuple[PatchFile, ...]
     subject: Literal["patch", "plan"] = "patch"
+    masked: tuple[Masked, ...] = ()  # a plan has none: one that holds a secret is refused
 
     intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
     continues: ClassVar[bool] = True

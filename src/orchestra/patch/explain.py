@@ -1,6 +1,7 @@
 """What a refused hunk is told: the text goes into the fix prompt, so it shows what the file really says.
 
-It decides nothing. A hint here ("seems applied already") is never a reason to go on.
+It decides nothing. A hint here ("seems applied already") is never a reason to go on. Of a file that is a secret by its
+name nothing is told but that the hunk does not fit: neither lines, nor where a guess was right.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from orchestra.core.secretfiles import secret_by_name
 from orchestra.patch.diff import Hunk
 from orchestra.patch.match import occurrences
 from orchestra.patch.text import KEYS, FileText
@@ -16,6 +18,17 @@ from orchestra.patch.text import KEYS, FileText
 SHOWN = 8  # lines of the file
 _WIDTH = 160
 _SEARCHED = 2000  # file lines compared by similarity; the rest of a huge file is not worth the wait
+
+
+def withheld(where: str, paths: Sequence[str]) -> str:
+    """What is said instead where one of the hunk's paths is a secret by its name; empty where none is."""
+    why = next(filter(None, map(secret_by_name, paths)), "")
+    if not why:
+        return ""
+    return (
+        f"{where}: it does not fit the file. What the file says is not shown: it is a secret by its name ({why})."
+        " Leave this file alone, or ask the person for what is needed"
+    )
 
 
 def several(where: str, starts: Sequence[int]) -> str:

@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from orchestra.core.secretfiles import secret_by_name
 from orchestra.patch.diff import FileChange, Hunk, Line, Refused
-from orchestra.patch.explain import applied_already, mismatch, several
+from orchestra.patch.explain import applied_already, mismatch, several, withheld
 from orchestra.patch.match import Nowhere, Place, Several, find
 from orchestra.patch.prepared import Diffstat, FileStat, Prepared, PreparedFile, diffstat, prepared, sha256
 from orchestra.patch.text import BOM, KEYS, FileText
@@ -72,6 +73,7 @@ def _taken(change: FileChange, image: Image) -> Refused:
         return Refused("conflict", change.path, f"{change.old} cannot become {change.new}: that file exists already")
     made = _create(change)
     same = isinstance(made, PreparedFile) and made.data == image.data
+    same = same and not secret_by_name(change.path)  # whether a guess was right is told of no secret
     how = "with exactly this text" if same else "with other text; change it with hunks instead of creating it"
     return Refused("conflict", change.path, f"{change.path} cannot be created: it exists already, {how}")
 
@@ -113,7 +115,9 @@ def _delete(change: FileChange, image: Image) -> PreparedFile | Refused:
             (i for i, pair in enumerate(zip(said, real, strict=False)) if pair[0] != pair[1]), min(len(said), len(real))
         )
         there = f"line {line + 1} is {real[line][:80]!r}" if line < len(real) else f"the file has {len(real)} lines"
-        message = f"{change.path} is deleted only if the patch removes its whole text; {there}"
+        message = withheld(change.path, change.paths) or (
+            f"{change.path} is deleted only if the patch removes its whole text; {there}"
+        )
         return Refused("context_mismatch", change.path, message, hunk=1 if change.hunks else None)
     names = Names(change.path, None, _git_mode(image.mode), None)
     return _prepare(change, names, [Edit(0, len(file.lines), ())], old=image, mode=None)
@@ -142,7 +146,7 @@ def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
             continue  # context only: it asks for nothing
         found = find(hunk, file)
         if isinstance(found, Nowhere | Several):
-            return _refusal(change.path, number, hunk, found=found, file=file)
+            return _refusal(change, number, hunk, found=found, file=file)
         new = [edit for place in found for edit in _edits(place, file)]
         if _touching(edits, new):
             return Refused(
@@ -157,8 +161,10 @@ def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
     return _prepare(change, names, edits, old=image, mode=mode)
 
 
-def _refusal(path: str, number: int, hunk: Hunk, *, found: Nowhere | Several, file: FileText) -> Refused:
-    where = f"{path}, hunk {number}"
+def _refusal(change: FileChange, number: int, hunk: Hunk, *, found: Nowhere | Several, file: FileText) -> Refused:
+    path, where = change.path, f"{change.path}, hunk {number}"
+    if secret := withheld(where, change.paths):
+        return Refused("context_mismatch", path, secret, hunk=number)
     if isinstance(found, Several):
         return Refused("context_mismatch", path, several(where, found.starts), hunk=number)
     message = mismatch(where, hunk, file=file, note=found.note) + applied_already(hunk, file)

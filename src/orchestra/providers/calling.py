@@ -29,9 +29,20 @@ from orchestra.core.calls import Asked, PastCall, past_calls
 from orchestra.core.context import Step
 from orchestra.core.errors import StepFailed
 from orchestra.core.ledger import Ledger
-from orchestra.core.model import ContextArtifact, Provider, ProviderFailure, ProviderRequest, ProviderResponse, Usage
-from orchestra.core.records import ArtifactRef, Phase, Role, utf8
+from orchestra.core.model import (
+    ContextArtifact,
+    Destination,
+    Gathered,
+    Provider,
+    ProviderFailure,
+    ProviderRequest,
+    ProviderResponse,
+    Usage,
+    Withheld,
+)
+from orchestra.core.records import ArtifactRef, Phase, Role, now, utf8
 from orchestra.core.run import digest
+from orchestra.core.sent import Sent, parts_of
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price
@@ -39,7 +50,7 @@ from orchestra.providers.prompting import context, estimated_tokens, most_tokens
 from orchestra.providers.rawfiles import CallFiles, Sidecar
 from orchestra.providers.requestlog import log_request
 
-Gather = Callable[[tuple[str, ...], int], tuple[ContextArtifact, ...]]  # hints, bytes at most
+Gather = Callable[[tuple[str, ...], int], Gathered]  # hints, bytes at most
 OnStream = Callable[[str, str], None]  # step key, text
 GRACE_SECONDS = 1.0
 CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can read as much
@@ -82,6 +93,7 @@ class Route(Struct, frozen=True):
     estimates: bool = False  # what it does not say about its usage is estimated
     bytes_per_token: int = 3  # of a text that must fit into the context; a small vocabulary needs more tokens
     price_of: Callable[[str], Price | None] | None = None  # for a model that is known only once it has answered
+    to: Destination = Destination()
 
 
 class Caller:
@@ -94,6 +106,7 @@ class Caller:
         *,
         gather: Gather,
         on_stream: OnStream,
+        on_note: Callable[[str], None],
         budget_usd: float | None,
         debug: bool = False,
     ) -> None:
@@ -106,7 +119,8 @@ class Caller:
             lost=sum(call.lostUsd or 0.0 for call in calls),
             run_id=ledger.folder.id,
         )
-        self._gathered: dict[str, tuple[ContextArtifact, ...]] = {}  # step key -> what `guard` has read for it
+        self._gathered: dict[str, Gathered] = {}  # step key -> what `guard` has read for it
+        self._told: set[str] = set()  # what `on_note` was told
         self._lost: dict[str, float | None] = {}  # step key -> what its cut-off requests may have cost, by `guard`
         self._debug = debug
         for call in calls:
@@ -116,6 +130,7 @@ class Caller:
         self._route = route
         self._gather = gather
         self._on_stream = on_stream
+        self._on_note = on_note
 
     async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
         """Refuse the next call, before it looks begun: no such provider, or it could pass the budget."""
@@ -126,7 +141,7 @@ class Caller:
         if redo and files.whole(key):
             return
         self._gathered[key] = await self._context(effect, key, route)
-        shown = context((*self._gathered[key], *_notes(effect)))
+        shown = context((*self._gathered[key].artifacts, *_notes(effect)))
         tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
         most = route.price.at_most(tokens, self._max_output(effect, route)) if route.price else None
         if redo:
@@ -181,10 +196,13 @@ class Caller:
         lost = self._lost.pop(step.key, None)
         asked = files.ask_again(step.key, lost) if step.redo else 1
         try:
-            request = await self._request(effect, step, route)
+            found = self._gathered.pop(step.key, None) or await self._context(effect, step.key, route)
+            request = self._request(effect, step, route, found.artifacts)
+            sent = _sent(step.key, route, request, found)
+            self._tell(sent.withheld)
             if self._debug:
                 log_request(step.ledger, step.key, request, provider=route.provider, name=route.name, model=route.model)
-            response = _counted(await self._ask(route.provider, request, files, step), request, route)
+            response = _counted(await self._ask(route.provider, request, sent, files, step), request, route)
             cost = _cost(response, route)
         finally:
             self._budget.settle(step.key, cost or 0.0)
@@ -200,14 +218,23 @@ class Caller:
             contextBytes=self._context_bytes(effect, step.key, route),
             asked=asked,
             lostUsd=lost,
+            to=route.to,
+            withheld=found.withheld,
         )
         files.complete(text, sidecar)
         return text, sidecar
 
-    async def _context(self, effect: ModelCall, key: str, route: Route) -> tuple[ContextArtifact, ...]:
+    def _tell(self, withheld: tuple[Withheld, ...]) -> None:
+        """Say once what a person may think a model has seen."""
+        for line in map(str, withheld):
+            if line not in self._told:
+                self._told.add(line)
+                self._on_note(line)
+
+    async def _context(self, effect: ModelCall, key: str, route: Route) -> Gathered:
         """The workspace's files, as many as the model can read (rule 4)."""
         if not effect.files:
-            return ()
+            return Gathered()
         # In a thread: a big workspace takes a while to read, and other branches need not wait for it.
         return await asyncio.to_thread(self._gather, effect.hints, self._context_bytes(effect, key, route))
 
@@ -222,11 +249,10 @@ class Caller:
         used = sum(len(utf8(text)) for text in texts)
         return max(1, min(CONTEXT_BYTES, route.bytes_per_token * rest - used))
 
-    async def _request(self, effect: ModelCall, step: Step, route: Route) -> ProviderRequest:
+    def _request(
+        self, effect: ModelCall, step: Step, route: Route, found: tuple[ContextArtifact, ...]
+    ) -> ProviderRequest:
         mask = step.ledger.redactor.text
-        found = self._gathered.pop(step.key, None)
-        if found is None:
-            found = await self._context(effect, step.key, route)
         constraints = effect.constraints
         if self._budget.cap is not None and (most := self._max_output(effect, route)):
             constraints = msgspec.structs.replace(constraints, maxOutputTokens=most)  # it was set aside for no more
@@ -245,10 +271,10 @@ class Caller:
         )
 
     async def _ask(
-        self, provider: Provider, request: ProviderRequest, files: CallFiles, step: Step
+        self, provider: Provider, request: ProviderRequest, sent: Sent, files: CallFiles, step: Step
     ) -> ProviderResponse:
         began = time.monotonic()
-        stream = files.begin(request)
+        stream = files.begin(request, sent)
 
         def arrived(text: str) -> None:
             stream.add(text)
@@ -311,6 +337,8 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         contextBytes=sidecar.contextBytes,
         asked=sidecar.asked,
         lostUsd=sidecar.lostUsd,
+        to=sidecar.to,
+        withheld=sidecar.withheld,
     )
     if isinstance(response.error, UnsetType):
         return reply
@@ -322,6 +350,19 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         retriable=response.error.retriable,
         retry_after=response.error.retryAfterSec,
         details={"outcome": msgspec.to_builtins(reply)},
+    )
+
+
+def _sent(key: str, route: Route, request: ProviderRequest, found: Gathered) -> Sent:
+    """The record of a request that is about to be made."""
+    return Sent(
+        key=key,
+        at=now(),
+        provider=route.name,
+        model=route.model,
+        to=route.to,
+        parts=parts_of(request, found.artifacts),
+        withheld=found.withheld,
     )
 
 

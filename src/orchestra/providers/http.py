@@ -74,7 +74,7 @@ class Http:
         return httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=self.endpoint.connect_sec),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
-            trust_env=not _is_here(self.endpoint.base_url),
+            trust_env=not is_here(self.endpoint.base_url),
         )
 
     def url(self, path: str) -> str:
@@ -232,7 +232,7 @@ async def _some(response: httpx2.Response, most: int) -> bytes:
     return body[:most]
 
 
-def _is_here(url: str) -> bool:
+def is_here(url: str) -> bool:
     """Whether it is an address of this machine."""
     host = urlsplit(url).hostname or ""
     try:

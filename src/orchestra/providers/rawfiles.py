@@ -24,9 +24,10 @@ from msgspec import Struct, UnsetType
 from orchestra.core.calls import Asked, PastCall, asked_file, calls_in, read_asked
 from orchestra.core.disk import PRIVATE
 from orchestra.core.ledger import Ledger
-from orchestra.core.model import ProviderRequest, ProviderResponse
+from orchestra.core.model import Destination, ProviderRequest, ProviderResponse, Withheld
 from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
+from orchestra.core.sent import Sent, with_history
 
 UNKNOWN = "unknown"  # the provider of a reply of which only the raw file is left
 
@@ -44,6 +45,8 @@ class Sidecar(Struct, frozen=True, omit_defaults=True):
     contextBytes: int = 0
     asked: int = 1
     lostUsd: float | None = None
+    to: Destination = Destination()
+    withheld: tuple[Withheld, ...] = ()
 
 
 class CallFiles:
@@ -83,14 +86,18 @@ class CallFiles:
         self._disk.publish(self._asked, msgspec.json.encode(Asked(key, times, lost)), durable=True)
         return times
 
-    def begin(self, request: ProviderRequest) -> Stream:
-        """Make way for a new reply: set the good one before it aside, keep the prompt, open the stream."""
+    def begin(self, request: ProviderRequest, sent: Sent) -> Stream:
+        """Make way for a new reply: set the good one before it aside, keep the prompt, open the stream.
+
+        The prompt's file says what goes out (core/sent.py).
+        """
         self._good.parent.mkdir(parents=True, exist_ok=True)
         for number, ref in enumerate(self._earlier, start=1):
             if ref.path.endswith(self._good.name) and self._good.exists() and not self._aside(number).exists():
                 self._disk.replace(str(self._good), str(self._aside(number)))
-        prompt = msgspec.json.format(msgspec.json.encode(request))
-        self._disk.publish(Path(f"{self._stem}.prompt.json"), self._ledger.redactor.data(prompt), durable=False)
+        path = Path(f"{self._stem}.prompt.json")
+        prompt = with_history(path, request, sent)
+        self._disk.publish(path, self._ledger.redactor.data(prompt), durable=False)
         return Stream(self._part, self._ledger)
 
     def complete(self, text: str, sidecar: Sidecar) -> None:

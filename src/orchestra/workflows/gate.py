@@ -70,5 +70,6 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
         summary=ticket.summary,
         patch=proposal.patch,
         files=proposal.files,
+        masked=proposal.masked,
     )
     return await ctx.perform("approve", request)

@@ -192,6 +192,7 @@ class Job(Struct, frozen=True, kw_only=True):
     retries: int = 2  # S2-65
     backoffSec: float = 2.0  # S2-66
     timeoutMs: int = 600_000  # of one model call
+    context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------

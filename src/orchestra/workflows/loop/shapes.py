@@ -37,6 +37,7 @@ class Job(Struct, frozen=True, kw_only=True):
     checkTimeoutMs: int = 300_000
     retries: int = 2
     backoffSec: float = 2.0
+    context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
 
 
 class Turn(Struct, frozen=True):

@@ -1,0 +1,136 @@
+"""What went out to models: one record per request, written before its first byte leaves, and read back per run.
+
+Rules
+1. A request is recorded with its prompt (`sent` in `<artifact>.prompt.json`), before it is made. So one that failed, or
+   that a kill cut off, is on record like one that was answered; at worst a record tells of a request that was not made.
+2. The file of a prompt is written anew for each request of its artifact; the records of those before stay in it.
+3. Sizes are of what was sent, masked and in UTF-8. The range says which bytes of the file that was.
+4. Runs made before this was recorded are read as far as they go: the last prompt of each artifact is there whole, of
+   those before it the names of its files. What is not known is None, never a guess.
+5. A fork has its source's calls in its journal, but made none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.errors import OddFile
+from orchestra.core.files import read_bounded
+from orchestra.core.model import ContextArtifact, Destination, ProviderRequest, Withheld
+from orchestra.core.records import Event, utf8
+from orchestra.core.run import RunFolder
+
+_MOST = 1 << 26  # bytes of a prompt's file: hundreds of prompts as long as they can be
+
+
+class Part(Struct, frozen=True, omit_defaults=True):
+    """A piece of a request: a workspace file, a note (plan, check results, listing), or the prompt's own text."""
+
+    kind: Literal["file", "note", "prompt"]
+    name: str
+    bytes: int | None = None
+    start: int | None = None  # of a file: the range that was shown, in bytes, the end not included
+    end: int | None = None
+
+
+class Sent(Struct, frozen=True, omit_defaults=True):
+    """One request, as it went out."""
+
+    key: str
+    at: str = ""
+    provider: str = ""
+    model: str = ""
+    to: Destination = Destination()
+    parts: tuple[Part, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+
+
+class Dispatch(Struct, frozen=True):
+    """One request of a run: who asked, and what went where. `number`: of several for one call, which."""
+
+    runId: str
+    call: PastCall
+    number: int
+    sent: Sent
+
+
+class _Kept(Struct):
+    sent: tuple[Sent, ...] = ()
+
+
+def parts_of(request: ProviderRequest, gathered: Iterable[ContextArtifact]) -> tuple[Part, ...]:
+    """The pieces of a request; `gathered` are its files as they are on disk, before masking."""
+    sizes = {artifact.path: len(utf8(artifact.content)) for artifact in gathered if _is_file(artifact)}
+    prompt = (("system prompt", request.prompt.system), ("user prompt", request.prompt.user))
+    return (
+        *(Part("prompt", name, len(utf8(text))) for name, text in prompt),
+        *(_part(artifact, sizes) for artifact in request.contextArtifacts),
+    )
+
+
+def with_history(prompt: Path, request: ProviderRequest, sent: Sent) -> bytes:
+    """The file of a prompt: the request, and the record of it after those of the requests before (rule 2)."""
+    history = (*_recorded(prompt), sent)
+    return msgspec.json.format(msgspec.json.encode({**msgspec.to_builtins(request), "sent": history}))
+
+
+def dispatches(folder: RunFolder, events: list[Event]) -> Iterator[Dispatch]:
+    """Every request this run made, in the order of its calls."""
+    calls = [call for call in past_calls(events) if call.key not in _inherited(events)]
+    last = {call.artifact: call.key for call in calls}
+    for call in calls:
+        prompt = Path(f"{folder.artifact(call.artifact)}.prompt.json")
+        made = [sent for sent in _recorded(prompt) if sent.key == call.key]
+        if not made:
+            made = [_before_records(prompt, call, is_last=last[call.artifact] == call.key)]
+        for number, sent in enumerate(made, start=1):
+            yield Dispatch(folder.id, call, number, sent)
+
+
+def source_of(events: list[Event]) -> str:
+    """The run that made the first calls of a fork; empty if this is none, or took over no call."""
+    return str(events[0].payload["forkedFrom"]["runId"]) if _inherited(events) else ""
+
+
+def _inherited(events: list[Event]) -> set[str]:
+    """The calls that a fork found answered (rule 5)."""
+    fork = events[0].payload.get("forkedFrom") if events else None
+    if not fork:
+        return set()
+    return {call.key for call in past_calls([e for e in events if e.id <= fork["at"]]) if call.status != "open"}
+
+
+def _before_records(prompt: Path, call: PastCall, *, is_last: bool) -> Sent:
+    """What is known of a call without a record (rule 4)."""
+    parts = tuple(Part("file", path) for path in call.files)
+    try:
+        if is_last:
+            parts = parts_of(msgspec.json.decode(read_bounded(prompt, _MOST), type=ProviderRequest), ())
+    except (OSError, OddFile, msgspec.DecodeError):
+        pass  # the names in the journal must do
+    return Sent(call.key, provider=call.provider, model=call.model, to=call.to, parts=parts)
+
+
+def _recorded(prompt: Path) -> tuple[Sent, ...]:
+    try:
+        return msgspec.json.decode(read_bounded(prompt, _MOST), type=_Kept).sent
+    except (OSError, OddFile, msgspec.DecodeError):
+        return ()
+
+
+def _part(artifact: ContextArtifact, sizes: dict[str, int]) -> Part:
+    size = len(utf8(artifact.content))
+    if not _is_file(artifact):
+        return Part("note", artifact.name, size)
+    whole = sizes.get(artifact.path)
+    return Part("file", artifact.path, size, None if whole is None else 0, whole)
+
+
+def _is_file(artifact: ContextArtifact) -> bool:
+    return artifact.path not in ("", ".")
