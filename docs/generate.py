@@ -123,7 +123,7 @@ CONFIG_RULES = """\
 
 ## What tools may do
 
-[The sandbox](sandbox.md) is what protects; the whitelist says what may start. `orchestra policy explain -- COMMAND`
+[The sandbox](security.md) is what protects; the whitelist says what may start. `orchestra policy explain -- COMMAND`
 says what holds for a command and by which line of the file, `orchestra policy test` runs the examples of the rules.
 
 - A model's task runs only tools in `whitelist_tools`, each under that one spelling: no path, no `python3` for `python`.

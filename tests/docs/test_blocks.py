@@ -16,7 +16,7 @@ from tests.docs.blocks import ROOT, Block, Shell, blocks, copy_examples, first_m
 EXAMPLES = {
     "README.md": "greeting",
     "README.ko.md": "greeting",
-    "docs/sandbox.md": "greeting",
+    "docs/security.md": "greeting",
     "docs/tasks.md": "licences",
 }
 PAGES = (*EXAMPLES, "docs/tutorial.md", "CONTRIBUTING.md")

@@ -129,7 +129,7 @@ def test_the_map_of_the_code_names_every_module_and_is_short() -> None:
 
 
 def test_the_page_on_the_sandbox_says_what_a_weaker_tier_does_not_hold_in_the_words_of_doctor() -> None:
-    text = " ".join((ROOT / "docs" / "sandbox.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "docs" / "security.md").read_text(encoding="utf-8").split())
     assert " ".join(f"- {point}" for point in NOT_HELD) in text
 
 

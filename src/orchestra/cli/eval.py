@@ -51,6 +51,7 @@ class Ready(NamedTuple):
     session: Session
     job: Job
     models: Models
+    typed: tuple[str, ...]
 
 
 @click.group()
@@ -159,7 +160,7 @@ def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, 
     plan = read_plan(_regular(read.plan, "plan"), f"{read.path}: the plan") if read.plan is not None else None
     job = msgspec.structs.replace(usual, plan=plan, approval=approval or usual.approval)
     job, models = app.check_dag(job, models, source=_source(read))  # as of now: `replay:last` is not another's run
-    return Ready(read, session, job, models)
+    return Ready(read, session, job, models, ("approval",) if approval else ())
 
 
 def _source(read: Read) -> str:
@@ -173,7 +174,7 @@ def _run(ready: Ready) -> Result:
     """One scenario, from its start to its verdict."""
     app, began = ready.session.app, time.monotonic()
     try:
-        end = ready.session.conduct(lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read)))
+        end = ready.session.conduct(lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read), typed=ready.typed))
     except OrchestraError as error:  # no run came of it: the disk, the folder of runs
         return _not_run(ready, error.exit_code, str(error))
     spent = round((time.monotonic() - began) * 1000)
