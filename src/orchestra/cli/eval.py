@@ -174,7 +174,9 @@ def _run(ready: Ready) -> Result:
     """One scenario, from its start to its verdict."""
     app, began = ready.session.app, time.monotonic()
     try:
-        end = ready.session.conduct(lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read), typed=ready.typed))
+        end = ready.session.conduct(
+            lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read), typed=ready.typed)
+        )
     except OrchestraError as error:  # no run came of it: the disk, the folder of runs
         return _not_run(ready, error.exit_code, str(error))
     spent = round((time.monotonic() - began) * 1000)

@@ -3,8 +3,9 @@
     {"id":…,"type":…,"payload":{"seal":"<of this line and the seal before it>","prev":"<digest of the line before>",…}}
 
 Rules
-1. A line is sealed with its writer's key, together with the seal of the line before it (core/seal.py, rule 2). From the
-   first line on that this user's key did not seal, a journal is *foreign*.
+1. A line is sealed with its writer's key, together with the seal of the line before it (core/seal.py, rule 2): over the
+   line without its end, BLANK in the seal's place. There is one place: the first field of the payload, which no string
+   before it can contain. From the first line on that this user's key did not seal, a journal is *foreign*.
 2. Each line also says the plain digest of the line before it. That vouches for nothing, but whoever has no key finds a
    changed byte by it, anywhere but in the last line. Where the seal holds, nobody needs to look.
 3. A person who adopts a foreign journal vouches for the bytes it has then (core/adoption.py). The next line that is
@@ -25,6 +26,7 @@ from orchestra.core.seal import BLANK, Seal
 
 _PLACE = b'"payload":{"seal":"'
 _BLANK = BLANK.encode()
+_WIDTH = len(_BLANK)
 _NONE = "it was not made with your key"
 _BROKEN = "its line {} was not made with your key, or was changed since"
 
@@ -34,28 +36,34 @@ class Chain:
 
     def __init__(self, seal: Seal | None) -> None:
         self.foreign = 0  # the first line that nobody vouches for; 0: all are vouched for
+        self.lines = 0
         self.workspace = ""  # the folder a person bound the run to when adopting it
-        self._seal = seal
-        self._before = ""  # the seal that the next line follows
+        self._state = seal.line_state if seal is not None else None
+        self._before = b""  # the seal that the next line follows
         self._since: Any = None  # hashes the lines that nobody vouches for
         self._last = b""
-        self._count = 0
         self._adopted: Adoption | None = None  # not in the journal yet
 
     def take(self, line: bytes, event: Event, number: int) -> str:
         """Check one more line; why the line before it is damaged, or an empty string."""
-        before, self._last, self._count = self._last, line, number
-        if self._seal is not None:
-            mark = _mark(line)
-            if self._since is None and self._made(line, mark, self._before):
-                self._before = mark
-                return ""
+        self.lines = number
+        if self._state is not None:
+            # By far the most lines take this way, so it is written out: a call here costs as much as the seal.
+            at = line.find(_PLACE) + len(_PLACE)
+            mark = line[at : at + _WIDTH]
             if self._since is None:
-                self._since = hashlib.sha256(self._before.encode())
-            if "vouches" in event.payload and self._made(line, mark, self.digest):
+                state = self._state.copy()
+                state.update(self._before + line[:at] + _BLANK + line[at + _WIDTH : -1])
+                if state.hexdigest().encode() == mark:
+                    self._before, self._last = mark, line
+                    return ""
+                self._since = hashlib.sha256(self._before)
+            if "vouches" in event.payload and mark == _seal(self._state, self.digest.encode(), line, at):
                 self._vouch(event.payload["vouches"], mark)
+                self._last = line
                 return ""
             self._since.update(line)
+        before, self._last = self._last, line
         self.foreign = self.foreign or number
         prev = event.payload.get("prev")
         damaged = prev is not None and prev != (_short(before) if before else "")
@@ -64,12 +72,8 @@ class Chain:
     @property
     def digest(self) -> str:
         """What stands for all lines since the last sealed one, that one included."""
-        since = hashlib.sha256(self._before.encode()) if self._since is None else self._since
+        since = hashlib.sha256(self._before) if self._since is None else self._since
         return f"sha256:{since.hexdigest()}"
-
-    @property
-    def lines(self) -> int:
-        return self._count
 
     @property
     def why_foreign(self) -> str:
@@ -77,17 +81,12 @@ class Chain:
 
     def adopt(self, adoption: Adoption) -> None:
         """Take a person's word for the lines it covers, if it is about exactly these."""
-        if adoption.lines == self._count and adoption.sha256 == self.digest:
+        if adoption.lines == self.lines and adoption.sha256 == self.digest:
             self._adopted = adoption
             self.foreign = 0
             self.workspace = adoption.workspace
 
     # -- writing ------------------------------------------------------------------------------------------------------
-
-    @property
-    def before(self) -> str:
-        """What the next line's seal follows: the seal before it, or what was adopted."""
-        return self._before if self._adopted is None else self._adopted.sha256
 
     def opening(self) -> dict[str, Any]:
         """What the payload of the next line begins with."""
@@ -98,36 +97,30 @@ class Chain:
             opening["vouches"] = msgspec.to_builtins(self._adopted.vouching)
         return opening
 
+    def close(self, line: bytes) -> tuple[bytes, str]:
+        """The next line with its seal in the blank place, and the seal."""
+        assert self._state is not None
+        before = self._before if self._adopted is None else self._adopted.sha256.encode()
+        at = line.find(_PLACE) + len(_PLACE)
+        mark = _seal(self._state, before, line, at)
+        return line[:at] + mark + line[at + _WIDTH :], mark.decode()
+
     def wrote(self, line: bytes, mark: str) -> None:
         """The line with this seal is in the journal."""
-        self._before, self._last, self._since, self._adopted = mark, line, None, None
-        self._count += 1
+        self._before, self._last, self._since, self._adopted = mark.encode(), line, None, None
+        self.lines += 1
 
-    def _made(self, line: bytes, mark: str, before: str) -> bool:
-        if not mark or self._seal is None:
-            return False
-        at = line.find(_PLACE) + len(_PLACE)
-        return self._seal.line(before, line[:at] + _BLANK + line[at + len(mark) :]) == mark
-
-    def _vouch(self, said: Any, mark: str) -> None:
+    def _vouch(self, said: Any, mark: bytes) -> None:
         vouching = msgspec.convert(said, Vouching)
         self.foreign, self._since, self._before, self.workspace = 0, None, mark, vouching.workspace
 
 
-def sealed(line: bytes, before: str, seal: Seal) -> tuple[bytes, str]:
-    """The line with its seal in the place that is blank, and the seal."""
-    mark = seal.line(before, line)
-    at = line.find(_PLACE) + len(_PLACE)
-    return line[:at] + mark.encode() + line[at + len(mark) :], mark
-
-
-def _mark(line: bytes) -> str:
-    """The seal a line carries, in the one place it can be: first in its payload. Empty if there is none."""
-    at = line.find(b'"payload":{')
-    if at < 0 or not line.startswith(_PLACE, at):
-        return ""
-    mark = line[at + len(_PLACE) : at + len(_PLACE) + len(BLANK)]
-    return mark.decode("latin-1") if line.startswith(b'"', at + len(_PLACE) + len(BLANK)) else ""
+def _seal(state: Any, before: bytes, line: bytes, at: int) -> bytes:
+    """The seal of a line that follows `before`; its place is at `at`."""
+    state = state.copy()
+    state.update(before + line[:at] + _BLANK + line[at + _WIDTH : -1])
+    seal: str = state.hexdigest()
+    return seal.encode()
 
 
 def _short(line: bytes) -> str:

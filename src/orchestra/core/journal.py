@@ -32,7 +32,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.adoption import Adoption
-from orchestra.core.chain import Chain, sealed
+from orchestra.core.chain import Chain
 from orchestra.core.collector import uncollected
 from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, OddFile
@@ -70,7 +70,7 @@ class Journal:
         self._fd = _open(path, write=True)
         self._size = 0
         self._synced = 0
-        self._chain = Chain(None)
+        self._chain = Chain(seal)
         self._broken: Exception | None = None
 
     def load(self, adoption: Adoption | None = None) -> list[Event]:
@@ -100,7 +100,7 @@ class Journal:
             line = _encode(event) + b"\n"
         if len(line) > MOST_LINE:
             raise DurabilityError(f"{self.path}: an event of {size(len(line))} is too large; it was not written")
-        line, event.payload["seal"] = sealed(line, self._chain.before, self._seal)
+        line, event.payload["seal"] = self._chain.close(line)
         try:
             self._disk.append(self._fd, line)
         except BaseException as error:
