@@ -9,6 +9,8 @@ Rules
    each file is one or the other: the apply is completed, or the conflict reported; never repeated blindly.
 4. The exact bytes of a patch come from the raw reply. What people read (`*.patch`, events) is redacted; a secret in a
    patch is a reason to ask, never silently altered.
+5. A diff that had to be repaired is stored as what will really change, as git applies it, and the event says what was
+   repaired. Where only a guess would go on (`doubts`), a person decides; under approval `never` it is refused.
 """
 
 from __future__ import annotations
@@ -55,21 +57,21 @@ class Gatekeeper:
     async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
         """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
         ledger = step.ledger
-        diff = _exact_diff(effect.reply, ledger)
-        if isinstance(diff, Refused):
-            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(diff))
-        shown = utf8(ledger.redactor.text(diff))
-        path = ledger.folder.artifact(effect.artifact)
+        exact = _exact_patch(effect.reply, ledger)
+        if isinstance(exact, Refused):
+            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(exact))
+        diff, path = exact.diff, ledger.folder.artifact(effect.artifact)
+        changes = parse_diff(diff)
+        prepared = changes if isinstance(changes, Refused) else _secret_name(changes, ledger) or self._prepare(changes)
+        shown = utf8(ledger.redactor.text(_readable(exact, prepared)))
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
-        changes = parse_diff(diff)
-        if isinstance(changes, Refused):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(changes))
-        prepared = _secret_name(changes, ledger) or self._prepare(changes)
         if isinstance(prepared, Refused):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
+            refusal = _refusal(prepared)
+            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=refusal, repaired=exact.repaired)
+        assert not isinstance(changes, Refused)
         files = tuple(_file(f) for f in prepared.files)
-        found = (*risks(changes), *_secrets(changes, self._watchful))
+        found = (*risks(changes), *_secrets(changes, self._watchful), *prepared.doubts)
         analysis = msgspec.json.format(msgspec.json.encode({"risks": found})) + b"\n"
         ledger.disk.publish(path.with_suffix(".gatekeeper-risk.json"), analysis, durable=False)
         return PatchProposal(
@@ -79,6 +81,8 @@ class Gatekeeper:
             added=prepared.added,
             removed=prepared.removed,
             risks=found,
+            repaired=exact.repaired,
+            doubts=prepared.doubts,
         )
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
@@ -111,8 +115,8 @@ class Gatekeeper:
                 why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
                 return Refused("conflict", file.path, why)
         undone = {file.path for file in found if file.state == "before"}
-        diff = _exact_diff(effect.reply, ledger)
-        changes = diff if isinstance(diff, Refused) else parse_diff(diff)
+        exact = _exact_patch(effect.reply, ledger)
+        changes = exact if isinstance(exact, Refused) else parse_diff(exact.diff)
         if isinstance(changes, Refused):
             return changes
         prepared = self._prepare(tuple(c for c in changes if c.path in undone), half_done=effect.files)
@@ -142,8 +146,15 @@ def parts_about(diff: str, paths: set[str]) -> str:
     return "".join(part for part, made in changes if isinstance(made, Refused) or {c.path for c in made} & paths)
 
 
-def _exact_diff(reply: Reply, ledger: Ledger) -> str | Refused:
-    """The diff as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
+def _readable(exact: Patch, prepared: Prepared | Refused) -> str:
+    """What people read: the diff of the reply; if it had to be repaired, what will really change."""
+    if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
+        return prepared.diff
+    return exact.diff
+
+
+def _exact_patch(reply: Reply, ledger: Ledger) -> Patch | Refused:
+    """The patch as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
     text = reply.text
     if digest(utf8(text)) != reply.raw.sha256:
         path = ledger.folder.find(reply.raw)
@@ -154,7 +165,7 @@ def _exact_diff(reply: Reply, ledger: Ledger) -> str | Refused:
             return Refused("conflict", "", why)
         text = path.read_bytes().decode("utf-8", "replace")
     result = parse_result(text)
-    return result.diff if isinstance(result, Patch) else Refused("invalid_patch", "", "the reply holds no patch")
+    return result if isinstance(result, Patch) else Refused("invalid_patch", "", "the reply holds no patch")
 
 
 def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refused | None:

@@ -195,6 +195,8 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     removed: int
     risks: tuple[str, ...] = ()
     refusal: Refusal | None = None
+    repaired: tuple[str, ...] = ()  # what the reply's diff lacked and was given; `patch` has it in the normal form
+    doubts: tuple[str, ...] = ()  # what was worked out but cannot be known; only a person may grant it
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):

@@ -137,6 +137,7 @@ def _hard(hunk: Hunk) -> list[Line]:
 def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
     file = FileText(image.data)
     edits: list[Edit] = []
+    doubts: list[str] = []
     for number, hunk in enumerate(change.hunks, 1):
         if not hunk.changes:
             continue  # context only: it asks for nothing
@@ -149,12 +150,14 @@ def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
                 "conflict", change.path, f"{change.path}: hunk {number} touches the place of another hunk", hunk=number
             )
         edits += new
+        doubts += [f"{change.path}, hunk {number}: {place.doubt}" for place in found if place.doubt]
     edits = trim(sorted(edits, key=lambda edit: (edit.start, edit.stop)), file.lines)
     mode = _mode(image.mode, change.mode)
     if not edits and mode == image.mode and change.kind == "modify":
         return Refused("invalid_patch", change.path, f"{change.path}: the patch changes nothing in the file as it is")
     names = Names(change.old, change.new, _git_mode(image.mode), _git_mode(mode))
-    return _prepare(change, names, edits, old=image, mode=mode)
+    done = _prepare(change, names, edits, old=image, mode=mode)
+    return msgspec.structs.replace(done, doubts=tuple(doubts))
 
 
 def _refusal(path: str, number: int, hunk: Hunk, *, found: Nowhere | Several, file: FileText) -> Refused:

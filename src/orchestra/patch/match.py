@@ -32,11 +32,13 @@ _LOOSE: tuple[Level, ...] = ("literal", "exact", "trailing blanks")
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A hunk's lines and the file line its first old line is. `literal`: line endings matched too."""
+    """A hunk's lines and the file line its first old line is. `literal`: line endings matched too. `doubt`: what of it
+    is likely but cannot be known; a person decides."""
 
     start: int
     lines: tuple[Line, ...]
     literal: bool = False
+    doubt: str = ""
 
 
 class Several(msgspec.Struct, frozen=True):
@@ -182,7 +184,9 @@ def _indented(hunk: Hunk, file: FileText) -> Found:
                 return Nowhere("the hunk's lines are not indented like the file's")
             line = msgspec.structs.replace(line, text=more + line.text.removeprefix(less))
         lines.append(line)
-    return Place(start, tuple(lines))
+    blanks = f"{len(more or less)} blanks {'less' if more else 'more'}"
+    doubt = f"its lines are indented by {blanks} than the file's; its added lines were moved alike, which may be wrong"
+    return Place(start, tuple(lines), doubt=doubt if any(line.op == "+" for line in lines) else "")
 
 
 def _shift(patch: Sequence[str], file: Sequence[str]) -> tuple[str, str] | None:

@@ -68,10 +68,11 @@ def replaced(edits: Sequence[Edit], old: Sequence[bytes]) -> bytes:
 
 def render(names: Names, edits: Sequence[Edit], old: Sequence[bytes]) -> str:
     """The whole diff of one file, ending with a line feed."""
-    return "".join(f"{line}\n" for line in [*_header(names, has_hunks=bool(edits)), *_hunks(edits, old)])
+    return "".join(f"{line}\n" for line in [*header_lines(names, has_hunks=bool(edits)), *_hunks(edits, old)])
 
 
-def _header(names: Names, *, has_hunks: bool) -> list[str]:
+def header_lines(names: Names, *, has_hunks: bool) -> list[str]:
+    """The lines above the first hunk of a file, as git writes them."""
     old, new = names.old or names.new or "", names.new or names.old or ""
     lines = [f"diff --git {quote(f'a/{old}')} {quote(f'b/{new}')}"]
     if names.old is None:
