@@ -52,11 +52,12 @@ class _Change(msgspec.Struct, frozen=True):
     new: str
 
 
-def samples(repository: Path, *, count: int, seed: str) -> list[Sample]:
-    """`count` samples, always the same ones for one history; fewer if the history has not that many."""
+def samples(repository: Path, *, count: int, seed: str, oldest: int = 0) -> list[Sample]:
+    """`count` samples, always the same ones for one history; fewer if it has not that many. `oldest`: only from the
+    first so many commits."""
     rng = random.Random(seed)
     found: list[Sample] = []
-    commits = list(_commits(repository).items())
+    commits = list(_commits(repository).items())[-oldest:]
     rng.shuffle(commits)
     for commit, changes in commits:
         changes = [change for change in changes if change.path.isprintable()]
@@ -318,21 +319,23 @@ def _no_final_newline(sample: Sample, _: random.Random) -> Sample | None:
 
 
 def _tabs(sample: Sample, _: random.Random) -> Sample | None:
-    """The files are indented by tabs, as are the changed lines; context lines are written with four blanks for each."""
-    files = {path: (old and _tabbed(old), new and _tabbed(new)) for path, (old, new) in sample.files.items()}
+    """The files are indented by tabs, as are the changed lines; context lines are written with blanks."""
+    unit = 2 if re.search(r"(?m)^[ +-]  \S", sample.diff) else 4
+    files = {
+        path: (old and _tabbed(old, unit), new and _tabbed(new, unit)) for path, (old, new) in sample.files.items()
+    }
     parts = _parts(sample.diff)
     for part in parts:
         for hunk in part.hunks:
             hunk[1:] = [
-                line.expandtabs(4) if line[0] == " " else line[0] + _tabbed(line[1:].encode()).decode()
-                for line in hunk[1:]
+                line if line[0] == " " else line[0] + _tabbed(line[1:].encode(), unit).decode() for line in hunk[1:]
             ]
     done = msgspec.structs.replace(sample, files=files, diff=_joined(parts))
     return None if done.diff == sample.diff or files == sample.files else done
 
 
-def _tabbed(data: bytes) -> bytes:
-    return re.sub(rb"(?m)^(?: {4})+", lambda found: b"\t" * (len(found[0]) // 4), data)
+def _tabbed(data: bytes, unit: int) -> bytes:
+    return re.sub(rb"(?m)^(?: {%d})+" % unit, lambda found: b"\t" * (len(found[0]) // unit), data)
 
 
 def _no_prefixes(diff: str) -> str:

@@ -51,12 +51,14 @@ class Line(msgspec.Struct, frozen=True):
 
 class Hunk(msgspec.Struct, frozen=True):
     """`start` is the claimed first line in the old file, if any. The last `soft` lines had no prefix: perhaps context,
-    perhaps only the blank line or the prose below the diff. `miscounted`: the header's counts do not fit the lines."""
+    perhaps only the blank line or the prose below the diff. `miscounted`: the header's counts do not fit the lines;
+    `missing`: so many lines more would make them fit on both sides, as if context had been left out."""
 
     start: int | None
     lines: tuple[Line, ...]
     soft: int = 0
     miscounted: bool = False
+    missing: int = 0
 
     @property
     def changes(self) -> bool:
@@ -186,7 +188,10 @@ class OpenHunk:
         ]
         lines += [line for line, _ in self._lines[len(body) :]]
         counts = {self._have(size) for size in range(len(body), len(self._lines) + 1)}
-        return Hunk(self._start, tuple(lines), tail, miscounted=self._want is not None and self._want not in counts)
+        miscounted = self._want is not None and self._want not in counts
+        old, new = self._lacks()
+        missing = old if miscounted and old == new and old > 0 else 0
+        return Hunk(self._start, tuple(lines), tail, miscounted=miscounted, missing=missing)
 
     def _lacks(self) -> list[int]:
         have = self._have(len(self._lines) - self._tail())

@@ -25,17 +25,17 @@ _MODE = re.compile(r"(old mode|new mode|new file mode|deleted file mode) (\d+)\s
 _INDEX = re.compile(r"index [0-9a-zA-Z]+\.\.[0-9a-zA-Z]+(?: (\d+))?\s*$")
 _MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
 _SIMILARITY = re.compile(r"(?:dis)?similarity index \d+%\s*$")
+_EXTENDED = re.compile("|".join(f"(?:{pattern.pattern})" for pattern in (_MODE, _INDEX, _MOVE, _SIMILARITY)))
 
 
 def is_extended(line: str) -> bool:
     """Whether this is one of the lines git writes between `diff --git` and `---`."""
-    line = line.rstrip("\r")
-    return any(pattern.match(line) for pattern in (_MODE, _INDEX, _MOVE, _SIMILARITY))
+    return bool(_EXTENDED.match(line))
 
 
 def is_move(line: str) -> bool:
     """Whether this line names one side of a rename or copy."""
-    return bool(_MOVE.match(line.rstrip("\r")))
+    return bool(_MOVE.match(line))
 
 
 class Header(msgspec.Struct, frozen=True):

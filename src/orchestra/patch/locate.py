@@ -1,7 +1,7 @@
 """File changes + the files as they are -> post-images, all in memory, all or nothing (sandbox.md §6, strategy 4 and 5).
 
 Rules
-1. Every hunk is found in the old image (match.py); hunks do not see each other's results, and must not touch.
+1. Every hunk is found in the old image (find.py); hunks do not see each other's results, and must not touch.
 2. The file's own bytes stay wherever the patch does not change them: CRLF, byte order mark, trailing blanks, a missing
    final newline. Added lines take the line ending in use around them, unless the hunk matched line endings and all.
 3. "\\ No newline at end of file" counts only at the end of the file; without it, the file's own end is kept.
@@ -20,7 +20,8 @@ import msgspec
 
 from orchestra.patch.diff import FileChange, Hunk, Line, Refused
 from orchestra.patch.explain import applied_already, mismatch, several
-from orchestra.patch.match import Nowhere, Place, Several, find
+from orchestra.patch.find import find
+from orchestra.patch.match import Nowhere, Place, Several
 from orchestra.patch.prepared import Diffstat, FileStat, Prepared, PreparedFile, diffstat, prepared, sha256
 from orchestra.patch.text import BOM, KEYS, FileText
 from orchestra.patch.unified import Edit, Names, render, replaced, trim

@@ -1,19 +1,23 @@
 """A diff in the normal form: every file has its `diff --git` line (S1-89).
 
 Rules
-1. A file named only by `---` and `+++` gets the header git would write: nothing else of the diff is touched.
+1. A file named only by `---` and `+++` gets the header git would write. Its mode, index and rename lines stay, and so
+   does every other line of the diff.
 2. The normal form says the same as the diff it was made of; what was unclear there is refused, not settled here.
 3. Whoever asked for it is told what was repaired, in words for a person.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from orchestra.patch.diff import FileChange, Refused, read_sections
-from orchestra.patch.unified import Names, header_lines
+from orchestra.patch.header import is_extended
+from orchestra.patch.unified import git_line, side_lines
 
-_PLAIN, _EXECUTABLE = "100644", "100755"
+_MODE_LINES = {"create": "new file mode", "delete": "deleted file mode"}
 
 
 class Normal(msgspec.Struct, frozen=True):
@@ -37,7 +41,7 @@ def normal_form(diff: str) -> Normal:
         assert section.bare is not None
         start, stop = section.bare
         lines += read.lines[done:start]
-        lines += header_lines(_names(section.change), has_hunks=bool(section.change.hunks))
+        lines += _header(section.change, read.lines[start:stop])
         done = stop
     lines += read.lines[done:]
     paths = ", ".join(section.change.path for section in bare)
@@ -45,14 +49,11 @@ def normal_form(diff: str) -> Normal:
     return Normal("".join(f"{line}\n" for line in lines), (repaired,))
 
 
-def _names(change: FileChange) -> Names:
-    """Names and modes for the header. Modes that the diff does not say are those of a plain file, or left out."""
-    match change.kind:
-        case "create":
-            return Names(None, change.new, None, change.mode or _PLAIN)
-        case "delete":
-            return Names(change.old, None, next(iter(change.modes), _PLAIN), None)
-        case _:
-            other = _PLAIN if change.mode == _EXECUTABLE else _EXECUTABLE
-            before = next((mode for mode in change.modes if mode != change.mode), other)
-            return Names(change.old, change.new, before if change.mode else None, change.mode)
+def _header(change: FileChange, bare: Sequence[str]) -> list[str]:
+    """The header in full, of the lines there are."""
+    extended = [line for line in bare if is_extended(line)]
+    word = _MODE_LINES.get(change.kind)
+    if word is not None and not any(line.startswith(word) for line in extended):
+        extended.insert(0, f"{word} 100644")  # what git takes for a file that nothing else is said of
+    sides = side_lines(change.old, change.new) if bare[-1].startswith("+++ ") else []
+    return [git_line(change.old, change.new), *extended, *sides]
