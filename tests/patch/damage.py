@@ -307,15 +307,22 @@ def _crlf(data: bytes) -> bytes:
 
 
 def _no_final_newline(sample: Sample, _: random.Random) -> Sample | None:
-    """The files end without a line feed, and the patch does not say so."""
-    files = {
-        path: (old, new) if not old or not new else (old.removesuffix(b"\n"), new.removesuffix(b"\n"))
-        for path, (old, new) in sample.files.items()
-    }
-    texts = {path: tuple(data if data is None else data.decode() for data in pair) for path, pair in files.items()}
-    diff = "".join(make_diff(path, old, new) for path, (old, new) in texts.items())
+    """The files end without a line feed, before and after, and the patch does not say so.
+
+    Where only one of the two does, the marker is part of the change; without it the patch is a right one, for another
+    text.
+    """
+    pairs = [(old, new) for old, new in sample.files.values() if old and new]
+    if len(pairs) < len(sample.files) or any(old.endswith(b"\n") != new.endswith(b"\n") for old, new in pairs):
+        return None
+    files = {path: _ended(old or b"", new or b"") for path, (old, new) in sample.files.items()}
+    diff = "".join(make_diff(path, old.decode(), new.decode()) for path, (old, new) in files.items())
     damaged = diff.replace("\n\\ No newline at end of file", "")
-    return None if damaged == diff else msgspec.structs.replace(sample, files=files, diff=damaged)
+    return None if damaged == diff else msgspec.structs.replace(sample, files={**files}, diff=damaged)
+
+
+def _ended(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    return old.rstrip(b"\n"), new.rstrip(b"\n")
 
 
 def _tabs(sample: Sample, _: random.Random) -> Sample | None:

@@ -116,3 +116,22 @@ def test_a_long_hunk_that_does_not_fit_is_refused_without_trying_every_cut() -> 
     old = "".join(f"{line}\n" for line in [*lines, *lines])
     body = [f" {line}" for line in lines[:1000]] + ["-gone", "+here"] + [f" {line}" for line in lines[1000:]]
     assert isinstance(patched(diff(*body, start="@@ -1,2003 +1,2003 @@"), old), Refused)
+
+
+def test_a_blank_line_missing_beside_added_lines_is_not_found_by_dropping_the_rest() -> None:
+    """Two blank lines in the file, one in the hunk: the added lines belong above the second, or below it."""
+    old = "first\nsecond\n\n\nthird\nfourth\n"
+    lines = (" first", " second", " ", "+new", " third", " fourth")
+    assert "place is unknown" in refusal(diff(*lines, start="@@ -1,6 +1,7 @@"), old)
+
+
+def test_context_that_differs_in_its_indentation_is_not_dropped_to_make_the_rest_fit() -> None:
+    old = "describe(function(){\n\n  it('하나', function(){\n    one();\n  })\n})\n"
+    flat = (" describe(function(){", "+it('둘', two)", " ", " it('하나', function(){", " one();")
+    assert "not indented like the file's" in refusal(diff(*flat), old)
+
+
+def test_a_line_of_the_file_that_begins_with_a_sign_is_no_added_line_where_prefixes_are_lost() -> None:
+    old = "History\n+++++++\n\n* New\n  - one\n"
+    raw = ("+++++++", "", "* New", "-  - one", "+    - one")
+    assert "seems to begin with a `+`" in refusal(diff(*raw), old)

@@ -52,13 +52,15 @@ class Line(msgspec.Struct, frozen=True):
 class Hunk(msgspec.Struct, frozen=True):
     """`start` is the claimed first line in the old file, if any. The last `soft` lines had no prefix: perhaps context,
     perhaps only the blank line or the prose below the diff. `miscounted`: the header's counts do not fit the lines;
-    `missing`: so many lines more would make them fit on both sides, as if context had been left out."""
+    `missing`: so many lines more would make them fit on both sides, as if context had been left out. `raw`: its context
+    has no leading blanks, so a line of the file that begins with a sign cannot be told from a change."""
 
     start: int | None
     lines: tuple[Line, ...]
     soft: int = 0
     miscounted: bool = False
     missing: int = 0
+    raw: bool = False
 
     @property
     def changes(self) -> bool:
@@ -191,7 +193,7 @@ class OpenHunk:
         miscounted = self._want is not None and self._want not in counts
         old, new = self._lacks()
         missing = old if miscounted and old == new and old > 0 else 0
-        return Hunk(self._start, tuple(lines), tail, miscounted=miscounted, missing=missing)
+        return Hunk(self._start, tuple(lines), tail, miscounted=miscounted, missing=missing, raw=raw)
 
     def _lacks(self) -> list[int]:
         have = self._have(len(self._lines) - self._tail())

@@ -25,6 +25,8 @@ _ELISION = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|…)\s*(?:\*/|-->)?
 
 def find(hunk: Hunk, file: FileText) -> tuple[Place, ...] | Several | Nowhere:
     """The place of a hunk; of each of its parts, if it leaves out context."""
+    if hunk.raw and any(line.op == "+" and line.text and f"+{line.text}" in file.texts for line in hunk.lines):
+        return Nowhere("its context lines lack their leading blank, and one of them seems to begin with a `+`")
     hard = msgspec.structs.replace(hunk, lines=hunk.lines[: len(hunk.lines) - hunk.soft], soft=0)
     found = strictly(hunk, file)
     if isinstance(found, Nowhere) and hunk.soft:
