@@ -20,7 +20,8 @@ from orchestra.core.records import Event, utc
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.core.vouching import elsewhere, read_run
 from orchestra.core.work import Masked, PatchProposal, Reply
-from orchestra.gatekeeper import exact_diff, parts_about
+from orchestra.gatekeeper import exact_patch, parts_about
+from orchestra.patch.result import Patch
 
 
 class RunSummary(Struct, frozen=True):
@@ -179,10 +180,10 @@ def _patch(
     """Of a patch what is about these files; `made` is how it was proposed, where the journal tells it."""
     paths = {file["path"] for file in files}
     if exact and made is not None and made.exact is not None:
-        diff = exact_diff(Reply("", made.exact), folder)
-        if not isinstance(diff, str):
-            raise UsageError(diff.message)
-        return ShownPatch(parts_about(diff, paths))
+        patch = exact_patch(Reply("", made.exact), folder)
+        if not isinstance(patch, Patch):
+            raise UsageError(patch.message)
+        return ShownPatch(parts_about(patch.diff, paths))
     file = folder.path / path
     try:
         shown = parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)

@@ -12,6 +12,8 @@ Rules
 5. What orchestra keeps is closed: its own folders and those the configuration names, by every name and through every
    link. What orchestra obeys (its configuration, the programs and replies that names) needs a person under every
    approval mode. Links are looked at anew each time.
+6. A diff that had to be repaired is stored as what will really change, as git applies it, and the event says what was
+   repaired. Where only a guess would go on (`doubts`), a person decides; under approval `never` it is refused.
 """
 
 from __future__ import annotations
@@ -81,24 +83,24 @@ class Gatekeeper:
     async def propose(self, effect: ProposePatch, step: Step) -> PatchProposal:
         """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
         ledger = step.ledger
-        diff = exact_diff(effect.reply, ledger.folder)
-        if isinstance(diff, Refused):
-            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(diff))
-        shown = utf8(ledger.redactor.text(diff))
-        path = ledger.folder.artifact(effect.artifact)
+        exact = exact_patch(effect.reply, ledger.folder)
+        if isinstance(exact, Refused):
+            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(exact))
+        diff, path = exact.diff, ledger.folder.artifact(effect.artifact)
+        changes = parse_diff(diff)
+        prepared = changes if isinstance(changes, Refused) else self._judged(changes, ledger)
+        shown = utf8(ledger.redactor.text(_readable(exact, prepared)))
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
-        changes = parse_diff(diff)
-        if isinstance(changes, Refused):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(changes))
-        prepared = _secret_name(changes, ledger) or self._shut(changes) or _unveiled(changes) or self._prepare(changes)
         if isinstance(prepared, Refused):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=_refusal(prepared))
+            refusal = _refusal(prepared)
+            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=refusal, repaired=exact.repaired)
+        assert not isinstance(changes, Refused)
         made = self._files_made(ledger)
         judges = {change.path for change in changes if judged_by(change, made)}
         files = tuple(_file(f, judges=f.path in judges) for f in prepared.files)
         beside = names_beside(self._workspace, (c.new for c in changes if c.new is not None and c.new != c.old))
-        found = (*risks(changes, existing=beside, made=made), *_secrets(changes, self._watchful))
+        found = (*risks(changes, existing=beside, made=made), *_secrets(changes, self._watchful), *prepared.doubts)
         held = guarded(changes, {name: what for path, what in self._code.items() for name in self._names(path)})
         analysis = msgspec.json.format(msgspec.json.encode({"risks": (*held, *found)})) + b"\n"
         ledger.disk.publish(path.with_suffix(".gatekeeper-risk.json"), analysis, durable=False)
@@ -112,8 +114,14 @@ class Gatekeeper:
             approval=self._approval,
             guarded=held,
             masked=tuple(span for f in prepared.files for span in hidden_lines(f.path, f.diff, ledger.redactor)),
-            exact=effect.reply.raw if shown != utf8(diff) else None,
+            exact=effect.reply.raw if shown != utf8(_readable(exact, prepared)) else None,
+            repaired=exact.repaired,
+            doubts=prepared.doubts,
         )
+
+    def _judged(self, changes: tuple[FileChange, ...], ledger: Ledger) -> Prepared | Refused:
+        """What the changes would do, unless their names alone refuse them."""
+        return _secret_name(changes, ledger) or self._shut(changes) or _unveiled(changes) or self._prepare(changes)
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
         """The policy's own grant."""
@@ -146,8 +154,8 @@ class Gatekeeper:
                 why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
                 return Refused("conflict", file.path, why)
         undone = {file.path for file in found if file.state == "before"}
-        diff = exact_diff(effect.reply, ledger.folder)
-        changes = diff if isinstance(diff, Refused) else parse_diff(diff)
+        exact = exact_patch(effect.reply, ledger.folder)
+        changes = exact if isinstance(exact, Refused) else parse_diff(exact.diff)
         if isinstance(changes, Refused):
             return changes
         changes = tuple(c for c in changes if c.path in undone)
@@ -203,8 +211,15 @@ def parts_about(diff: str, paths: set[str]) -> str:
     return "".join(part for part, made in changes if isinstance(made, Refused) or {c.path for c in made} & paths)
 
 
-def exact_diff(reply: Reply, folder: RunFolder) -> str | Refused:
-    """The diff as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
+def _readable(exact: Patch, prepared: Prepared | Refused) -> str:
+    """What people read: the diff of the reply; if it had to be repaired, what will really change."""
+    if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
+        return prepared.diff
+    return exact.diff
+
+
+def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refused:
+    """The patch as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
     text = reply.text
     if digest(utf8(text)) != reply.raw.sha256:
         path = folder.find(reply.raw)
@@ -215,7 +230,7 @@ def exact_diff(reply: Reply, folder: RunFolder) -> str | Refused:
             return Refused("conflict", "", why)
         text = path.read_bytes().decode("utf-8", "replace")
     result = parse_result(text)
-    return result.diff if isinstance(result, Patch) else Refused("invalid_patch", "", "the reply holds no patch")
+    return result if isinstance(result, Patch) else Refused("invalid_patch", "", "the reply holds no patch")
 
 
 def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refused | None:

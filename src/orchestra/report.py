@@ -87,7 +87,8 @@ def headline(event: Event) -> str:
             if outcome.get("refusal"):
                 return "patch: it does not fit the files"
             files = count(len(outcome.get("files", [])), "file")
-            return f"patch: {files}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}"
+            repaired = "".join(f"; repaired: {text}" for text in outcome.get("repaired", ()))
+            return f"patch: {files}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}{_short(repaired)}"
         case "APPROVAL_REQUESTED":
             return f"approval requested: {_short('; '.join(payload.get('reasons', [])))}"
         case "APPROVAL_GRANTED":

@@ -41,7 +41,7 @@ LAYERS: dict[str, set[str]] = {
     "verify_tasks": {"core", "workflows"},
     "verify": {"core", "verify_tasks"},
     "schemas": {"core", "patch", "providers", "workflows", "config", "scenario"},
-    "archive": {"core", "gatekeeper"},
+    "archive": {"core", "patch", "gatekeeper"},
     "desk": {"core", "archive", "models"},
     "timekeeper": {"core"},
     "scratch": {"core", "policy", "borders", "worker", "workspace"},

@@ -216,7 +216,7 @@ def test_noop_goes_straight_to_evaluate_and_completes_nothing_by_itself(tmp_path
         (RIGHT_PATCH + RIGHT_PATCH, "ambiguous"),
         (RIGHT_PATCH.replace("type: PATCH", "type: POEM"), "invalid_format"),
         (RIGHT_PATCH.split("[PATCH_END]")[0], "truncated"),
-        (reply("--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-x\n+y\n"), "invalid_format"),
+        (reply("@@ -1 +1 @@\n-x\n+y\n"), "invalid_format"),
         (RIGHT_PATCH.replace("calc.py", "../calc.py"), "path_violation"),
         (ask("x").replace("question: x\n", ""), "no_question"),
         (reply("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n"), "unsafe"),

@@ -201,14 +201,25 @@ def test_an_end_marker_inside_a_hunk_that_lost_its_leading_blank_does_not_end_th
     assert patch_of(f"```diff\n{fenced}```\nas asked\n```\nmore\n```\n").diff == fenced
 
 
-@pytest.mark.spec("S1-89")
-def test_the_marker_form_needs_git_headers_and_the_fenced_form_forgives_them() -> None:
+@pytest.mark.spec("S1-89", "S1-97")
+@pytest.mark.parametrize(
+    "form", ["{markers}", "{header}```diff\n{plain}```\n", "### PATCH\n{plain}", "Sure:\n\n{plain}"]
+)
+def test_a_diff_without_git_lines_is_taken_in_the_normal_form_and_says_so(form: str) -> None:
     plain = DIFF.split("\n", 1)[1]
-    result = unparsable(canonical(plain))
-    assert result.reason == "invalid_format"
-    assert "diff --git" in result.message
-    assert patch_of(f"{HEADER}```diff\n{plain}```\n") == Patch("s", plain)
-    assert unparsable("```diff\n-a\n+b\n```").reason == "invalid_format"
+    patch = patch_of(form.format(markers=canonical(plain), header=HEADER, plain=plain))
+    assert patch.diff.rstrip("\n") == DIFF.rstrip("\n")
+    assert patch.repaired == ("the `diff --git` line was missing and was added: f.txt",)
+
+
+@pytest.mark.spec("S1-89")
+def test_a_diff_that_names_no_file_is_refused() -> None:
+    assert patch_of(canonical(DIFF)).repaired == ()
+    for nameless in ("-a\n+b\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a/f\n@@ -1 +1 @@\n-a\n+b\n"):
+        for text in (canonical(nameless), f"```diff\n{nameless}```"):
+            result = unparsable(text)
+            assert result.reason == "invalid_format"
+            assert "diff --git" in result.message
     assert unparsable(canonical("")).reason == "invalid_format"
 
 

@@ -213,6 +213,8 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     guarded: tuple[str, ...] = ()  # why a person must agree under every approval mode
     masked: tuple[Masked, ...] = ()
     exact: ArtifactRef | None = None  # the reply with the patch's exact bytes, where what is shown differs
+    repaired: tuple[str, ...] = ()  # what the reply's diff lacked and was given; `patch` has it in the normal form
+    doubts: tuple[str, ...] = ()  # what was worked out but cannot be known; only a person may grant it
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):

@@ -7,6 +7,8 @@ Rules
 3. What models get wrong without changing the meaning is read: `@@ @@`, no `@@` at all, no a/ b/, blank context lines
    without their leading blank, a CRLF diff, fences, prose before the first header and after the last hunk.
 4. What the headers say must agree; two names for one side is a refusal, not a choice.
+5. A file begins with `diff --git`, or without it with `---` and `+++`, mode and index lines above them included. Such a
+   header is *bare*: `read_sections` says which lines it has, so that normal.py can write it in full.
 
 It judges no path and no mode (safety.py) and knows no file (locate.py). The per-file header is read by header.py.
 """
@@ -19,7 +21,8 @@ from typing import Literal
 
 import msgspec
 
-from orchestra.patch.header import Kind, OpenHeader
+from orchestra.patch.header import Kind, OpenHeader, is_extended, is_move
+from orchestra.patch.paths import read_name
 
 Op = Literal[" ", "+", "-"]
 Reason = Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
@@ -48,12 +51,16 @@ class Line(msgspec.Struct, frozen=True):
 
 class Hunk(msgspec.Struct, frozen=True):
     """`start` is the claimed first line in the old file, if any. The last `soft` lines had no prefix: perhaps context,
-    perhaps only the blank line or the prose below the diff. `miscounted`: the header's counts do not fit the lines."""
+    perhaps only the blank line or the prose below the diff. `miscounted`: the header's counts do not fit the lines;
+    `missing`: so many lines more would make them fit on both sides, as if context had been left out. `raw`: its context
+    has no leading blanks, so a line of the file that begins with a sign cannot be told from a change."""
 
     start: int | None
     lines: tuple[Line, ...]
     soft: int = 0
     miscounted: bool = False
+    missing: int = 0
+    raw: bool = False
 
     @property
     def changes(self) -> bool:
@@ -82,26 +89,48 @@ class FileChange(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(name for name in (self.old, self.new) if name is not None))
 
 
+class Section(msgspec.Struct, frozen=True):
+    """One file of a diff. `bare` are the lines of its header, from the first to before the last, if `diff --git` is
+    missing there."""
+
+    change: FileChange
+    bare: tuple[int, int] | None = None
+
+
+class Sections(msgspec.Struct, frozen=True):
+    """A whole diff: its lines, without what the transport did to them, and its files."""
+
+    lines: tuple[str, ...]
+    files: tuple[Section, ...]
+
+
 def parse_diff(diff: str) -> tuple[FileChange, ...] | Refused:
-    """Read every file section of a diff."""
+    """Read every file of a diff."""
+    read = read_sections(diff)
+    return read if isinstance(read, Refused) else tuple(section.change for section in read.files)
+
+
+def read_sections(diff: str) -> Sections | Refused:
+    """Read every file of a diff, and where its header is."""
     refused = _unreadable(diff)
     if refused:
         return refused
     lines = _without_signature(_without_cr(diff.removesuffix("\n").split("\n")))
-    sections = _Reader(lines).read()
-    if isinstance(sections, Refused):
-        return sections
-    if not sections:
+    opened = _Reader(lines).read()
+    if isinstance(opened, Refused):
+        return opened
+    if not opened:
         return Refused(
             "invalid_patch", "", "the diff names no file: want `diff --git a/PATH b/PATH`, `--- `, `+++ `, `@@`"
         )
-    changes: list[FileChange] = []
-    for section in sections:
-        change = section.close()
+    prefixed = not any(section.header.unprefixed for section in opened)
+    sections: list[Section] = []
+    for section in opened:
+        change = section.close(prefixed=prefixed)
         if isinstance(change, Refused):
             return change
-        changes.append(change)
-    return tuple(changes)
+        sections.append(Section(change, section.bare))
+    return Sections(tuple(lines), tuple(sections))
 
 
 def ends_inside_hunk(lines: Sequence[str]) -> bool:
@@ -132,8 +161,12 @@ class OpenHunk:
     @property
     def short(self) -> bool:
         """Whether the header's counts promise more lines on both sides. Unprefixed lines at the end do not count."""
-        have = self._have(len(self._lines) - self._tail())
-        return self._want is not None and have[0] < self._want[0] and have[1] < self._want[1]
+        return self._want is not None and all(lack > 0 for lack in self._lacks())
+
+    @property
+    def lacks_a_pair(self) -> bool:
+        """Whether exactly one removed and one added line would make the header's counts right."""
+        return self._want is not None and self._lacks() == [1, 1]
 
     def add(self, line: str) -> None:
         match line[:1]:
@@ -157,7 +190,14 @@ class OpenHunk:
         ]
         lines += [line for line, _ in self._lines[len(body) :]]
         counts = {self._have(size) for size in range(len(body), len(self._lines) + 1)}
-        return Hunk(self._start, tuple(lines), tail, miscounted=self._want is not None and self._want not in counts)
+        miscounted = self._want is not None and self._want not in counts
+        old, new = self._lacks()
+        missing = old if miscounted and old == new and old > 0 else 0
+        return Hunk(self._start, tuple(lines), tail, miscounted=miscounted, missing=missing, raw=raw)
+
+    def _lacks(self) -> list[int]:
+        have = self._have(len(self._lines) - self._tail())
+        return [want - count for want, count in zip(self._want or have, have, strict=True)]
 
     def _have(self, size: int) -> tuple[int, ...]:
         """Old and new lines among the first `size` lines."""
@@ -174,12 +214,13 @@ class OpenHunk:
 class _Section:
     """One file of the diff being read."""
 
-    def __init__(self, header: OpenHeader) -> None:
+    def __init__(self, header: OpenHeader, bare: tuple[int, int] | None = None) -> None:
         self.header = header
+        self.bare = bare
         self.hunks: list[OpenHunk] = []
 
-    def close(self) -> FileChange | Refused:
-        header = self.header.close()
+    def close(self, *, prefixed: bool) -> FileChange | Refused:
+        header = self.header.close(prefixed=prefixed)
         if isinstance(header, str):
             name = self.header.guess()
             return Refused("invalid_patch", name, f"{name or 'a file of the diff'}: {header}")
@@ -214,9 +255,9 @@ class _Reader:
                     "",
                     f"combined diffs cannot be applied: line {index + 1} of the diff, {line[:80]!r}",
                 )
-            elif self._names_files(index):
-                self._name(line, self._lines[index + 1])
-                index += 1
+            elif size := self._header_lines(index):
+                self._name(index, size)
+                index += size - 1
             elif refused := self._take(line, index):
                 return refused
             index += 1
@@ -252,26 +293,48 @@ class _Reader:
             section.header.add(line.rstrip("\r"))
         return None
 
-    def _names_files(self, index: int) -> bool:
-        """Whether a `---`/`+++` pair of lines starts here, rather than a removed `-- ` and an added `++ ` line."""
+    def _header_lines(self, index: int) -> int:
+        """How many lines from here on are a header without `diff --git`, or the `---` and `+++` of one with it."""
+        end = index
+        if self._between_files:  # mode, index and rename lines belong to a file only where a new one may begin
+            while end < len(self._lines) and is_extended(self._lines[end]):
+                end += 1
+        if self._names_files(end, sure=end > index):
+            return end + 2 - index
+        moves = {line.split(" ")[1] for line in self._lines[index:end] if is_move(line)}
+        return end - index if moves == {"from", "to"} else 0
+
+    @property
+    def _between_files(self) -> bool:
+        last = self._sections[-1] if self._sections else None
+        return last is None or last.header.named or bool(last.hunks)
+
+    def _names_files(self, index: int, *, sure: bool) -> bool:
+        """Whether a `---`/`+++` pair of lines stands here, rather than a removed `-- ` and an added `++ ` line."""
         pair = self._lines[index : index + 3]
         if len(pair) < 2 or not pair[0].startswith("--- ") or not pair[1].startswith("+++ "):
             return False
-        if self._hunk is None:
+        if self._hunk is None or sure:
             return True
         followed = len(pair) == 3 and pair[2].startswith("@@")
-        marked = (
-            pair[0].startswith(("--- a/", '--- "a/', "--- /dev/null")) or pair[0][4:].strip() == pair[1][4:].strip()
-        )
-        return followed and marked and not self._hunk.short
+        old, new = (read_name(line[4:].rstrip("\r")) for line in pair[:2])
+        marked = "/dev/null" in (old, new) or (old is not None and (old == new or old.startswith("a/")))
+        return followed and marked and not self._hunk.lacks_a_pair
 
-    def _name(self, minus: str, plus: str) -> None:
-        if not self._sections or self._sections[-1].header.named or self._sections[-1].hunks:
-            self._open(OpenHeader())
-        self._sections[-1].header.name(minus[4:].rstrip("\r"), plus[4:].rstrip("\r"))
+    def _name(self, index: int, size: int) -> None:
+        """Take the header lines found here, as a new file's or as those of the `diff --git` line above."""
+        if self._between_files:
+            self._open(OpenHeader(), (index, index + size))
+        lines = [line.rstrip("\r") for line in self._lines[index : index + size]]
+        named = lines[-1].startswith("+++ ")
+        for line in lines[:-2] if named else lines:
+            self._sections[-1].header.add(line)
+        if named:
+            self._sections[-1].header.name(lines[-2][4:], lines[-1][4:])
+        self._hunk = None
 
-    def _open(self, header: OpenHeader) -> None:
-        self._sections.append(_Section(header))
+    def _open(self, header: OpenHeader, bare: tuple[int, int] | None = None) -> None:
+        self._sections.append(_Section(header, bare))
         self._hunk = None
 
 

@@ -67,10 +67,13 @@ def _nearest(hunk: Hunk, file: FileText) -> int | None:
     """Where most of the hunk's lines stand in the right order of rank; else around the most similar line."""
     old = [line.text.strip() for line in hunk.lines if line.op != "+"]
     stripped = [text.strip() for text in file.texts]
+    places: dict[str, list[int]] = {}
+    for index, text in enumerate(stripped):
+        places.setdefault(text, []).append(index)
     votes: Counter[int] = Counter()
     for rank, text in enumerate(old):
         if text:
-            votes.update(index - rank for index, line in enumerate(stripped) if line == text)
+            votes.update(index - rank for index in places.get(text, ()))
     if votes:
         hint = hunk.start - 1 if hunk.start else 0
         most = max(votes.values())

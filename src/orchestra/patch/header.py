@@ -4,6 +4,8 @@ Rules
 1. The `diff --git` line, the `---`/`+++` lines and the `rename` lines must name the same file for the same side.
 2. `/dev/null` and `new file mode` / `deleted file mode` must not contradict each other.
 3. Two different names without `rename from` / `rename to` are a contradiction, not a rename.
+4. Without a `diff --git` line, one name alone (the other side is /dev/null) cannot prove what `a/` and `b/` are. They
+   are prefixes where git would write them, unless another file of the diff has none: then the name is unclear.
 
 A header that breaks a rule gives a sentence saying how; nothing is chosen between two names.
 """
@@ -22,6 +24,18 @@ Kind = Literal["modify", "create", "delete", "rename"]
 _MODE = re.compile(r"(old mode|new mode|new file mode|deleted file mode) (\d+)\s*$")
 _INDEX = re.compile(r"index [0-9a-zA-Z]+\.\.[0-9a-zA-Z]+(?: (\d+))?\s*$")
 _MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
+_SIMILARITY = re.compile(r"(?:dis)?similarity index \d+%\s*$")
+_EXTENDED = re.compile("|".join(f"(?:{pattern.pattern})" for pattern in (_MODE, _INDEX, _MOVE, _SIMILARITY)))
+
+
+def is_extended(line: str) -> bool:
+    """Whether this is one of the lines git writes between `diff --git` and `---`."""
+    return bool(_EXTENDED.match(line))
+
+
+def is_move(line: str) -> bool:
+    """Whether this line names one side of a rename or copy."""
+    return bool(_MOVE.match(line))
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -41,6 +55,7 @@ class OpenHeader:
     def __init__(self, git_line: str | None = None) -> None:
         self.named = False  # whether `---` and `+++` have been seen
         self.binary = False
+        self._has_git_line = git_line is not None
         self._git = read_git_line(git_line) if git_line is not None else None
         self._unreadable: str | None = None
         self._sides: Pair = (None, None)
@@ -68,13 +83,20 @@ class OpenHeader:
         names = (*self._sides, *(self._git or ()), *self._moves.values())
         return next((name for name in names if name), "")
 
-    def close(self) -> Header | str:
-        """The whole header, or the sentence saying what is wrong with it."""
+    @property
+    def unprefixed(self) -> bool:
+        """Whether both sides are named, and without `a/` and `b/`."""
+        return None not in self._sides and strip_prefixes(self._sides) == self._sides
+
+    def close(self, *, prefixed: bool) -> Header | str:
+        """The whole header, or the sentence saying what is wrong with it. `prefixed`: no file lacks `a/` and `b/`."""
         modes = dict(self._modes)
         if self._unreadable is not None:
             return f"the file name {self._unreadable} cannot be read (broken escapes, or not UTF-8)"
         if any(word.startswith("copy") for word in self._moves):
             return "it is a copy; write the copy as a new file instead"
+        if unclear := self._unclear(prefixed=prefixed):
+            return unclear
         names = self._names()
         if isinstance(names, str):
             return names
@@ -104,6 +126,19 @@ class OpenHeader:
         if not name:
             self._unreadable = text
         return None if name == "/dev/null" else name
+
+    def _unclear(self, *, prefixed: bool) -> str:
+        """Rule 4, or an empty string."""
+        name, mark = (self._sides[1], "b/") if self._sides[0] is None else (self._sides[0], "a/")
+        if self._has_git_line or None not in self._sides or name is None:
+            return ""
+        if not name.startswith(("a/", "b/")) or (name.startswith(mark) and prefixed):
+            return ""
+        bare = name[2:]
+        return (
+            f"{name} may be the file {bare} or a file in a folder {name[:1]}; say which by a line "
+            f"`diff --git a/{bare} b/{bare}` or `diff --git a/{name} b/{name}` above it"
+        )
 
     def _names(self) -> Pair | str:
         """The one name of each side that all header lines agree on."""

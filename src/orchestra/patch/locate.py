@@ -1,7 +1,7 @@
 """File changes + the files as they are -> post-images, all in memory, all or nothing (sandbox.md §6, strategy 4 and 5).
 
 Rules
-1. Every hunk is found in the old image (match.py); hunks do not see each other's results, and must not touch.
+1. Every hunk is found in the old image (find.py); hunks do not see each other's results, and must not touch.
 2. The file's own bytes stay wherever the patch does not change them: CRLF, byte order mark, trailing blanks, a missing
    final newline. Added lines take the line ending in use around them, unless the hunk matched line endings and all.
 3. "\\ No newline at end of file" counts only at the end of the file; without it, the file's own end is kept.
@@ -21,7 +21,8 @@ import msgspec
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.patch.diff import FileChange, Hunk, Line, Refused
 from orchestra.patch.explain import applied_already, mismatch, several, withheld
-from orchestra.patch.match import Nowhere, Place, Several, find
+from orchestra.patch.find import find
+from orchestra.patch.match import Nowhere, Place, Several
 from orchestra.patch.prepared import Diffstat, FileStat, Prepared, PreparedFile, diffstat, prepared, sha256
 from orchestra.patch.text import BOM, KEYS, FileText
 from orchestra.patch.unified import Edit, Names, render, replaced, trim
@@ -141,6 +142,7 @@ def _hard(hunk: Hunk) -> list[Line]:
 def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
     file = FileText(image.data)
     edits: list[Edit] = []
+    doubts: list[str] = []
     for number, hunk in enumerate(change.hunks, 1):
         if not hunk.changes:
             continue  # context only: it asks for nothing
@@ -153,12 +155,14 @@ def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
                 "conflict", change.path, f"{change.path}: hunk {number} touches the place of another hunk", hunk=number
             )
         edits += new
+        doubts += [f"{change.path}, hunk {number}: {place.doubt}" for place in found if place.doubt]
     edits = trim(sorted(edits, key=lambda edit: (edit.start, edit.stop)), file.lines)
     mode = _mode(image.mode, change.mode)
     if not edits and mode == image.mode and change.kind == "modify":
         return Refused("invalid_patch", change.path, f"{change.path}: the patch changes nothing in the file as it is")
     names = Names(change.old, change.new, _git_mode(image.mode), _git_mode(mode))
-    return _prepare(change, names, edits, old=image, mode=mode)
+    done = _prepare(change, names, edits, old=image, mode=mode)
+    return msgspec.structs.replace(done, doubts=tuple(doubts))
 
 
 def _refusal(change: FileChange, number: int, hunk: Hunk, *, found: Nowhere | Several, file: FileText) -> Refused:

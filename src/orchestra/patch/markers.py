@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from orchestra.patch.diff import ends_inside_hunk
+from orchestra.patch.header import is_extended
 
 RESULT_START, RESULT_END = "<<<AIO_RESULT_START>>>", "<<<AIO_RESULT_END>>>"  # S1-83
 PATCH_BEGIN, PATCH_END = "[PATCH_BEGIN]", "[PATCH_END]"  # S1-85
@@ -83,13 +84,28 @@ def _fallback(lines: Sequence[str], reply: Reply) -> Reply:
         if fences or unclosed:
             return msgspec.structs.replace(reply, fences=fences, unclosed=unclosed)
     section = _find(lines, 0, lambda line: bool(_SECTION.match(line.rstrip())))
-    start = _find(lines, section + 1, lambda line: line.startswith(("diff --git ", "--- ")))
+    start = first_file(lines, section + 1)
     if start == len(lines):
-        start = _find(lines, 0, lambda line: line.startswith("diff --git "))
+        start = first_file(lines)
     if start == len(lines):
         return reply
     end = _end_of_bare_diff(lines, start)
     return msgspec.structs.replace(reply, fences=(tuple(lines[start:end]),), open_end=True)
+
+
+def first_file(lines: Sequence[str], start: int = 0) -> int:
+    """The first line that opens a file of a diff: `diff --git`, or `---` above `+++` with its mode and index lines.
+
+    len(lines) if there is none.
+    """
+    for index in range(start, len(lines)):
+        if lines[index].startswith("diff --git "):
+            return index
+        if [line[:4] for line in lines[index : index + 2]] == ["--- ", "+++ "]:
+            while index > start and is_extended(lines[index - 1]):
+                index -= 1
+            return index
+    return len(lines)
 
 
 def _end_of_bare_diff(lines: Sequence[str], start: int) -> int:

@@ -18,7 +18,8 @@ from orchestra.patch.header import Kind
 
 
 class PreparedFile(msgspec.Struct, frozen=True):
-    """One file's change. `before`/`after`: `sha256:<hex>`, None for no file; `mode`: the permission bits after."""
+    """One file's change. `before`/`after`: `sha256:<hex>`, None for no file; `mode`: the permission bits after.
+    `doubts`: sentences on what of it cannot be known from the patch, so that only a person may grant it."""
 
     path: str
     kind: Kind
@@ -31,6 +32,7 @@ class PreparedFile(msgspec.Struct, frozen=True):
     removed: int
     diff: str
     before_mode: int | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -45,6 +47,10 @@ class Prepared(msgspec.Struct, frozen=True):
     diff: str
     added: int
     removed: int
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        return tuple(doubt for file in self.files for doubt in file.doubts)
 
     @property
     def digest(self) -> str:

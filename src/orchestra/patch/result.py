@@ -8,9 +8,13 @@ Rules
 5. What has a beginning and no end is truncated, even if its first part would apply (G1-7).
 6. Checks are claims: a broken checks block is dropped, it never costs the patch (G1-13).
 
+7. A patch is handed on in the normal form: where files are named by `---` and `+++` alone, their `diff --git` lines are
+   added, and `repaired` says so (S1-89, S1-97). Where that leaves two readings, the reply is refused.
+
 Where the patch is looked for: `[PATCH_BEGIN]`, else fenced `diff`, else fenced `patch`, else a `### PATCH` section,
-else from the first `diff --git` line (S1-97). Only the first three show their end, so a reply whose finishReason is
-`length` must not come here. It does not judge the diff itself: that is diff.py and safety.py.
+else from the first `diff --git` line or pair of `---` and `+++` lines (S1-97). Only the first three show their end, so
+a reply whose finishReason is `length` must not come here. It does not judge the diff itself: that is diff.py and
+safety.py.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from typing import Literal
 import msgspec
 
 from orchestra.patch.diff import Refused, ends_inside_hunk, parse_diff
-from orchestra.patch.markers import Reply, cut
+from orchestra.patch.markers import Reply, cut, first_file
+from orchestra.patch.normal import normal_form
 
 UnparsableReason = Literal["not_found", "invalid_format", "ambiguous", "no_question", "truncated"]
 CheckStatus = Literal["pass", "fail", "not_run"]
@@ -56,11 +61,12 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True, tag="PATCH", tag_field="type"):
-    """The reply changes files: a diff, not yet judged."""
+    """The reply changes files: a diff in the normal form, not yet judged. `repaired`: what it took to have it so."""
 
     summary: str
     diff: str
     checks: tuple[Check, ...] = ()
+    repaired: tuple[str, ...] = ()
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ASK", tag_field="type"):
@@ -160,7 +166,6 @@ def _items(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _patch(reply: Reply, summary: str) -> Patch | Unparsable:
-    canonical = bool(reply.patches)
     blocks = reply.patches or reply.fences
     if not blocks:
         return Unparsable(
@@ -171,20 +176,18 @@ def _patch(reply: Reply, summary: str) -> Patch | Unparsable:
     for block in blocks:
         if not any(line.strip() for line in block):
             return Unparsable("invalid_format", "the patch is empty; if nothing has to change, send type NOOP")
-        if canonical and not any(line.startswith("diff --git ") for line in block):  # S1-89
+        if first_file(block) == len(block):
             return Unparsable(
-                "invalid_format", "the patch has no `diff --git a/PATH b/PATH` header; every file needs one"
-            )
-        if not any(line.startswith(("diff --git ", "--- ")) for line in block):
-            return Unparsable(
-                "invalid_format", "the diff block names no file: want `diff --git`, `---` and `+++` lines"
+                "invalid_format",
+                "the patch names no file: want `diff --git a/PATH b/PATH`, `--- a/PATH` and `+++ b/PATH` lines",
             )
     if reply.open_end and ends_inside_hunk(blocks[-1]):
         return Unparsable("truncated", "the diff ends in the middle of a hunk; send the whole patch again")
     if len(blocks) > 1 and not _disjoint(blocks):
         return Unparsable("ambiguous", f"the reply has {len(blocks)} diffs that touch the same file; send one patch")
     diff = "\n".join("\n".join(block) for block in blocks)
-    return Patch(summary, f"{diff}\n", _checks(reply))
+    normal = normal_form(f"{diff}\n")
+    return Patch(summary, normal.diff, _checks(reply), normal.repaired)
 
 
 def _disjoint(blocks: Sequence[Sequence[str]]) -> bool:

@@ -71,9 +71,19 @@ def render(names: Names, edits: Sequence[Edit], old: Sequence[bytes]) -> str:
     return "".join(f"{line}\n" for line in [*_header(names, has_hunks=bool(edits)), *_hunks(edits, old)])
 
 
+def git_line(old: str | None, new: str | None) -> str:
+    """The first line of a file's part of a diff; None for no file on that side."""
+    left, right = old or new or "", new or old or ""
+    return f"diff --git {quote(f'a/{left}')} {quote(f'b/{right}')}"
+
+
+def side_lines(old: str | None, new: str | None) -> list[str]:
+    """The `---` and `+++` lines above the hunks."""
+    return [f"--- {_side('a', old)}", f"+++ {_side('b', new)}"]
+
+
 def _header(names: Names, *, has_hunks: bool) -> list[str]:
-    old, new = names.old or names.new or "", names.new or names.old or ""
-    lines = [f"diff --git {quote(f'a/{old}')} {quote(f'b/{new}')}"]
+    lines = [git_line(names.old, names.new)]
     if names.old is None:
         lines.append(f"new file mode {names.new_mode}")
     elif names.new is None:
@@ -82,10 +92,7 @@ def _header(names: Names, *, has_hunks: bool) -> list[str]:
         lines += [f"old mode {names.old_mode}", f"new mode {names.new_mode}"]
     if names.old is not None and names.new is not None and names.old != names.new:
         lines += [f"rename from {quote(names.old)}", f"rename to {quote(names.new)}"]
-    if has_hunks:
-        lines.append(f"--- {_side('a', names.old)}")
-        lines.append(f"+++ {_side('b', names.new)}")
-    return lines
+    return lines + (side_lines(names.old, names.new) if has_hunks else [])
 
 
 def _side(prefix: str, name: str | None) -> str:

@@ -18,6 +18,7 @@ from orchestra.core.work import (
     PatchFile,
     PatchProposal,
     ProposePatch,
+    Refusal,
     RefusePatch,
     Reply,
 )
@@ -45,8 +46,9 @@ class Ticket(Struct, frozen=True):
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     """Bring a change to the files, or learn why not. Every grant is recorded, also the policy's own (S1-75)."""
     proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact))
-    if proposal.refusal is not None:
-        refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
+    refusal = proposal.refusal or _unasked(proposal, stricter(ticket.policy, proposal.approval))
+    if refusal is not None:
+        refused = await ctx.perform("apply", RefusePatch(refusal, proposal.digest))
         return Passage(proposal, done=refused)
     approval = await _approve(ctx, proposal, ticket)
     if not approval.granted:
@@ -54,6 +56,13 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
     done = await ctx.perform("apply", ApplyPatch(reply, proposal.digest, files))
     return Passage(proposal, approval, done, files)
+
+
+def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
+    """A patch with doubts goes back to its writer if the policy lets nobody be asked: orchestra does not guess."""
+    if not proposal.doubts or policy != "never":
+        return None
+    return Refusal("context_mismatch", f"{'; '.join(proposal.doubts)}. Write the patch again with the file's own lines")
 
 
 async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:

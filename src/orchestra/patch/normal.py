@@ -1,0 +1,59 @@
+"""A diff in the normal form: every file has its `diff --git` line (S1-89).
+
+Rules
+1. A file named only by `---` and `+++` gets the header git would write. Its mode, index and rename lines stay, and so
+   does every other line of the diff.
+2. The normal form says the same as the diff it was made of; what was unclear there is refused, not settled here.
+3. Whoever asked for it is told what was repaired, in words for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from orchestra.patch.diff import FileChange, Refused, read_sections
+from orchestra.patch.header import is_extended
+from orchestra.patch.unified import git_line, side_lines
+
+_MODE_LINES = {"create": "new file mode", "delete": "deleted file mode"}
+
+
+class Normal(msgspec.Struct, frozen=True):
+    """A diff, and what had to be repaired to have it in this form: nothing, mostly."""
+
+    diff: str
+    repaired: tuple[str, ...] = ()
+
+
+def normal_form(diff: str) -> Normal:
+    """The diff with every header in full. One that cannot be read is left as it is, for its reader to refuse."""
+    read = read_sections(diff)
+    if isinstance(read, Refused):
+        return Normal(diff)
+    bare = [section for section in read.files if section.bare is not None]
+    if not bare:
+        return Normal(diff)
+    lines: list[str] = []
+    done = 0
+    for section in bare:
+        assert section.bare is not None
+        start, stop = section.bare
+        lines += read.lines[done:start]
+        lines += _header(section.change, read.lines[start:stop])
+        done = stop
+    lines += read.lines[done:]
+    paths = ", ".join(section.change.path for section in bare)
+    repaired = f"the `diff --git` line was missing and was added: {paths}"
+    return Normal("".join(f"{line}\n" for line in lines), (repaired,))
+
+
+def _header(change: FileChange, bare: Sequence[str]) -> list[str]:
+    """The header in full, of the lines there are."""
+    extended = [line for line in bare if is_extended(line)]
+    word = _MODE_LINES.get(change.kind)
+    if word is not None and not any(line.startswith(word) for line in extended):
+        extended.insert(0, f"{word} 100644")  # what git takes for a file that nothing else is said of
+    sides = side_lines(change.old, change.new) if bare[-1].startswith("+++ ") else []
+    return [git_line(change.old, change.new), *extended, *sides]
