@@ -55,6 +55,7 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     """Start or go on, answering everything, until the run is final."""
     app = App(project)
     assert app.keyring.seal  # made before anything is counted: it is made once for all cases
+    os.environ["ORCHESTRA_TRUST"] = app.consent.digest
     if counting is not None:
         app.disk = counting
         app.engine._disk = counting
