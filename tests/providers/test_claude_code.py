@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from orchestra.core.model import Usage
+from orchestra.providers.bounds import bounds
 from orchestra.providers.claude_code import ClaudeCode, CliReader, login_file
 from orchestra.providers.patience import Limits
 from orchestra.providers.talk import Converse, Ended, Talk
@@ -216,7 +217,7 @@ def test_a_program_that_is_not_claude_is_a_clear_failure(tmp_path: Path) -> None
     "data", [b"\n\n", b"not json\n", b'{"type": "result", "is_error": 3}\n', b"\xff\xfe\n", b"{}\n"]
 )
 def test_any_bytes_it_prints_are_read_or_refused(data: bytes) -> None:
-    reader = CliReader()
+    reader = CliReader(bounds(0))
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
     assert failure(reader.response(0.0)).message

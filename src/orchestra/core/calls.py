@@ -14,6 +14,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import FinishReason, ProviderFailure, Usage
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
@@ -78,8 +80,8 @@ def asked_file(folder: RunFolder, artifact: str) -> Path:
 def read_asked(folder: RunFolder, artifact: str, key: str) -> Asked:
     """How often this call was made of which no reply is recorded: once, unless it was counted."""
     try:
-        asked = msgspec.json.decode(asked_file(folder, artifact).read_bytes(), type=Asked)
-    except (OSError, msgspec.DecodeError):
+        asked = msgspec.json.decode(read_bounded(asked_file(folder, artifact), MIB), type=Asked)
+    except (OSError, OddFile, msgspec.DecodeError):
         return Asked(key)
     return asked if asked.key == key else Asked(key)
 

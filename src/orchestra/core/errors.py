@@ -10,6 +10,7 @@ OrchestraError                 never raised itself
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
 └── DurabilityError            the run folder cannot be driven on as it is                    exit 1
     ├── JournalCorrupt         a line in the middle of the journal is not what was written
+    ├── OddFile                a pipe, device, link or endless file stands where a file should be
     ├── IllegalEvent           the workflow's table forbids this event now
     ├── Drift                  the code now wants something else than the journal recorded
     ├── DiskFull               the disk refused a write; nothing acknowledged is lost
@@ -134,6 +135,16 @@ class JournalCorrupt(DurabilityError):
         )
         self.path = path
         self.line = line
+
+
+class OddFile(DurabilityError):
+    """Something else than a plain file of a sensible size stands where one should be; nothing of it was read."""
+
+    code = "ODD_FILE"
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path} {what}. Nothing of it was read; move it away")
+        self.what = what
 
 
 class IllegalEvent(DurabilityError):

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.providers.bounds import Bounds, bounds
 from orchestra.providers.failures import meaning
 from orchestra.providers.messages import Event, MessagesReader
 from orchestra.providers.patience import Limits, Patience
@@ -101,7 +102,11 @@ class ClaudeCode:
         began = time.monotonic()
         keyed = self._has(KEYS)
         server = self._environ.get("ANTHROPIC_BASE_URL", "")
-        reader = CliReader(stops_itself=keyed, server=f" (ANTHROPIC_BASE_URL is {server})" if server else "")
+        reader = CliReader(
+            bounds(self._limit(request)),
+            stops_itself=keyed,
+            server=f" (ANTHROPIC_BASE_URL is {server})" if server else "",
+        )
         patience = Patience(request.constraints.timeoutMs / 1000, self._limits)
 
         def heard(data: bytes) -> bool:
@@ -143,12 +148,15 @@ class ClaudeCode:
             if name.startswith(_HANDED_ON + clouds) or name.upper() in _NETWORK
         }
         given |= _SETTLED | {"API_TIMEOUT_MS": str(request.constraints.timeoutMs)}
-        if limit := request.constraints.maxOutputTokens or self._max_tokens:
+        if limit := self._limit(request):
             given["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(limit)
         if self._trace_header and request.runId:  # S2-87
             own = given.get("ANTHROPIC_CUSTOM_HEADERS", "")
             given["ANTHROPIC_CUSTOM_HEADERS"] = f"{own}\n{self._trace_header}: {request.runId}".strip()
         return given
+
+    def _limit(self, request: ProviderRequest) -> int:
+        return request.constraints.maxOutputTokens or self._max_tokens
 
     def _has(self, names: tuple[str, ...]) -> bool:
         return any(self._environ.get(name) for name in names)
@@ -226,18 +234,31 @@ class CliReader(MessagesReader):
 
     wire: ClassVar[str] = "a line of claude's stream-json"
 
-    def __init__(self, *, stops_itself: bool = True, server: str = "") -> None:
-        super().__init__()
+    def __init__(self, bounds: Bounds, *, stops_itself: bool = True, server: str = "") -> None:
+        super().__init__(bounds)
         self._stops_itself = stops_itself
+        self.where = "claude: "
         self.server = server  # where it calls, for the cure
-        self._rest = b""
+        self._rest = bytearray()  # of a line that is not complete
+        self._heard = 0
         self.enough = False  # the CLI may be ended
         self.report: _Line | None = None  # the last it says
 
     def feed(self, data: bytes) -> list[str]:
         """Take what it printed; the texts it adds to the reply."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
+        first, *lines = data.split(b"\n")
+        self._heard += len(data)
+        self._rest += first
+        if lines:
+            lines.insert(0, bytes(self._rest))
+            self._rest = bytearray(lines.pop())
+        texts = [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
+        if self._heard > self.bounds.wire:
+            self.pass_bounds(self.bounds.wire_passed)
+        elif len(self._rest) > self.bounds.event:
+            self.pass_bounds(self.bounds.event_passed)
+        self.enough |= self.too_long
+        return texts
 
     def _line(self, line: bytes) -> str:
         try:
@@ -258,7 +279,7 @@ class CliReader(MessagesReader):
         elif event is not None:
             text = self.take(event)
             # Rule 2: a whole reply is followed by its report, any other perhaps by another request.
-            whole = self.finish == "stop" and self.pieces
+            whole = self.finish == "stop" and self.size
             self.enough = not self._stops_itself and self.finish is not None and not whole
             self.done |= self.enough
             return text
@@ -290,7 +311,7 @@ def _judge(reader: CliReader, ended: Ended) -> None:
     """What a CLI that ended without a word of its own means."""
     if reader.done:
         return
-    if reader.report is not None and reader.report.result and not reader.pieces:
+    if reader.report is not None and reader.report.result and not reader.size:
         reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
     elif reader.report is not None:  # it was ended after its report: its exit code says nothing
         said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))
