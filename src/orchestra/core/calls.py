@@ -43,6 +43,7 @@ class PastCall(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     costUsd: float | None = 0.0  # None: nobody knows, as no price is known or no reply is recorded
     asked: int = 1  # again after each kill before its reply was whole: possibly paid as often (D-05)
+    requests: int = 1  # that a provider made when it was asked last: one, but for a CLI that asks again by itself
     lostUsd: float | None = None  # what its cut-off requests may have cost at most; None: there are none, or unknown
     raw: ArtifactRef | None = None
     error: ProviderFailure | None = None
@@ -115,6 +116,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         usage=Usage() if isinstance(reply.usage, UnsetType) else reply.usage,
         costUsd=reply.costUsd,
         asked=reply.asked if reply.recovered else max(call.asked, reply.asked),
+        requests=reply.requests,
         lostUsd=reply.lostUsd,
         raw=reply.raw,
         finishReason=reply.finishReason,

@@ -34,6 +34,7 @@ from orchestra.core.errors import (
     BudgetReached,
     Canceled,
     DurabilityError,
+    NotYet,
     OrchestraError,
     RunLocked,
     SandboxError,
@@ -232,7 +233,7 @@ class Engine:
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
             return await kind.flow(context, params)
-        except (DurabilityError, BudgetReached, UsageError, SandboxError):
+        except (DurabilityError, BudgetReached, NotYet, UsageError, SandboxError):
             raise  # the run is not over: a cure lets it go on (rule 3)
         except OSError as error:
             raise DurabilityError(

@@ -323,6 +323,7 @@ def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recov
         recovered=recovered,
         contextBytes=sidecar.contextBytes,
         asked=sidecar.asked,
+        requests=response.requests,
         lostUsd=sidecar.lostUsd,
     )
     if isinstance(response.error, UnsetType):

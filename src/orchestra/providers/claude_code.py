@@ -8,6 +8,9 @@ Rules
 2. One call is one paid request. The CLI's own retries and fall-backs are off. After an empty reply, or one cut at its
    limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). With a login it would
    tell the model of that budget, so there it is ended at the end of such a reply; and whenever it begins a second one.
+   One thing cannot be switched off: a status 400 or 404 it answers with a second request of its own (without a beta
+   header; without a stream). No service bills the refused one. Where the second is answered with a stream, nothing that
+   it prints tells of the first; in all other cases both are counted.
 3. Tokens and cost are what it reports. Judged by `is_error`, never by its exit code or `subtype`.
 4. A key comes from the environment and reaches it there. Without one it gets a copy of the person's login; if it
    renews that, the renewed one is put back, however the call ends, but only if it still is a login.
@@ -60,6 +63,7 @@ _ARGUMENTS = (
 )
 _NO_MORE = ("--max-budget-usd", "0.0000001")
 _BUDGET = "error_max_budget_usd"  # how it ends then, and that is no error (rule 2)
+_ASKS_AGAIN = (400, 404)  # statuses
 _NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
 
 
@@ -290,6 +294,7 @@ class CliReader(MessagesReader):
             self.cost = said.total_cost_usd
         if not said.is_error or said.subtype == _BUDGET:
             return
+        self.requests = 2 if said.api_error_status in _ASKS_AGAIN else 1  # rule 2
         message = said.result or "; ".join(said.errors or []) or "it does not say why"
         if said.api_error_status:
             code, retriable = meaning(said.api_error_status)
@@ -312,6 +317,7 @@ def _judge(reader: CliReader, ended: Ended) -> None:
     if reader.done:
         return
     if reader.report is not None and reader.report.result and not reader.size:
+        reader.requests = 2  # rule 2: the first was for a stream
         reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
     elif reader.report is not None:  # it was ended after its report: its exit code says nothing
         said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))

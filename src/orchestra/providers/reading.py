@@ -49,6 +49,7 @@ class Reader:
         self.usage: Usage | UnsetType = UNSET
         self.model: str | UnsetType = UNSET
         self.cost: float | UnsetType = UNSET
+        self.requests = 1
         self.failure: ProviderFailure | None = None
         self.where = ""  # who was asked, for messages
         self.mask: Callable[[str], str] = lambda text: text  # takes the key out of whatever a server says
@@ -126,4 +127,5 @@ class Reader:
             error=self.failure or UNSET,
             model=self.model,
             costUsd=self.cost,
+            requests=self.requests,
         )
