@@ -115,7 +115,7 @@ def delta(text: str) -> bytes:
     ("data", "words"),
     [
         (delta("가" * 1000), "the reply grew past 64 KiB"),
-        (b'{"type": "stream_event", ' + b" " * 65_536, "one event of the reply grew past 448 KiB"),
+        (b'{"type": "stream_event", ' + b" " * 65_536, "one event of the reply grew past 1.375 MiB"),
         (b"\n" * 65_536, "the server sent more than 8 MiB"),
     ],
 )

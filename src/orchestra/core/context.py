@@ -42,6 +42,7 @@ from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
 T = TypeVar("T")
 LONGEST_WAIT_S = 600.0  # that another side may ask of a process; how long we want to wait ourselves is up to `Retry`
+_FOREVER_S = 366 * 86_400.0
 _COUNTED = re.compile(r"\.\d+$")
 
 
@@ -52,7 +53,7 @@ class Retry(Struct, frozen=True):
     base_sec: float = 2.0
 
     def wait(self, attempt: int, at_least: float = 0.0) -> float:
-        return max(self.base_sec * 2.0 ** (attempt - 1), at_least)
+        return min(max(self.base_sec * 2.0 ** (attempt - 1), at_least), _FOREVER_S)
 
     def waits(self, attempt: int, asked: float) -> bool:
         """Whether a process waits as long as it was asked to (rule 6)."""

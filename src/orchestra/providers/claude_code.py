@@ -27,6 +27,8 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.providers.bounds import Bounds, bounds
 from orchestra.providers.failures import meaning
@@ -170,21 +172,21 @@ class ClaudeCode:
         if self._has(KEYS + _OTHER_LOGINS):
             return b""
         try:
-            return login_file(self._environ).read_bytes()
-        except OSError:
+            return _read_login(login_file(self._environ))
+        except (OSError, OddFile):
             return b""
 
     def _put_back(self, before: bytes, after: bytes) -> None:
         path = login_file(self._environ)
         try:
-            if after == before or not _is_login(after) or path.read_bytes() != before:
+            if after == before or not _is_login(after) or _read_login(path) != before:
                 return  # nothing changed, it is none, or somebody else renewed it meanwhile
             part = path.with_name(f"{path.name}.orchestra")
             part.unlink(missing_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(after)
             part.replace(path)
-        except OSError:
+        except (OSError, OddFile):
             pass  # a folder that we may not write to: the person logs in again one day
 
 
@@ -192,6 +194,10 @@ def login_file(environ: Mapping[str, str]) -> Path:
     """Where the CLI keeps the person's login."""
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME", "/"), ".claude")
     return Path(folder, Path(LOGIN).name)
+
+
+def _read_login(path: Path) -> bytes:
+    return read_bounded(path, MIB, follow=True)
 
 
 class _Tokens(Struct):
@@ -250,6 +256,8 @@ class CliReader(MessagesReader):
 
     def feed(self, data: bytes) -> list[str]:
         """Take what it printed; the texts it adds to the reply."""
+        if self.enough:
+            return []
         first, *lines = data.split(b"\n")
         self._heard += len(data)
         self._rest += first
