@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,9 +11,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from orchestra.core.context import Context
+from orchestra.core.errors import StepFailed
 from orchestra.core.files import MIB
+from orchestra.core.model import (
+    Constraints,
+    OnToken,
+    Prompt,
+    ProviderCapabilities,
+    ProviderRequest,
+    ProviderResponse,
+)
+from orchestra.core.work import ModelCall
 from orchestra.providers.bounds import MOST_TEXT, bounds
+from orchestra.providers.calling import Caller, Route
 from orchestra.providers.claude_code import CliReader
+from tests.support.core import open_ledger
 from tests.support.models import KEY, Line, failure, request
 from tests.support.modelserver import Flood, ModelServer
 from tests.support.project import PLAN, PROGRAM, Project, role
@@ -142,6 +156,42 @@ def test_a_good_reply_of_many_megabytes_takes_a_few_times_its_size(tmp_path: Pat
     ran = loop(project.path, "--provider", f"scripted:{script}")
     assert project.types()[:3] == ["RUN_CREATED", "PHASE_STARTED", "PHASE_COMPLETED"], ran.said
     assert ran.peak < MOST_RSS
+
+
+class Endless:
+    """A provider of somebody else's, which keeps no bounds: it says too much, or returns it."""
+
+    capabilities = ProviderCapabilities(name="endless", supportsPatchFirst=True)
+
+    def __init__(self, *, streams: bool) -> None:
+        self._streams = streams
+
+    async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
+        while self._streams:
+            on_token("한" * 1000)
+        return ProviderResponse(rawText="한" * 100_000, finishReason="stop", durationMs=0)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_the_bounds_hold_for_a_provider_that_does_not_keep_them_itself(tmp_path: Path, streams: bool) -> None:
+    ledger = open_ledger(tmp_path / "run")
+    heard: list[str] = []
+    caller = Caller(
+        ledger,
+        lambda call: Route(Endless(streams=streams), "endless"),
+        gather=lambda hints, most: (),
+        on_stream=lambda key, text: heard.append(text),
+        budget_usd=None,
+    )
+    limits = Constraints(timeoutMs=20_000, patchFirst=False, maxOutputTokens=100)
+    call = ModelCall("planner", "", Prompt("", "계획"), (), limits, "plan/iter-0001", files=False)
+    with pytest.raises(StepFailed, match="grew past 64 KiB, which a reply of at most 100 tokens cannot be") as failed:
+        asyncio.run(Context(ledger, {ModelCall: caller}).perform("plan", call))
+    most = "한" * (65_536 // 3)
+    assert not failed.value.retriable and "".join(heard) == (most if streams else "")
+    assert (ledger.folder.artifacts / "plan/iter-0001.attempt-1.raw.txt").read_text() == most
+    assert ledger.events[-1].payload["outcome"]["text"] == ""  # it is in its file
+    ledger.close()
 
 
 @pytest.mark.parametrize("odd", ["fifo", "device", "folder", "sparse"])

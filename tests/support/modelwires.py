@@ -347,32 +347,32 @@ def _flooded(flood: Flood, wire: _Wire) -> Iterator[Step]:
         head["content-encoding"] = flood.coding
     yield _head(wire.request_id, 429 if flood.what == "error" else 200, head)
     pack = [zlib.compressobj(1, wbits=31) for _ in filter(None, flood.coding.split(", "))]
-    for data in _repeated(*_waves(flood, wire)):
+    for data in _repeated(_wave(flood, wire), flood.most):
         for packer in pack:
             data = packer.compress(data) + (packer.flush(zlib.Z_SYNC_FLUSH) if flood.what != "event" else b"")
         if data:
             yield _chunk(data)
 
 
-def _waves(flood: Flood, wire: _Wire) -> tuple[bytes, int]:
-    """What comes again and again, and how much of it."""
+def _wave(flood: Flood, wire: _Wire) -> bytes:
+    """What comes again and again."""
     match flood.what:
         case "text" | "thoughts":
             say = Say(flood.piece) if flood.what == "text" else Say("", reasoning=flood.piece)
             told = wire.tell(dataclasses.replace(say, pieces=1))
-            return b"".join(event.framed() for event in told.pieces[0]), flood.most
+            return b"".join(event.framed() for event in told.pieces[0])
         case "tools" if isinstance(wire, _Chat):
             call = {"index": 0, "function": {"arguments": flood.piece}}
-            return wire.chunk({"tool_calls": [call]}).framed(), flood.most
+            return wire.chunk({"tool_calls": [call]}).framed()
         case "tools" if isinstance(wire, _Messages):
             delta = {"type": "input_json_delta", "partial_json": flood.piece}
-            return wire.event("content_block_delta", index=0, delta=delta).framed(), flood.most
+            return wire.event("content_block_delta", index=0, delta=delta).framed()
         case "event":
-            return f"data: {flood.piece}".encode(), flood.most
+            return f"data: {flood.piece}".encode()
         case "events":
-            return f"data: {flood.piece}\n".encode(), flood.most
+            return f"data: {flood.piece}\n".encode()
         case _:
-            return f": {flood.piece}\n\n".encode(), flood.most
+            return f": {flood.piece}\n\n".encode()
 
 
 def _repeated(piece: bytes, most: int) -> Iterator[bytes]:

@@ -74,6 +74,7 @@ class NotYet(OrchestraError):
 
     def __init__(self, key: str, why: str, moment: str) -> None:
         day, time = moment[:10], moment[11:19]
+        why = why.rstrip(".")
         super().__init__(f"step {key}: {why}. It asks not to be called before {day} {time} UTC, too long to wait for")
 
 

@@ -1,8 +1,8 @@
 """Bounds: how long a reply may be. One rule for every provider; pure.
 
 Rules
-1. A reply has a limit of tokens, and no token is longer than `_TOKEN_BYTES` for long: the longest of today's
-   vocabularies are runs of 128 blanks. So a longer reply is not what was asked for, and the call is ended.
+1. A reply has a limit of tokens, and a token has `_TOKEN_BYTES` at most: the longest of today's vocabularies are runs
+   of 128 blanks. So a longer reply is not what was asked for, and the call is ended.
 2. Whatever the limit, a reply never has more than MOST_TEXT. A server that was told no limit is held to that.
 3. Thoughts count like text: both are paid from one limit. So no model can think without end.
 4. What is around the text on the wire has its bounds too: one event, and all of them together.
@@ -15,6 +15,7 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.files import MIB, size
 from orchestra.core.model import ProviderFailure
+from orchestra.core.records import utf8
 
 MOST_TEXT = 16 * MIB  # 131,072 tokens, the most that models are known to say at once
 _TOKEN_BYTES = 128  # rule 1
@@ -27,7 +28,7 @@ _LEAST_WIRE, _MOST_WIRE = 8 * MIB, 256 * MIB
 
 
 class TooLong(Exception):
-    """The bounds of a reply were passed; its words say by what."""
+    """The bounds of a reply were passed; its words say which."""
 
 
 class Bounds(Struct, frozen=True):
@@ -58,6 +59,14 @@ class Bounds(Struct, frozen=True):
     @property
     def wire_passed(self) -> str:
         return f"the server sent more than {size(self.wire)}"
+
+
+def cut(text: str, room: int) -> str:
+    """As much of a text as has so many bytes."""
+    if len(text) * 4 <= room:
+        return text
+    data = utf8(text)
+    return text if len(data) <= room else data[: max(0, room)].decode("utf-8", "ignore")
 
 
 def bounds(tokens: int | UnsetType) -> Bounds:

@@ -33,7 +33,7 @@ from orchestra.core.model import ContextArtifact, Provider, ProviderFailure, Pro
 from orchestra.core.records import ArtifactRef, Phase, Role, utf8
 from orchestra.core.run import digest
 from orchestra.core.work import ModelCall, ModelReply
-from orchestra.providers.bounds import Bounds, TooLong, bounds
+from orchestra.providers.bounds import Bounds, TooLong, bounds, cut
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price
 from orchestra.providers.prompting import context, estimated_tokens, most_tokens, user_text
@@ -253,10 +253,11 @@ class Caller:
         most = bounds(request.constraints.maxOutputTokens)
 
         def arrived(text: str) -> None:
-            if stream.size > most.text:  # a provider of our own ends before that; this is the net under others
+            taken = cut(text, most.text - stream.size)
+            stream.add(taken)
+            self._on_stream(step.key, taken)
+            if taken != text:  # a live provider ends before that (reading.py); this is the net under all others
                 raise TooLong(most.text_passed)
-            stream.add(text)
-            self._on_stream(step.key, text)
 
         try:
             # A provider keeps the limit itself and says TIMEOUT (S1-38); this is the net under one that does not.
@@ -284,8 +285,9 @@ def _lost(cut_off: Asked, most: float | None) -> float | None:
 
 def _held_to_contract(response: ProviderResponse, most: Bounds) -> ProviderResponse:
     """A reply is within its bounds, and a failure says why: one without its error gets one (rule 5)."""
-    if len(response.rawText) > most.text // 4 and len(data := utf8(response.rawText)) > most.text:
-        text, failure = data[: most.text].decode("utf-8", "ignore"), most.failure(most.text_passed)
+    text = cut(response.rawText, most.text)
+    if text != response.rawText:
+        failure = most.failure(most.text_passed)
         return msgspec.structs.replace(response, rawText=text, finishReason="error", error=failure)
     if response.finishReason in ("stop", "length") or not isinstance(response.error, UnsetType):
         return response
@@ -309,7 +311,8 @@ def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recov
     response = sidecar.response
     failed = not isinstance(response.error, UnsetType)
     reply = ModelReply(
-        text="" if failed else step.ledger.redactor.data(data).decode("utf-8", "replace"),  # no flow reads half a reply
+        # No flow reads half a reply: of a failed one, the raw file is enough.
+        text="" if failed else step.ledger.redactor.data(data).decode("utf-8", "replace"),
         raw=raw,
         finishReason=response.finishReason,
         durationMs=response.durationMs,

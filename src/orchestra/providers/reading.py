@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from orchestra.core.errors import ProviderErrorCode
 from orchestra.core.model import FinishReason, ProviderFailure, ProviderResponse, Usage
 from orchestra.core.records import utf8
-from orchestra.providers.bounds import Bounds
+from orchestra.providers.bounds import Bounds, cut
 
 UNREADABLE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)  # what decoding a server's JSON may raise
 _MOST = 10**12  # tokens: more is no figure
@@ -72,7 +72,7 @@ class Reader:
         """Take text of the reply; returns what of it is within the bounds (rule 4)."""
         data = utf8(text)
         if over := self._over(len(data)):
-            text = data[: max(0, len(data) - over)].decode("utf-8", "ignore")
+            text = cut(text, len(data) - over)
             data = utf8(text)
         self._text += data
         return text
