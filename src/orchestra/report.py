@@ -15,7 +15,7 @@ from orchestra.core import bill
 from orchestra.core.calls import calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import Event, branch_of, now, seconds_between, utf8
+from orchestra.core.records import Event, branch_of, clock, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import cell, checks_changed, clean, count
 
@@ -80,9 +80,9 @@ def headline(event: Event) -> str:
         case "PHASE_COMPLETED":
             return f"{event.phase} done ({payload.get('key')})"
         case "PHASE_FAILED" if event.phase == "execute" and "/" in payload.get("key", ""):
-            return f"{branch_of(event)} failed: {_short(error.get('message', ''))}{_again(payload)}"
+            return f"{branch_of(event)} failed: {_short(error.get('message', ''))}{_again(event)}"
         case "PHASE_FAILED":
-            return f"{event.phase} failed: {_short(error.get('message', ''))}{_again(payload)}"
+            return f"{event.phase} failed: {_short(error.get('message', ''))}{_again(event)}"
         case "PATCH_PRODUCED":
             if outcome.get("refusal"):
                 return "patch: it does not fit the files"
@@ -144,8 +144,12 @@ def _ended(outcome: dict[str, Any]) -> str:
     return outcome.get("error") or ("dry run" if outcome["exitCode"] is None else f"exit code {outcome['exitCode']}")
 
 
-def _again(payload: dict[str, Any]) -> str:
-    return f"; tried again at {payload['retryAt'][11:19]} UTC" if "retryAt" in payload else ""
+def _again(event: Event) -> str:
+    if at := event.payload.get("retryAt"):
+        return f"; tried again at {clock(at, event.ts)} UTC"
+    if at := event.payload.get("notBefore"):
+        return f"; asks not to be called before {clock(at, event.ts)} UTC"
+    return ""
 
 
 def _short(text: str) -> str:

@@ -6,6 +6,7 @@ Rules
 3. A key that stands twice is a mistake: the parser would silently take the second.
 4. A file that holds itself, or by repeating its parts (`*name`) more than a person could write, is refused: it would
    take all memory, later and somewhere else.
+5. It is a plain file of a size that a person writes: nothing else is read, and nothing is waited for.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import OddFile, UsageError
+from orchestra.core.files import MIB, read_bounded
 
 Record = TypeVar("Record", bound=Struct)
 _MOST_VALUES = 100_000  # rule 4
+_MOST_BYTES = MIB  # rule 5
 MOST = 50  # mistakes that are named; who has more has another file
 
 _WHERE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
@@ -83,18 +86,27 @@ class Mistake(NamedTuple):
     places: tuple[str, ...] = ()  # the key path, as the file has it
 
 
-def read_yaml(path: Path, kind: type[Record]) -> tuple[Record, Origins, list[Mistake]]:
+def read_text(path: Path, most: int = _MOST_BYTES, *, name: str = "") -> str:
+    """The text of a file that a person wrote (rule 5); `name` is what messages call it."""
+    name = name or str(path)
+    try:
+        return read_bounded(path, most, follow=True).decode()
+    except OddFile as odd:
+        raise UsageError(f"{name} {odd.what}") from odd
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 text (byte {error.start})") from error
+
+
+def read_yaml(path: Path, kind: type[Record], *, most: int = _MOST_BYTES) -> tuple[Record, Origins, list[Mistake]]:
     """The record in a file, where its keys stand, and its mistakes; with mistakes, the record is what is left of it."""
     import yaml  # a project without a file does not pay for the parser
 
+    text = read_text(path, most)
     try:
-        text = path.read_text(encoding="utf-8")
         data: Any = yaml.safe_load(text)
         tree = yaml.compose(text)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
         raise UsageError(f"{path} is not valid YAML: {error}") from error
     if tree is not None and _whole_size(tree, {}) > _MOST_VALUES:

@@ -96,6 +96,35 @@ def test_test_runs_the_examples_and_names_the_line_of_each_that_fails(project: P
     assert project.run("policy", "test").stdout == "2 example(s) of 1 rule(s) hold\n"
 
 
+def test_test_warns_of_rules_that_another_spelling_passes(project: Project) -> None:
+    config = """\
+rules:
+  - prefix: [python3, -m, pip]
+    decision: forbid
+    match: ["python3 -m pip install x"]
+  - {prefix: [git, push, [--force, 강제]], decision: ask}
+  - {prefix: [ls, -l], decision: allow}
+  - {prefix: [git, fetch], decision: forbid}
+"""
+    (project.path / "orchestra.config.yaml").write_text(config, encoding="utf-8")
+    done = project.run("policy", "test")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "orchestra.config.yaml:2: warning: `python3 -m pip` names an option, and another spelling passes it, e.g. "
+        "`python3 -mpip` and `python3 -v -m pip`. Rules are no boundary; the sandbox is",
+        "orchestra.config.yaml:5: warning: `git push (--force|강제)` names an option, and another spelling passes it, "
+        "e.g. `git push -v --force`. Rules are no boundary; the sandbox is",
+        "1 example(s) of 4 rule(s) hold",
+    ]
+    warnings = json.loads(project.run("policy", "test", "--json").stdout)["warnings"]
+    assert [(warning["where"], len(warning["passes"])) for warning in warnings] == [
+        ("orchestra.config.yaml:2", 2),
+        ("orchestra.config.yaml:5", 1),
+    ]
+    (project.path / "orchestra.config.yaml").write_text(config.replace("-m pip install", "-m poetry"))
+    assert project.run("policy", "test").returncode == 1
+
+
 def test_show_prints_the_policy_in_force(project: Project) -> None:
     done = project.run("policy", "show")
     assert done.returncode == 0

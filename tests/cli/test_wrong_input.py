@@ -121,3 +121,12 @@ def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert all(folder.id in done.stderr for folder in project.runs)
     assert project.run("show", project.runs[0].id[:-1]).returncode == 0
+
+
+def test_a_configuration_that_nobody_wrote_by_hand_is_not_read(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    config = project.path / "orchestra.config.yaml"
+    config.write_text("# 설명\n" * 3_000_000)
+    for command in (["config", "validate"], ["runs"], ["policy", "test"]):
+        done = project.run(*command, timeout=20)
+        assert done.returncode == 2 and f"{config} has 25.75 MiB; no such file has more than 1 MiB" in done.stderr

@@ -243,3 +243,15 @@ def test_a_workflow_on_a_real_small_model_keeps_the_contract(workflow: str, llam
     assert project.run("verify", "last").returncode == 0
     calls = [json.loads(line) for line in project.run("audit", "last", "--json").stdout.splitlines()]
     assert calls[0]["usage"]["inputTokens"] > 0
+
+
+@needs_claude
+def test_the_audit_counts_the_request_that_the_cli_makes_by_itself(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    with ModelServer(default=Fail(404, "그런 모델은 없다")) as server:
+        assert run_loop(project, environment("claude_code", server.url)).returncode == 6
+        assert len(server.seen) == 2
+    call, *_, total = map(json.loads, project.run("audit", "last", "--json").stdout.splitlines())
+    assert (call["requests"], call["asked"], total["calls"], total["requests"]) == (2, 1, 1, 2)
+    assert "plan.1 made 2 requests: the claude CLI asks once more by itself" in project.run("audit", "last").stdout
+    assert "| failed (2 requests) |" in project.run("report", "last").stdout

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from orchestra.core.model import Usage
+from orchestra.providers.bounds import bounds
 from orchestra.providers.claude_code import ClaudeCode, CliReader, login_file
 from orchestra.providers.patience import Limits
 from orchestra.providers.talk import Converse, Ended, Talk
@@ -99,16 +100,23 @@ def test_a_failure_costs_one_request_and_says_which(
     assert processes(server) == []
 
 
-@pytest.mark.parametrize("behaviour", [Fail(401, "invalid x-api-key"), Fail(404, "no such model"), Fail(500, "oops")])
-def test_a_failure_names_the_server_it_talked_to(tmp_path: Path, behaviour: Fail) -> None:
-    with ModelServer(default=behaviour) as server:  # after a 404 the CLI asks once more, without a stream
-        error = failure(Line(tmp_path, "claude_code", server.url).ask()[0])
+@pytest.mark.parametrize(
+    "behaviour",
+    [Fail(401, "invalid x-api-key"), Fail(404, "no such model"), Fail(500, "oops"), Fail(400, "잘못된 요청")],
+)
+def test_a_failure_names_the_server_it_talked_to_and_counts_its_requests(tmp_path: Path, behaviour: Fail) -> None:
+    with ModelServer(default=behaviour) as server:  # after a 400 and a 404 the CLI asks once more by itself
+        response, _ = Line(tmp_path, "claude_code", server.url).ask()
+        assert response.requests == len(server.seen) == (2 if behaviour.status in (400, 404) else 1)
+    error = failure(response)
     assert f"status {behaviour.status}" in error.message and f"(ANTHROPIC_BASE_URL is {server.url})" in error.message
 
 
 def test_a_server_that_does_not_stream_is_what_is_wrong(tmp_path: Path) -> None:
     with ModelServer(Fail(404, "no streams here"), Say("whole")) as server:  # the CLI asks again without a stream
-        error = failure(Line(tmp_path, "claude_code", server.url).ask()[0])
+        response, _ = Line(tmp_path, "claude_code", server.url).ask()
+        assert response.requests == len(server.seen) == 2
+    error = failure(response)
     assert not error.retriable  # it would be the same again, and paid again
     assert error.message == f"claude got a reply that its server did not stream (ANTHROPIC_BASE_URL is {server.url})"
 
@@ -216,7 +224,7 @@ def test_a_program_that_is_not_claude_is_a_clear_failure(tmp_path: Path) -> None
     "data", [b"\n\n", b"not json\n", b'{"type": "result", "is_error": 3}\n', b"\xff\xfe\n", b"{}\n"]
 )
 def test_any_bytes_it_prints_are_read_or_refused(data: bytes) -> None:
-    reader = CliReader()
+    reader = CliReader(bounds(0))
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
     assert failure(reader.response(0.0)).message

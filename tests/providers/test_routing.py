@@ -122,7 +122,8 @@ def test_every_token_is_told_and_together_they_are_the_stored_reply(tmp_path: Pa
         environ = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
         app = App(project.path, face=face, environ=environ)
         models = app.directory.routing(provider="openai_compat", roles={}, model="m", budget=None)
-        folder = app.start_loop(Job(goal="g", checks=(("grep", "-q", "a + b", "calc.py"),), approval="never"), models)
+        job = Job(goal="g", checks=(("grep", "-q", "a + b", "calc.py"),), approval="never")
+        folder = app.start_loop(job, models, typed=("approval",))
         assert asyncio.run(app.drive(folder)).exit_code == 0
     stored = {
         "plan.1": folder.artifacts / "plan" / "iter-0001.raw.txt",

@@ -14,10 +14,9 @@ import pytest
 import orchestra
 from tests.range.bombs import BOMBS
 from tests.range.cases import CATEGORIES
-from tests.support.others import needs_open_checkout
+from tests.support.others import NOBODY, SYSTEM_PYTHON, needs_open_checkout, system_python
 
 ROOT = Path(__file__).parents[2]
-NOBODY = 65534
 USERS = [
     "as we are",
     *(pytest.param(user, marks=needs_open_checkout) for user in ("unprivileged", "root, commands as another")),
@@ -33,10 +32,9 @@ def drive(category: str, user: str, *arguments: str) -> dict[str, Any]:
     python, uid = sys.executable, None
     packages = [str(Path(orchestra.__file__).parents[1])]
     if user == "unprivileged":
-        if sys.version_info[:2] != _system_python():
+        if sys.version_info[:2] != system_python():
             pytest.skip("the interpreter of the tests may lie in root's home, and the system's is another version")
-        # The interpreter of a virtual environment may lie in a home that is closed to others.
-        python, uid = "/usr/bin/python3", NOBODY
+        python, uid = SYSTEM_PYTHON, NOBODY
         packages += [path for path in sys.path if path.endswith("site-packages")]
     if user == "root, commands as another":
         arguments += ("--run-as", str(NOBODY))
@@ -48,11 +46,6 @@ def drive(category: str, user: str, *arguments: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def _system_python() -> tuple[int, ...]:
-    said = subprocess.run(["/usr/bin/python3", "-V"], capture_output=True, text=True, check=False).stdout
-    return tuple(int(number) for number in said.split()[-1].split(".")[:2]) if said else ()
 
 
 def test_the_range_is_large_enough() -> None:

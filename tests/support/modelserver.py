@@ -30,6 +30,7 @@ from tests.support.modelwires import (
     Cut,
     ErrorEvent,
     Fail,
+    Flood,
     Garbage,
     Page,
     Say,
@@ -39,7 +40,7 @@ from tests.support.modelwires import (
     other_answer,
 )
 
-__all__ = ["Behaviour", "Cut", "ErrorEvent", "Fail", "Garbage", "ModelServer", "Page", "Say", "Seen", "Stall"]
+__all__ = ["Behaviour", "Cut", "ErrorEvent", "Fail", "Flood", "Garbage", "ModelServer", "Page", "Say", "Seen", "Stall"]
 
 
 class Seen(NamedTuple):

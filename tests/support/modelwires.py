@@ -12,8 +12,10 @@ It does not check requests, count tokens or call tools.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import responses
@@ -104,7 +106,18 @@ class ErrorEvent:
     type: str = "overloaded_error"
 
 
-Behaviour = Say | Fail | Cut | Stall | Garbage | Page | ErrorEvent
+@dataclass(frozen=True)
+class Flood:
+    """More than anybody asked for, `most` bytes of it before any compression; then the line is cut."""
+
+    what: Literal["text", "thoughts", "tools", "event", "events", "comments", "headers", "error"] = "text"
+    most: int = 64 << 20
+    piece: str = "가나다라마바사아 abcdefgh"  # what each delta holds
+    coding: str = ""  # the content encoding: gzip, once for each time it is named
+    charset: str = "utf-8"
+
+
+Behaviour = Say | Fail | Cut | Stall | Garbage | Page | ErrorEvent | Flood
 _Content = Say | Cut | Stall | Garbage | ErrorEvent  # what a stream and a document do each in its own way
 Step = bytes | float
 
@@ -139,13 +152,13 @@ class _Chat:
     piece_name = error_name = ""
 
     def tell(self, say: Say) -> _Told:
-        thoughts = [self._chunk({"reasoning_content": part}) for part in _split(say.reasoning, say.pieces)]
+        thoughts = [self.chunk({"reasoning_content": part}) for part in _split(say.reasoning, say.pieces)]
         key = "refusal" if say.finish == "refusal" else "content"
-        words = [self._chunk({key: part}) for part in _split(say.text, say.pieces)]
-        closing = [self._chunk({}, _FINISH_REASONS[say.finish])]
+        words = [self.chunk({key: part}) for part in _split(say.text, say.pieces)]
+        closing = [self.chunk({}, _FINISH_REASONS[say.finish])]
         if say.usage and self._wants_usage:
             closing.append(_Event("", _compact({**self._frame(".chunk"), "choices": [], "usage": _chat_usage(say)})))
-        opening = self._chunk({"role": "assistant", "content": None if key == "refusal" else "", "refusal": None})
+        opening = self.chunk({"role": "assistant", "content": None if key == "refusal" else "", "refusal": None})
         return _Told([opening], [[event] for event in thoughts + words], [*closing, _Event("", "[DONE]")])
 
     def whole(self, say: Say) -> dict[str, Any]:
@@ -170,7 +183,7 @@ class _Chat:
         named = {"id": "chatcmpl-1", "object": "chat.completion" + suffix, "created": _CREATED}
         return {**named, "model": self.asked.get("model", MODEL)}
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> _Event:
+    def chunk(self, delta: dict[str, Any], finish: str | None = None) -> _Event:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         # The real service says `usage: null` in every chunk but the last, once usage was asked for.
         usage = {"usage": None} if self._wants_usage else {}
@@ -199,8 +212,8 @@ class _Messages:
         pieces = [piece for index, block in enumerate(blocks) for piece in self._block(index, *block)]
         delta = {"stop_reason": _STOP_REASONS[say.finish], "stop_sequence": None}
         usage = {"usage": {"output_tokens": say.output_tokens}} if say.usage else {}
-        closing = [self._event("message_delta", delta=delta, **usage), self._event("message_stop")]
-        return _Told([self._event("message_start", message=start), self._event("ping")], pieces, closing)
+        closing = [self.event("message_delta", delta=delta, **usage), self.event("message_stop")]
+        return _Told([self.event("message_start", message=start), self.event("ping")], pieces, closing)
 
     def whole(self, say: Say) -> dict[str, Any]:
         thought = {"type": "thinking", "thinking": say.reasoning, "signature": "signed"}
@@ -218,12 +231,12 @@ class _Messages:
         return {**named, "model": self.asked.get("model", MODEL)}
 
     def _block(self, index: int, empty: dict[str, str], deltas: Sequence[dict[str, str]]) -> list[list[_Event]]:
-        pieces = [[self._event("content_block_delta", index=index, delta=delta)] for delta in deltas]
-        pieces[0].insert(0, self._event("content_block_start", index=index, content_block=empty))
-        pieces[-1].append(self._event("content_block_stop", index=index))
+        pieces = [[self.event("content_block_delta", index=index, delta=delta)] for delta in deltas]
+        pieces[0].insert(0, self.event("content_block_start", index=index, content_block=empty))
+        pieces[-1].append(self.event("content_block_stop", index=index))
         return pieces
 
-    def _event(self, name: str, **data: Any) -> _Event:
+    def event(self, name: str, **data: Any) -> _Event:
         return _Event(name, _compact({"type": name, **data}))
 
 
@@ -270,6 +283,8 @@ def answer(behaviour: Behaviour, path: str, asked: Mapping[str, Any], request_id
             yield _whole(request_id, _PAGE, content_type=_HTML)
         case Stall(head=False):
             yield from _silence()
+        case Flood():
+            yield from _flooded(behaviour, wire)
         case _ if asked.get("stream"):
             headers = {"content-type": _STREAM, "cache-control": "no-cache", "transfer-encoding": "chunked"}
             yield _head(request_id, 200, headers)
@@ -320,6 +335,50 @@ def _streamed(behaviour: _Content, wire: _Wire) -> Iterator[Step]:
             yield _together([_Event(wire.error_name, _compact(wire.error(kind, "Overloaded")))]) + _END
         case _:
             assert_never(behaviour)
+
+
+def _flooded(flood: Flood, wire: _Wire) -> Iterator[Step]:
+    head = {"content-type": f"text/event-stream; charset={flood.charset}", "transfer-encoding": "chunked"}
+    if flood.what == "headers":
+        yield _head(wire.request_id, 200, head)[:-2]
+        yield from _repeated(b"x-more: and more\r\n", flood.most)
+        return
+    if flood.coding:
+        head["content-encoding"] = flood.coding
+    yield _head(wire.request_id, 429 if flood.what == "error" else 200, head)
+    pack = [zlib.compressobj(1, wbits=31) for _ in filter(None, flood.coding.split(", "))]
+    for data in _repeated(_wave(flood, wire), flood.most):
+        for packer in pack:
+            data = packer.compress(data) + (packer.flush(zlib.Z_SYNC_FLUSH) if flood.what != "event" else b"")
+        if data:
+            yield _chunk(data)
+
+
+def _wave(flood: Flood, wire: _Wire) -> bytes:
+    """What comes again and again."""
+    match flood.what:
+        case "text" | "thoughts":
+            say = Say(flood.piece) if flood.what == "text" else Say("", reasoning=flood.piece)
+            told = wire.tell(dataclasses.replace(say, pieces=1))
+            return b"".join(event.framed() for event in told.pieces[0])
+        case "tools" if isinstance(wire, _Chat):
+            call = {"index": 0, "function": {"arguments": flood.piece}}
+            return wire.chunk({"tool_calls": [call]}).framed()
+        case "tools" if isinstance(wire, _Messages):
+            delta = {"type": "input_json_delta", "partial_json": flood.piece}
+            return wire.event("content_block_delta", index=0, delta=delta).framed()
+        case "event":
+            return f"data: {flood.piece}".encode()
+        case "events":
+            return f"data: {flood.piece}\n".encode()
+        case _:
+            return f": {flood.piece}\n\n".encode()
+
+
+def _repeated(piece: bytes, most: int) -> Iterator[bytes]:
+    wave = piece * max(1, 65_536 // len(piece))
+    for _ in range(max(1, most // len(wave))):
+        yield wave
 
 
 def _said(say: Say, told: _Told) -> Iterator[Step]:

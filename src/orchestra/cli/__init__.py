@@ -1,12 +1,17 @@
-"""The command line. This module must import fast: `--version` and `--help` load no command (design §3)."""
+"""The command line. This module must import fast: `--version` and `--help` load no command (design §3).
 
-from __future__ import annotations
+Nothing may be imported here but what first.py may (its rule 1).
+"""
 
 import sys
+
+from orchestra.cli.first import dump_no_core, leave_folder
 
 
 def main() -> None:
     """The entry point of the `orchestra` program."""
+    leave_folder()  # before anything else is imported
+    dump_no_core()
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from orchestra import __version__
 

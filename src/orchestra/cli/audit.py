@@ -65,6 +65,9 @@ def _notes(calls: list[PastCall]) -> Iterable[str]:
         times = often(again[0].asked) if len({call.asked for call in again}) == 1 else "more than once"
         why = "orchestra was killed while the reply was on its way, and asked again"
         yield f"{_calls(again)} may have been paid {times}: {why}. {_lost(again)}"
+    if several := [call for call in calls if call.requests > 1]:
+        made = ", ".join(f"{safe(call.key)} made {call.requests} requests" for call in several)
+        yield f"{made}: the claude CLI asks once more by itself after a status 400 or 404, which no service bills"
 
 
 def _lost(again: list[PastCall]) -> str:
@@ -145,6 +148,7 @@ def total(calls: list[PastCall]) -> dict[str, Any]:
     lost = [call.lostUsd for call in calls if call.asked > 1]
     return {
         "calls": len(calls),
+        "requests": sum(call.requests + call.asked - 1 for call in calls),
         "inputTokens": sum(_tokens(c.usage.inputTokens) for c in calls),
         "cacheReadTokens": sum(_tokens(c.usage.cacheReadTokens) for c in calls),
         "cacheWriteTokens": sum(_tokens(c.usage.cacheWriteTokens) for c in calls),

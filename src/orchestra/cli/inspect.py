@@ -26,7 +26,7 @@ from orchestra.cli.graph import marked
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import UsageError
-from orchestra.core.records import FINAL, now, seconds_between
+from orchestra.core.records import FINAL, clock, now, seconds_between
 from orchestra.core.text import some
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.dag.flow import command as argv_of
@@ -186,7 +186,7 @@ class _Shown:
         took = f"after {seconds_between(attempt.started, attempt.ended):.1f} s"
         if attempt.error is None:
             return f"done {took}" + ("" if attempt.exit_code is None else f", exit code {attempt.exit_code}")
-        again = f"; tried again from {attempt.retry_at[11:23]} on" if attempt.retry_at else ""
+        again = f"; tried again from {clock(attempt.retry_at, attempt.ended)} on" if attempt.retry_at else ""
         return f"failed {took}: {attempt.error}{again}"
 
     def _log(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ from orchestra.cli.wide import table
 from orchestra.config import FILE_NAME
 from orchestra.core.errors import UsageError
 from orchestra.core.inputs import check_inputs
-from orchestra.policy import Policy, Ruling, decide, digest, failed_examples
+from orchestra.policy import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
 from orchestra.toolbox import NoTool, Tool, Toolbox
 
 FORBIDDEN = 5  # exit code (design §8)
@@ -74,15 +74,22 @@ def explain(argv: tuple[str, ...], asker: Literal["model", "person"], as_json: b
 @_json_option
 @options.project
 def test(as_json: bool, project: Path) -> int:
-    """Check the rules against their own examples (`match`, `not_match`); exit code 1 if one does not hold."""
+    """Check the rules against their own examples (`match`, `not_match`); exit code 1 if one does not hold.
+
+    A rule that forbids or asks about an option is warned of: an option has many spellings.
+    """
     app, effective, _ = opened(project)
     failed = failed_examples(effective.rules)
     number = sum(len(rule.match) + len(rule.not_match) for rule in effective.rules)
+    loose = {rule: other_spellings(rule) for rule in effective.rules if names_option(rule)}
     if as_json:
-        print_json({"rules": len(effective.rules), "examples": number, "failed": failed})
+        warnings = [{"where": rule.where, "rule": str(rule), "passes": passes} for rule, passes in loose.items()]
+        print_json({"rules": len(effective.rules), "examples": number, "failed": failed, "warnings": warnings})
         return 1 if failed else 0
     for example in failed:
         click.echo(f"{click.style(example.where, fg='red')}: {safe(example.text)!r}: {safe(example.reason)}")
+    for rule, passes in loose.items():
+        click.echo(_warning(rule, passes))
     if failed:
         click.echo(f"{len(failed)} of {number} example(s) do not hold", err=True)
         return 1
@@ -94,6 +101,34 @@ def test(as_json: bool, project: Path) -> int:
         return 0
     click.echo(f"{number} example(s) of {len(effective.rules)} rule(s) hold")
     return 0
+
+
+def names_option(rule: Rule) -> bool:
+    """Whether a rule that holds something back does so by an option."""
+    return rule.decision != "allow" and any(word.startswith("-") for words in rule.prefix[1:] for word in words)
+
+
+def other_spellings(rule: Rule) -> tuple[str, ...]:
+    """Commands that mean what a rule names, and pass it."""
+    alone = Policy(layers=(Layer(whitelist=rule.prefix[0], rules=(rule,)),))
+    words = tuple(next((word for word in group if word.startswith("-")), group[0]) for group in rule.prefix)
+    tries: list[tuple[str, ...]] = []
+    for at, word in enumerate(words):
+        if at and word.startswith("-"):
+            if words[at + 1 :]:
+                joint = "=" if word.startswith("--") else ""
+                tries.append((*words[:at], f"{word}{joint}{words[at + 1]}", *words[at + 2 :]))
+            tries.append((*words[:at], "-v", *words[at:]))
+    passing = (argv for argv in tries if decide(argv, alone, asker="model").decision == "allow")
+    return tuple(dict.fromkeys(map(shlex.join, passing)))
+
+
+def _warning(rule: Rule, passes: tuple[str, ...]) -> str:
+    shown = f", e.g. {' and '.join(f'`{safe(text)}`' for text in passes)}" if passes else ""
+    return (
+        f"{click.style(rule.where, fg='yellow')}: warning: `{safe(str(rule))}` names an option, and another spelling "
+        f"passes it{shown}. Rules are no boundary; the sandbox is"
+    )
 
 
 @policy.command()

@@ -2,7 +2,7 @@
 
 Rules
 1. What is not known is shown as `?`, and no sum pretends to be whole.
-2. A call that may have been paid more than once says so (D-05).
+2. A call that may have been paid more than once, or made more than one request, says so (D-05).
 3. Names come from outside, also from servers: they are shown, never obeyed as Markdown.
 """
 
@@ -43,7 +43,9 @@ def often(times: int) -> str:
 
 
 def _possibly(call: PastCall) -> str:
-    return f" (possibly paid {often(call.asked)})" if call.raw is None or call.asked > 1 else ""
+    if call.raw is None or call.asked > 1:
+        return f" (possibly paid {often(call.asked)})"
+    return f" ({call.requests} requests)" if call.requests > 1 else ""
 
 
 def _total(calls: list[PastCall]) -> str:

@@ -14,6 +14,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import Destination, FinishReason, ProviderFailure, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
@@ -41,6 +43,7 @@ class PastCall(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     costUsd: float | None = 0.0  # None: nobody knows, as no price is known or no reply is recorded
     asked: int = 1  # again after each kill before its reply was whole: possibly paid as often (D-05)
+    requests: int = 1  # that a provider made when it was asked last: one, but for a CLI that asks again by itself
     lostUsd: float | None = None  # what its cut-off requests may have cost at most; None: there are none, or unknown
     raw: ArtifactRef | None = None
     error: ProviderFailure | None = None
@@ -81,8 +84,8 @@ def asked_file(folder: RunFolder, artifact: str) -> Path:
 def read_asked(folder: RunFolder, artifact: str, key: str) -> Asked:
     """How often this call was made of which no reply is recorded: once, unless it was counted."""
     try:
-        asked = msgspec.json.decode(asked_file(folder, artifact).read_bytes(), type=Asked)
-    except (OSError, msgspec.DecodeError):
+        asked = msgspec.json.decode(read_bounded(asked_file(folder, artifact), MIB), type=Asked)
+    except (OSError, OddFile, msgspec.DecodeError):
         return Asked(key)
     return asked if asked.key == key else Asked(key)
 
@@ -116,6 +119,7 @@ def _past_call(intent: Event, event: Event) -> PastCall:
         usage=Usage() if isinstance(reply.usage, UnsetType) else reply.usage,
         costUsd=reply.costUsd,
         asked=reply.asked if reply.recovered else max(call.asked, reply.asked),
+        requests=reply.requests,
         lostUsd=reply.lostUsd,
         raw=reply.raw,
         finishReason=reply.finishReason,

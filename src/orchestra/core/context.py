@@ -9,7 +9,9 @@ Rules
 4. A recorded intent that differs from what the code now wants is `Drift`, unless accepted by key.
 5. Everything recorded so far is synced before an effect that acts on the world.
 6. A failed step is recorded and raised as `StepFailed`; a retry is the next step of the same name, and its waiting
-   time is journaled as a deadline (`retryAt`), so that a kill resets neither.
+   time is journaled as a deadline (`retryAt`), so that a kill resets neither. Who asks us to wait for longer than a
+   process should is not waited for: the moment is journaled (`notBefore`) and the run stops there. A person's resume
+   is the next try, whenever it comes: another provider, or a quota that was raised, need not wait.
 7. Branches of `fan_out` and `graph` have scopes of their own. While they run, their parent scope performs nothing. A
    branch that parks does not stop the others; a failed one neither. Tasks are started nowhere else.
 8. `Suspended` passes through everything: nothing waits in memory only.
@@ -33,12 +35,14 @@ from msgspec import Struct
 
 from orchestra.core.branches import Branches
 from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, Sleep, Token
-from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
+from orchestra.core.errors import ContractError, Drift, DurabilityError, NotYet, StepFailed, Suspended
 from orchestra.core.ledger import Ledger
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
 T = TypeVar("T")
+LONGEST_WAIT_S = 600.0  # that another side may ask of a process; how long we want to wait ourselves is up to `Retry`
+_FOREVER_S = 366 * 86_400.0
 _COUNTED = re.compile(r"\.\d+$")
 
 
@@ -49,7 +53,11 @@ class Retry(Struct, frozen=True):
     base_sec: float = 2.0
 
     def wait(self, attempt: int, at_least: float = 0.0) -> float:
-        return max(self.base_sec * 2.0 ** (attempt - 1), at_least)
+        return min(max(self.base_sec * 2.0 ** (attempt - 1), at_least), _FOREVER_S)
+
+    def waits(self, attempt: int, asked: float) -> bool:
+        """Whether a process waits as long as it was asked to (rule 6)."""
+        return asked <= max(self.wait(attempt), LONGEST_WAIT_S)
 
 
 NO_RETRY = Retry(times=0)
@@ -170,12 +178,13 @@ class Context:
         while True:
             attempt += 1
             key = self._scope.next_key(name)
+            earlier = self._ledger.recorded(key).outcome is not None
             try:
                 return await self._step(key, effect, accept, attempt, retry)
             except StepFailed as failure:
                 if not failure.retriable or attempt > retry.times:
                     raise
-                await self._wait_for_retry(key)
+                await self._wait_for_retry(key, failure, earlier=earlier)
 
     async def _step(
         self,
@@ -268,19 +277,25 @@ class Context:
             payload["error"] = _error(failure, reason=failure.reason, retriable=failure.retriable)
             payload |= failure.details
             if failure.retriable and attempt <= retry.times:
+                name = "retryAt" if retry.waits(attempt, failure.retry_after) else "notBefore"
                 wait = retry.wait(attempt, failure.retry_after)
-                payload["retryAt"] = utc(datetime.now(UTC) + timedelta(seconds=wait))
+                payload[name] = utc(datetime.now(UTC) + timedelta(seconds=wait))
             return self._record("PHASE_FAILED", payload)
         except ContractError as broken:
             payload["error"] = _error(broken, reason=broken.reason)
             return self._record("PHASE_FAILED", payload)
         return self._record(effect.outcome_event(outcome), payload)
 
-    async def _wait_for_retry(self, key: str) -> None:
+    async def _wait_for_retry(self, key: str, failure: StepFailed, *, earlier: bool) -> None:
+        """Wait for the next try, or stop (rule 6); `earlier`: the failure was recorded by an earlier process."""
         failed = self._ledger.recorded(key).outcome
-        if failed is not None and "retryAt" in failed.payload and not self._only:
-            await self._ledger.journal.barrier()
+        if failed is None or self._only:
+            return
+        await self._ledger.journal.barrier()
+        if "retryAt" in failed.payload:
             await _sleep_until(failed.payload["retryAt"])
+        elif "notBefore" in failed.payload and not earlier:
+            raise NotYet(key, str(failure), failed.payload["notBefore"])
 
     def _check_drift(self, key: str, effect: Effect[Outcome], event: Event) -> None:
         if key in self._accepted:

@@ -39,6 +39,7 @@ from orchestra.core.errors import (
     ForeignRun,
     JournalCorrupt,
     NoConsent,
+    NotYet,
     OrchestraError,
     RunLocked,
     SandboxError,
@@ -242,7 +243,7 @@ class Engine:
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
             return await kind.flow(context, params)
-        except (DurabilityError, BudgetReached, UsageError, SandboxError, ForeignRun, NoConsent):
+        except (DurabilityError, BudgetReached, NotYet, UsageError, SandboxError, ForeignRun, NoConsent):
             raise  # the run is not over: a cure lets it go on (rule 3)
         except OSError as error:
             raise DurabilityError(

@@ -4,6 +4,7 @@ OrchestraError                 never raised itself
 ├── UsageError                 the user acts: wrong argument, configuration, run id           exit 2
 ├── ContractError              a model's output broke a format: repair or retry               (becomes an outcome)
 ├── ProviderError              the model could not be had: S1's five codes                    exit 6
+├── NotYet                     the model asks to be left alone for long: the run can go on later    exit 6
 ├── PolicyError                the policy does not allow it                                   exit 5
 │   ├── SandboxError           this machine cannot contain it as asked: a cure lets it go on
 │   ├── ForeignRun             this user's key did not make the run, or it was made for another folder: adopt it
@@ -65,6 +66,18 @@ class ProviderError(OrchestraError):
         self.retriable = retriable
         if code == "BAD_REQUEST":
             self.exit_code = 1  # the provider is there; what this run asked of it is wrong
+
+
+class NotYet(OrchestraError):
+    """The other side asks for more time than a process should wait. The run is not over."""
+
+    exit_code = 6
+    code = "NOT_YET"
+
+    def __init__(self, key: str, why: str, moment: str) -> None:
+        day, time = moment[:10], moment[11:19]
+        why = why.rstrip(".")
+        super().__init__(f"step {key}: {why}. It asks not to be called before {day} {time} UTC, too long to wait for")
 
 
 class PolicyError(OrchestraError):

@@ -119,6 +119,7 @@ class ProviderResponse(Struct, frozen=True, omit_defaults=True):
     source: str | UnsetType = UNSET  # ours: which entry of a script or recording this was, so that it is used once
     model: str | UnsetType = UNSET  # ours: who really answered
     costUsd: float | UnsetType = UNSET  # ours: what the provider itself says it cost
+    requests: int = 1  # ours: how many the call really made, as far as that can be known
 
 
 class ProviderCapabilities(Struct, frozen=True, omit_defaults=True):

@@ -68,6 +68,11 @@ def seconds_between(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
+def clock(moment: str, seen_from: str) -> str:
+    """A written moment for people: its time of day, and its day where that is another."""
+    return moment[11:19] if moment[:10] == seen_from[:10] else f"{moment[:10]} {moment[11:19]}"
+
+
 def utf8(text: str) -> bytes:
     """Text as bytes, whatever it holds: a lone surrogate (half an emoji in a model's JSON) becomes `?`, not a crash."""
     return text.encode("utf-8", "replace")

@@ -46,6 +46,7 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     recovered: bool = False  # found complete on disk after a crash, not asked for again (S1-121)
     contextBytes: int = 0  # how much of the workspace it was shown at most, by what it can read
     asked: int = 1  # how often it was asked for, if a kill cut it off
+    requests: int = 1  # how many the provider made when it was asked last, as far as that can be known
     lostUsd: float | None = None  # what the requests that were cut off may have cost at most; None: none, or unknown
     to: Destination = Destination()  # the server that was asked
     withheld: tuple[Withheld, ...] = ()  # files that were mentioned and not shown

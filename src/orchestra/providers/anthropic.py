@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.providers.bounds import bounds
 from orchestra.providers.http import Http
 from orchestra.providers.messages import MessagesReader
 from orchestra.providers.prompting import context
@@ -44,7 +45,11 @@ class Anthropic:
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Ask once, streaming."""
-        return await self._http.converse("/v1/messages", self.body(request), MessagesReader(), request, on_token)
+        reader = MessagesReader(bounds(self._limit(request)))
+        return await self._http.converse("/v1/messages", self.body(request), reader, request, on_token)
+
+    def _limit(self, request: ProviderRequest) -> int:
+        return request.constraints.maxOutputTokens or self._max_tokens
 
     def body(self, request: ProviderRequest) -> dict[str, Any]:
         """What is sent."""
@@ -53,7 +58,7 @@ class Anthropic:
         content.append({"type": "text", "text": request.prompt.user})
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": request.constraints.maxOutputTokens or self._max_tokens,
+            "max_tokens": self._limit(request),
             "messages": [{"role": "user", "content": content}],
             "stream": True,
         }

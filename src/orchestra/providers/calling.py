@@ -8,8 +8,8 @@ Rules
    steps with names). Usage that a provider does not tell is estimated, and marked so.
 3. What goes into a prompt is redacted (C-12).
 4. No more context goes in than the model can read.
-5. A provider that misbehaves (a finish reason of failure without its error) is held to the contract here (S1-38,
-   S1-39).
+5. A provider that misbehaves (a finish reason of failure without its error, a reply past its bounds) is held to the
+   contract here (S1-38, S1-39).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from orchestra.core.records import ArtifactRef, Phase, Role, now, utf8
 from orchestra.core.run import digest
 from orchestra.core.sent import Sent, parts_of
 from orchestra.core.work import ModelCall, ModelReply
+from orchestra.providers.bounds import Bounds, TooLong, bounds, cut
 from orchestra.providers.budget import Budget
 from orchestra.providers.prices import Price
 from orchestra.providers.prompting import context, estimated_tokens, most_tokens, user_text
@@ -162,8 +163,7 @@ class Caller:
         files = self._files(effect)
         found = files.whole(step.key) if step.redo else None
         recovered = found is not None
-        text, sidecar = found or await self._call(effect, step, files)
-        data = utf8(text)
+        data, sidecar = found or await self._call(effect, step, files)
         raw = ArtifactRef(
             path=str(files.target(sidecar).relative_to(step.ledger.folder.path)), bytes=len(data), sha256=digest(data)
         )
@@ -172,8 +172,8 @@ class Caller:
             self._budget.cut_off(sidecar.lostUsd or 0.0)
             self._budget.settle(step.key, sidecar.costUsd or 0.0)
             self._remember(effect, sidecar, raw, step)
-        reply = _reply(text, sidecar, raw, step, recovered=recovered)
-        return msgspec.structs.replace(reply, document=files.write_document(text))
+        reply = _reply(data, sidecar, raw, step, recovered=recovered)
+        return msgspec.structs.replace(reply, document=files.write_document(reply.text))
 
     def _remember(self, effect: ModelCall, sidecar: Sidecar, raw: ArtifactRef, step: Step) -> None:
         """Tell a provider that keeps count of a reply it gave in an earlier life."""
@@ -190,7 +190,7 @@ class Caller:
             )
             provider.remember(call)
 
-    async def _call(self, effect: ModelCall, step: Step, files: CallFiles) -> tuple[str, Sidecar]:
+    async def _call(self, effect: ModelCall, step: Step, files: CallFiles) -> tuple[bytes, Sidecar]:
         route = self._route(effect)
         cost: float | None = 0.0
         lost = self._lost.pop(step.key, None)
@@ -206,7 +206,8 @@ class Caller:
             cost = _cost(response, route)
         finally:
             self._budget.settle(step.key, cost or 0.0)
-        text = utf8(response.rawText).decode()
+        data = utf8(response.rawText)
+        response = msgspec.structs.replace(response, rawText="")  # it may be long: it is kept once
         sidecar = Sidecar(
             key=step.key,
             response=response,
@@ -221,8 +222,8 @@ class Caller:
             to=route.to,
             withheld=found.withheld,
         )
-        files.complete(text, sidecar)
-        return text, sidecar
+        files.complete(data, sidecar)
+        return data, sidecar
 
     def _tell(self, withheld: tuple[Withheld, ...]) -> None:
         """Say once what a person may think a model has seen."""
@@ -275,17 +276,26 @@ class Caller:
     ) -> ProviderResponse:
         began = time.monotonic()
         stream = files.begin(request, sent)
+        most = bounds(request.constraints.maxOutputTokens)
 
         def arrived(text: str) -> None:
-            stream.add(text)
-            self._on_stream(step.key, text)
+            taken = cut(text, most.text - stream.size)
+            stream.add(taken)
+            self._on_stream(step.key, taken)
+            if taken != text:  # a live provider ends before that (reading.py); this is the net under all others
+                raise TooLong(most.text_passed)
 
         try:
             # A provider keeps the limit itself and says TIMEOUT (S1-38); this is the net under one that does not.
             async with asyncio.timeout(request.constraints.timeoutMs / 1000 + GRACE_SECONDS):
-                return _held_to_contract(await provider.complete(request, arrived))
+                return _held_to_contract(await provider.complete(request, arrived), most)
         except TimeoutError:
             return late(request, stream.text, time.monotonic() - began)
+        except TooLong as passed:
+            failure, seconds = most.failure(str(passed)), time.monotonic() - began
+            return ProviderResponse(
+                rawText=stream.text, finishReason="error", durationMs=int(seconds * 1000), error=failure
+            )
         finally:
             stream.close()
 
@@ -299,8 +309,12 @@ def _lost(cut_off: Asked, most: float | None) -> float | None:
     return cut_off.lostUsd + most  # of the last one, which was cut off since
 
 
-def _held_to_contract(response: ProviderResponse) -> ProviderResponse:
-    """A failure says why: one without its error gets one (rule 5)."""
+def _held_to_contract(response: ProviderResponse, most: Bounds) -> ProviderResponse:
+    """A reply is within its bounds, and a failure says why: one without its error gets one (rule 5)."""
+    text = cut(response.rawText, most.text)
+    if text != response.rawText:
+        failure = most.failure(most.text_passed)
+        return msgspec.structs.replace(response, rawText=text, finishReason="error", error=failure)
     if response.finishReason in ("stop", "length") or not isinstance(response.error, UnsetType):
         return response
     what = "timed out" if response.finishReason == "timeout" else "failed"
@@ -319,10 +333,12 @@ def late(request: ProviderRequest, text: str, seconds: float) -> ProviderRespons
     return ProviderResponse(rawText=text, finishReason="timeout", durationMs=int(seconds * 1000), error=failure)
 
 
-def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recovered: bool) -> ModelReply:
+def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recovered: bool) -> ModelReply:
     response = sidecar.response
+    failed = not isinstance(response.error, UnsetType)
     reply = ModelReply(
-        text=step.ledger.redactor.text(text),
+        # No flow reads half a reply: of a failed one, the raw file is enough.
+        text="" if failed else step.ledger.redactor.data(data).decode("utf-8", "replace"),
         raw=raw,
         finishReason=response.finishReason,
         durationMs=response.durationMs,
@@ -336,6 +352,7 @@ def _reply(text: str, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recover
         recovered=recovered,
         contextBytes=sidecar.contextBytes,
         asked=sidecar.asked,
+        requests=response.requests,
         lostUsd=sidecar.lostUsd,
         to=sidecar.to,
         withheld=sidecar.withheld,

@@ -8,6 +8,9 @@ Rules
 2. One call is one paid request. The CLI's own retries and fall-backs are off. After an empty reply, or one cut at its
    limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). With a login it would
    tell the model of that budget, so there it is ended at the end of such a reply; and whenever it begins a second one.
+   One thing cannot be switched off: a status 400 or 404 it answers with a second request of its own (without a beta
+   header; without a stream). No service bills the refused one. Where the second is answered with a stream, nothing that
+   it prints tells of the first; in all other cases both are counted.
 3. Tokens and cost are what it reports. Judged by `is_error`, never by its exit code or `subtype`.
 4. A key comes from the environment and reaches it there. Without one it gets a copy of the person's login; if it
    renews that, the renewed one is put back, however the call ends, but only if it still is a login.
@@ -24,7 +27,10 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.providers.bounds import Bounds, bounds
 from orchestra.providers.failures import meaning
 from orchestra.providers.messages import Event, MessagesReader
 from orchestra.providers.patience import Limits, Patience
@@ -59,6 +65,7 @@ _ARGUMENTS = (
 )
 _NO_MORE = ("--max-budget-usd", "0.0000001")
 _BUDGET = "error_max_budget_usd"  # how it ends then, and that is no error (rule 2)
+_ASKS_AGAIN = (400, 404)  # statuses
 _NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
 
 
@@ -101,7 +108,11 @@ class ClaudeCode:
         began = time.monotonic()
         keyed = self._has(KEYS)
         server = self._environ.get("ANTHROPIC_BASE_URL", "")
-        reader = CliReader(stops_itself=keyed, server=f" (ANTHROPIC_BASE_URL is {server})" if server else "")
+        reader = CliReader(
+            bounds(self._limit(request)),
+            stops_itself=keyed,
+            server=f" (ANTHROPIC_BASE_URL is {server})" if server else "",
+        )
         patience = Patience(request.constraints.timeoutMs / 1000, self._limits)
 
         def heard(data: bytes) -> bool:
@@ -143,12 +154,15 @@ class ClaudeCode:
             if name.startswith(_HANDED_ON + clouds) or name.upper() in _NETWORK
         }
         given |= _SETTLED | {"API_TIMEOUT_MS": str(request.constraints.timeoutMs)}
-        if limit := request.constraints.maxOutputTokens or self._max_tokens:
+        if limit := self._limit(request):
             given["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(limit)
         if self._trace_header and request.runId:  # S2-87
             own = given.get("ANTHROPIC_CUSTOM_HEADERS", "")
             given["ANTHROPIC_CUSTOM_HEADERS"] = f"{own}\n{self._trace_header}: {request.runId}".strip()
         return given
+
+    def _limit(self, request: ProviderRequest) -> int:
+        return request.constraints.maxOutputTokens or self._max_tokens
 
     def _has(self, names: tuple[str, ...]) -> bool:
         return any(self._environ.get(name) for name in names)
@@ -158,21 +172,21 @@ class ClaudeCode:
         if self._has(KEYS + _OTHER_LOGINS):
             return b""
         try:
-            return login_file(self._environ).read_bytes()
-        except OSError:
+            return _read_login(login_file(self._environ))
+        except (OSError, OddFile):
             return b""
 
     def _put_back(self, before: bytes, after: bytes) -> None:
         path = login_file(self._environ)
         try:
-            if after == before or not _is_login(after) or path.read_bytes() != before:
+            if after == before or not _is_login(after) or _read_login(path) != before:
                 return  # nothing changed, it is none, or somebody else renewed it meanwhile
             part = path.with_name(f"{path.name}.orchestra")
             part.unlink(missing_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(after)
             part.replace(path)
-        except OSError:
+        except (OSError, OddFile):
             pass  # a folder that we may not write to: the person logs in again one day
 
 
@@ -180,6 +194,10 @@ def login_file(environ: Mapping[str, str]) -> Path:
     """Where the CLI keeps the person's login."""
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME", "/"), ".claude")
     return Path(folder, Path(LOGIN).name)
+
+
+def _read_login(path: Path) -> bytes:
+    return read_bounded(path, MIB, follow=True)
 
 
 class _Tokens(Struct):
@@ -226,18 +244,33 @@ class CliReader(MessagesReader):
 
     wire: ClassVar[str] = "a line of claude's stream-json"
 
-    def __init__(self, *, stops_itself: bool = True, server: str = "") -> None:
-        super().__init__()
+    def __init__(self, bounds: Bounds, *, stops_itself: bool = True, server: str = "") -> None:
+        super().__init__(bounds)
         self._stops_itself = stops_itself
+        self.where = "claude: "
         self.server = server  # where it calls, for the cure
-        self._rest = b""
+        self._rest = bytearray()  # of a line that is not complete
+        self._heard = 0
         self.enough = False  # the CLI may be ended
         self.report: _Line | None = None  # the last it says
 
     def feed(self, data: bytes) -> list[str]:
         """Take what it printed; the texts it adds to the reply."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
+        if self.enough:
+            return []
+        first, *lines = data.split(b"\n")
+        self._heard += len(data)
+        self._rest += first
+        if lines:
+            lines.insert(0, bytes(self._rest))
+            self._rest = bytearray(lines.pop())
+        texts = [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
+        if self._heard > self.bounds.wire:
+            self.pass_bounds(self.bounds.wire_passed)
+        elif len(self._rest) > self.bounds.event:
+            self.pass_bounds(self.bounds.event_passed)
+        self.enough |= self.too_long
+        return texts
 
     def _line(self, line: bytes) -> str:
         try:
@@ -258,7 +291,7 @@ class CliReader(MessagesReader):
         elif event is not None:
             text = self.take(event)
             # Rule 2: a whole reply is followed by its report, any other perhaps by another request.
-            whole = self.finish == "stop" and self.pieces
+            whole = self.finish == "stop" and self.size
             self.enough = not self._stops_itself and self.finish is not None and not whole
             self.done |= self.enough
             return text
@@ -269,6 +302,7 @@ class CliReader(MessagesReader):
             self.cost = said.total_cost_usd
         if not said.is_error or said.subtype == _BUDGET:
             return
+        self.requests = 2 if said.api_error_status in _ASKS_AGAIN else 1  # rule 2
         message = said.result or "; ".join(said.errors or []) or "it does not say why"
         if said.api_error_status:
             code, retriable = meaning(said.api_error_status)
@@ -290,7 +324,8 @@ def _judge(reader: CliReader, ended: Ended) -> None:
     """What a CLI that ended without a word of its own means."""
     if reader.done:
         return
-    if reader.report is not None and reader.report.result and not reader.pieces:
+    if reader.report is not None and reader.report.result and not reader.size:
+        reader.requests = 2  # rule 2: the first was for a stream
         reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
     elif reader.report is not None:  # it was ended after its report: its exit code says nothing
         said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))

@@ -9,13 +9,17 @@ Rules
    anything is cut: half a key is nearly a key.
 4. `HTTP(S)_PROXY` and `NO_PROXY` are honoured, but never for an address of this machine.
 5. A status is a status, whether or not the words that belong to it arrive.
+6. A server cannot make us hold more than a reply's bounds (bounds.py): it is asked to pack nothing; what is packed all
+   the same is unpacked piece by piece and counted as it comes out, and what is packed twice is not unpacked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import email.utils
 import functools
+import io
 import ipaddress
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -28,6 +32,7 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.model import OnToken, ProviderRequest, ProviderResponse
 from orchestra.core.redact import MASK
+from orchestra.providers.bounds import Bounds, TooLong
 from orchestra.providers.failures import Meaning, meaning
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.reading import UNREADABLE, Reader
@@ -35,8 +40,7 @@ from orchestra.providers.reading import UNREADABLE, Reader
 _BODY = 16_384  # bytes of an error's body that are looked at
 _BODY_S = 3.0  # and how long they are waited for
 _LIST_BYTES = 4 << 20
-_EVENT_BYTES = 64 << 20
-_DAY = 86_400.0
+_YEAR = 366 * 86_400.0
 _LIST_S = 10.0
 _PROXY = "Check the proxy (HTTP_PROXY, HTTPS_PROXY)"
 
@@ -87,6 +91,7 @@ class Http:
         began = time.monotonic()
         reader.mask = self._masked
         url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
+        reader.where = f"POST {url}: "
         headers = {"accept": "text/event-stream", "content-type": "application/json", **self._headers(request.runId)}
         if self.endpoint.idempotent and not isinstance(request.callId, UnsetType):
             headers["idempotency-key"] = request.callId
@@ -99,6 +104,10 @@ class Http:
                 await self._read(response, reader, patience, on_token)
         except TimeoutError:
             reader.fail("TIMEOUT", f"POST {url}: {patience.why}", retriable=True)
+        except TooLong as passed:
+            reader.pass_bounds(str(passed))
+        except httpx2.SSEError:
+            reader.pass_bounds(reader.bounds.event_passed)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             self._broken(url, reader, error)
         except UnicodeEncodeError as error:
@@ -132,7 +141,7 @@ class Http:
     def _headers(self, run: str) -> dict[str, str]:
         """What no request goes without: who asks and, where there is a run, for which (S2-87); a POST adds its own."""
         trace = {self.endpoint.trace_header: run} if self.endpoint.trace_header and run else {}
-        return {**self.endpoint.headers, **trace}
+        return {"accept-encoding": "identity", **self.endpoint.headers, **trace}
 
     async def _read(self, response: httpx2.Response, reader: Reader, patience: Patience, on_token: OnToken) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -145,8 +154,13 @@ class Http:
                 pass  # rule 5
             self._refused(response, kind, body, reader)
             return
+        if packed := _packed_twice(response):
+            what = f"POST {response.url} answered with a reply packed as {packed}, though it was asked not to pack it"
+            reader.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
+            return
         hear = reader.hear
-        async for event in httpx2.EventSource(_WithoutMark(response), max_event_size=_EVENT_BYTES):  # type: ignore[arg-type]  # it is all that is asked of one
+        lines = _Lines(response, reader.bounds)
+        async for event in httpx2.EventSource(lines, max_event_size=reader.bounds.event):  # type: ignore[arg-type]  # it is all that is asked of one
             if not event.data:
                 continue  # it sets an id or a time to reconnect, and dispatches nothing
             text = hear(event.event, event.data)
@@ -183,8 +197,8 @@ class Http:
         elif isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
             reader.fail("UNKNOWN", f"{url} is no address: {reason}. {self._cure()}", retriable=False)
         else:
-            size = sum(map(len, reader.pieces))
-            reader.fail("UNKNOWN", f"POST {url}: the line broke after {size} characters: {reason}", retriable=True)
+            what = f"the line broke after {len(reader.text)} characters: {reason}"
+            reader.fail("UNKNOWN", f"POST {url}: {what}", retriable=True)
 
     def _cure(self, status: int = 0) -> str:
         if status == 407:
@@ -208,28 +222,54 @@ class Http:
         return whole if len(body) < _BODY else whole[: -len(secret)]
 
 
-class _WithoutMark:
-    """A response whose text begins without a byte order mark, which httpx2 would take for a part of the first name."""
+class _Lines:
+    """A response as httpx2's reader of events wants it: text, in lines, within its bounds (rule 6).
 
-    def __init__(self, response: httpx2.Response) -> None:
+    It is read as UTF-8, which a stream of events is, whatever its header says: Python knows charsets that unpack. A
+    line that is not complete is held here, in one piece: the reader of events would keep all its parts apart.
+    """
+
+    def __init__(self, response: httpx2.Response, bounds: Bounds) -> None:
         self._response = response
+        self._bounds = bounds
         self.headers, self.request = response.headers, response.request
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        first = True
-        async for text in self._response.aiter_text():
-            yield text.removeprefix("\ufeff") if first else text
-            first = first and not text
+        decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode  # without the mark that some begin with
+        heard = size = 0
+        held = io.StringIO()
+        async for data in self._response.aiter_bytes():
+            heard += len(data)
+            if heard > self._bounds.wire:
+                raise TooLong(self._bounds.wire_passed)
+            text = decode(data)
+            if "\n" in text or "\r" in text:
+                yield held.getvalue() + text if size else text
+                held, size = (io.StringIO(), 0) if size else (held, 0)
+            else:
+                held.write(text)
+                size += len(data)
+                if size > self._bounds.event:
+                    raise TooLong(self._bounds.event_passed)
+        yield held.getvalue() + decode(b"", True)
 
 
 async def _some(response: httpx2.Response, most: int) -> bytes:
-    """The body, as much as is wanted of it."""
-    body = b""
+    """The body, as much as is wanted of it; nothing of one that is packed twice."""
+    body = bytearray()
+    if _packed_twice(response):
+        return b""
     async for part in response.aiter_bytes():
         body += part
         if len(body) >= most:
             break
-    return body[:most]
+    return bytes(body[:most])
+
+
+def _packed_twice(response: httpx2.Response) -> str:
+    """How a body is packed, if in more than one way: each multiplies what a few bytes become (rule 6)."""
+    packed = [name.strip() for name in response.headers.get("content-encoding", "").lower().split(",")]
+    return ", ".join(packed) if len([name for name in packed if name not in ("", "identity")]) > 1 else ""
 
 
 def is_here(url: str) -> bool:
@@ -252,12 +292,12 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:
-            return min(max(0.0, float(value) * unit), _DAY)
+            return min(max(0.0, float(value) * unit), _YEAR)
         except ValueError:
             try:
                 moment = email.utils.parsedate_tz(value)
                 if moment:
-                    return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), _DAY)
+                    return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), _YEAR)
             except (ValueError, OverflowError, TypeError):
                 continue  # a date that is none
     return 0.0

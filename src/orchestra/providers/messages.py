@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct
 
 from orchestra.core.errors import ProviderErrorCode
 from orchestra.core.model import FinishReason, Usage
+from orchestra.providers.bounds import Bounds
 from orchestra.providers.reading import UNREADABLE, Reader, figure
 
 _FINISH: dict[str, FinishReason] = {
@@ -71,8 +72,8 @@ class MessagesReader(Reader):
 
     wire: ClassVar[str] = "a Messages event"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(bounds)
         self._tokens = dict.fromkeys(_FIGURES, 0)
         self._hour = 0  # of the tokens written into the cache, those that are kept for an hour
 
@@ -88,10 +89,8 @@ class MessagesReader(Reader):
         """Take one event, decoded."""
         match event:
             case Event(type="content_block_delta", delta=_Delta() as delta):
-                self.news += bool(delta.text or delta.thinking)
-                if delta.text:
-                    self.pieces.append(delta.text)
-                return delta.text
+                self.think(delta.thinking)
+                return self.say(delta.text)
             case Event(type="message_start", message=_Message() as message):
                 self.model = message.model or self.model
                 self._count(message.usage)

@@ -24,6 +24,7 @@ from orchestra.core.model import (
     ProviderResponse,
     Usage,
 )
+from orchestra.providers.bounds import bounds
 from orchestra.providers.http import Http
 from orchestra.providers.prompting import THINK_BYPASS, user_text
 from orchestra.providers.reading import UNREADABLE, Reader, figure
@@ -74,9 +75,12 @@ class OpenAICompat:
         if not model:
             why = f"{self._http.url('/models')} has more than one model, or none: name one with --model NAME"
             return _refused(why, retriable=False)
-        return await self._http.converse(
-            "/chat/completions", self.body(request, model), ChatReader(), request, on_token
-        )
+        reader = ChatReader(bounds(self._limit(request)))
+        return await self._http.converse("/chat/completions", self.body(request, model), reader, request, on_token)
+
+    def _limit(self, request: ProviderRequest) -> int:
+        """Tokens of the reply at most; 0: the server's own limit."""
+        return request.constraints.maxOutputTokens or self._wishes.max_output_tokens
 
     def body(self, request: ProviderRequest, model: str) -> dict[str, Any]:
         """What is sent."""
@@ -94,7 +98,7 @@ class OpenAICompat:
             "stream_options": {"include_usage": True},
         }
         body |= wishes.extra
-        if limit := constraints.maxOutputTokens or wishes.max_output_tokens:
+        if limit := self._limit(request):
             body[wishes.limit_name] = limit
         if not isinstance(constraints.temperature, UnsetType):
             body["temperature"] = constraints.temperature
@@ -170,11 +174,9 @@ class ChatReader(Reader):
 
     def _choose(self, choice: _Choice) -> str:
         delta = choice.delta or _Delta()
-        text = delta.content or ""
-        if text or delta.reasoning_content or delta.reasoning or choice.finish_reason:
-            self.news += 1
-        if text:
-            self.pieces.append(text)
+        self.think(delta.reasoning_content or delta.reasoning or "")
+        text = self.say(delta.content or "")
+        self.news += bool(choice.finish_reason)
         if delta.refusal:
             self.fail("BAD_REQUEST", f"the model refused to answer: {delta.refusal}", retriable=False)
         if choice.finish_reason:

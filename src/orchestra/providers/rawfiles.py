@@ -23,17 +23,21 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.calls import Asked, PastCall, asked_file, calls_in, read_asked
 from orchestra.core.disk import PRIVATE
+from orchestra.core.errors import OddFile
+from orchestra.core.files import read_bounded
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Destination, ProviderRequest, ProviderResponse, Withheld
 from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
 from orchestra.core.sent import Sent, with_history
+from orchestra.providers.bounds import MOST_TEXT
 
+_COMPARED = 1 << 16
 UNKNOWN = "unknown"  # the provider of a reply of which only the raw file is left
 
 
 class Sidecar(Struct, frozen=True, omit_defaults=True):
-    """`<artifact>.raw.json`: all of the response but its text, and where it came from."""
+    """`<artifact>.raw.json`: all of the response but its text, which is empty here, and where it came from."""
 
     key: str
     response: ProviderResponse
@@ -64,17 +68,16 @@ class CallFiles:
         self._part = Path(f"{self._stem}.raw.txt.part")
         self._asked = asked_file(ledger.folder, artifact)
 
-    def whole(self, key: str) -> tuple[str, Sidecar] | None:
+    def whole(self, key: str) -> tuple[bytes, Sidecar] | None:
         """The complete reply an earlier process left for *this* attempt, if it did."""
         failed = _read_sidecar(self._failed, key)
         if failed is not None and self._failed.exists():
-            return _text(self._failed), failed
+            return read_bounded(self._failed, MOST_TEXT), failed
         if not self._good.exists() or self._is_earlier(self._good):
             return None
         # Without its sidecar (S1-120: only the raw file is left) it was still named because it was whole and good.
         bare = Sidecar(key, ProviderResponse(rawText="", finishReason="stop", durationMs=0))
-        text = _text(self._good)
-        return text, _read_sidecar(self._good, key) or bare
+        return read_bounded(self._good, MOST_TEXT), _read_sidecar(self._good, key) or bare
 
     def cut_off(self, key: str) -> Asked:
         """How often this call, which is about to be made again, was cut off (rule 4)."""
@@ -100,16 +103,14 @@ class CallFiles:
         self._disk.publish(path, self._ledger.redactor.data(prompt), durable=False)
         return Stream(self._part, self._ledger)
 
-    def complete(self, text: str, sidecar: Sidecar) -> None:
+    def complete(self, data: bytes, sidecar: Sidecar) -> None:
         """Name the reply: sidecar first, then the raw bytes."""
-        data = utf8(text)
-        if self._part.read_bytes() != data:  # the provider did not stream, or corrected itself
+        if not _holds(self._part, data):  # the provider did not stream, or corrected itself
             self._disk.write(str(self._part), data, durable=True)
         else:
             self._disk.sync_file(self._part)
         target = self.target(sidecar)
-        bare = msgspec.structs.replace(sidecar, response=msgspec.structs.replace(sidecar.response, rawText=""))
-        masked = self._ledger.redactor.record(msgspec.to_builtins(bare))
+        masked = self._ledger.redactor.record(msgspec.to_builtins(sidecar))
         self._disk.publish(target.with_suffix(".json"), msgspec.json.encode(masked), durable=True)
         self._disk.replace(str(self._part), str(target))
         self._remove(self._asked)
@@ -119,11 +120,11 @@ class CallFiles:
         """The name a reply gets (rule 3)."""
         return self._good if isinstance(sidecar.response.error, UnsetType) else self._failed
 
-    def write_document(self, text: str) -> ArtifactRef | None:
+    def write_document(self, redacted: str) -> ArtifactRef | None:
         """The readable copy, where one was asked for (S1-103)."""
         if self._document is None:
             return None
-        data = utf8(self._ledger.redactor.text(text))
+        data = utf8(redacted)
         self._disk.publish(self._document, data, durable=True)  # D-04: the event names it
         return self._ledger.folder.reference(self._document, data)
 
@@ -143,7 +144,7 @@ class CallFiles:
 
     def _is_earlier(self, path: Path) -> bool:
         """Whether this name still holds a reply that is recorded: it was not set aside yet."""
-        sha256 = digest(path.read_bytes())
+        sha256 = digest(read_bounded(path, MOST_TEXT))
         return any(
             ref.sha256 == sha256 and ref.path.endswith(path.name) and not self._aside(number).exists()
             for number, ref in enumerate(self._earlier, start=1)
@@ -154,20 +155,22 @@ class CallFiles:
 
 
 class Stream:
-    """The reply as it arrives."""
+    """The reply as it arrives: in its file, and nowhere else."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:
+        self.size = 0  # bytes
+        self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
         self._disk = ledger.disk
-        self._pieces: list[str] = []
 
     def add(self, text: str) -> None:
-        self._pieces.append(text)
-        self._disk.append(self._fd, utf8(text))
+        data = utf8(text)
+        self.size += len(data)
+        self._disk.append(self._fd, data)
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces)
+        return self._path.read_bytes().decode("utf-8", "replace")
 
     def close(self) -> None:
         os.close(self._fd)
@@ -187,11 +190,15 @@ def settle(ledger: Ledger) -> None:
 
 def _read_sidecar(raw: Path, key: str) -> Sidecar | None:
     try:
-        sidecar = msgspec.json.decode(raw.with_suffix(".json").read_bytes(), type=Sidecar)
-    except (OSError, msgspec.DecodeError):
+        sidecar = msgspec.json.decode(read_bounded(raw.with_suffix(".json"), MOST_TEXT), type=Sidecar)
+    except (OSError, OddFile, msgspec.DecodeError):
         return None
     return sidecar if sidecar.key == key else None
 
 
-def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", errors="replace")
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether a file is these bytes, without a copy of all of them."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size != len(data):
+            return False
+        return all(file.read(_COMPARED) == data[at : at + _COMPARED] for at in range(0, len(data), _COMPARED))

@@ -1,6 +1,7 @@
 """The replay provider: answers from a recorded run, found by the request's digest. No model, no network.
 
-A recorded failure is replayed as the failure it was, with its usage: the run goes the same way, byte for byte.
+A recorded failure is replayed as the failure it was, with its usage: the run goes the same way, byte for byte. A
+recording longer than a reply may be is none.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections import defaultdict, deque
 from msgspec import UNSET
 
 from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.files import read_bounded
 from orchestra.core.journal import read_events
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
 from orchestra.core.records import Phase, Role
 from orchestra.core.run import RunFolder
+from orchestra.providers.bounds import MOST_TEXT
 from orchestra.providers.calling import request_digest
 
 
@@ -57,10 +60,10 @@ class ReplayProvider:
                 f"phase={request.phase} iteration={request.iteration}); goal, checks and workspace must be those of it"
             )
         call = calls.popleft()
-        path = self._source.find(call.raw) if call.raw else None
+        path = self._source.find(call.raw) if call.raw and call.raw.bytes <= MOST_TEXT else None
         if path is None:
             return _refused(f"the raw reply of step {call.key} of run {self._source.id} is gone or was changed")
-        text = path.read_bytes().decode("utf-8", "replace")  # not read_text: it would translate line ends
+        text = read_bounded(path, MOST_TEXT).decode("utf-8", "replace")  # not read_text: it would translate line ends
         on_token(text)
         return ProviderResponse(
             rawText=text,

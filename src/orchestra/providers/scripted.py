@@ -11,7 +11,8 @@
 Rules
 1. The first unused reply whose match fits is used, once. None left is BAD_REQUEST, naming the request.
 2. Which replies are used up is derived from the run's journal (`remember`), so a resumed run goes on where it was.
-3. `delayMs` is how long the whole reply takes, `chunk` how many characters arrive at a time.
+3. A script is a plain file, no longer than one reply may be.
+4. `delayMs` is how long the whole reply takes, `chunk` how many characters arrive at a time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.calls import PastCall
 from orchestra.core.errors import UsageError
+from orchestra.core.files import MIB
 from orchestra.core.model import (
     FinishReason,
     OnToken,
@@ -38,7 +40,9 @@ from orchestra.core.model import (
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
 from orchestra.providers.calling import late
-from orchestra.yamlfile import read_yaml
+from orchestra.yamlfile import read_text, read_yaml
+
+_MOST_SCRIPT = 16 * MIB  # all replies of a run
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,11 +193,9 @@ def load_script(path: Path) -> Script:
     import yaml  # only runs that use a YAML script pay for the parser
 
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read the script {path}: {error.strerror}. Give --provider scripted:FILE") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the script {path} is not UTF-8 text (byte {error.start})") from error
+        text = read_text(path, _MOST_SCRIPT, name=f"the script {path}")
+    except UsageError as error:
+        raise UsageError(f"{error}. Give --provider scripted:FILE") from error
     try:
         data: Any = msgspec.json.decode(text) if path.suffix == ".json" else yaml.safe_load(text)
         return msgspec.convert(data, Script)
@@ -206,5 +208,5 @@ def load_script(path: Path) -> Script:
 
 def _mistakes(path: Path) -> str:
     """All mistakes of a YAML script, each with its line."""
-    _, _, mistakes = read_yaml(path, Script)
+    _, _, mistakes = read_yaml(path, Script, most=_MOST_SCRIPT)
     return "".join(f"\n{path}:{mistake.line}: {mistake.text}" for mistake in sorted(mistakes))
