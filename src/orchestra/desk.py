@@ -25,6 +25,7 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
+from orchestra.core.vouching import identity
 from orchestra.models import Models
 
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
@@ -96,7 +97,7 @@ class Desk(Archive):
         except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
             return self._within_budget(recorded)
         seal = self.keyring.known
-        return self._within_budget(kept.models if seal and seal.holds(kept, root.id, _MODELS) else recorded)
+        return self._within_budget(kept.models if seal and seal.holds(kept, *identity(root), _MODELS) else recorded)
 
     def _within_budget(self, models: Models) -> Models:
         """The budget the file has now binds, unless a person typed another (binding.py)."""
@@ -109,7 +110,7 @@ class Desk(Archive):
         """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
         root.inbox.mkdir(exist_ok=True)
         masked = msgspec.json.decode(self.redactor.data(msgspec.json.encode(models)), type=Models)
-        kept = self.keyring.seal.closes(KeptModels(masked), root.id, _MODELS)
+        kept = self.keyring.seal.closes(KeptModels(masked), *identity(root), _MODELS)
         self.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
 
     def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:

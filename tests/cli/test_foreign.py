@@ -357,6 +357,23 @@ def test_what_was_planted_beside_it_counts_for_nothing(forge: Callable[[Place], 
     assert "a + b" in place.project.calc()
 
 
+def test_a_word_to_a_run_that_was_removed_is_none_to_the_next_run_of_its_name(tmp_path: Path) -> None:
+    """Ids are used again: what a person said to the old run was kept by somebody and put back."""
+    project = Project(tmp_path / "p", *WAITS)
+    assert project.loop().returncode == 3
+    assert project.run("approve", "last", "--no-drive").returncode == 0
+    run, kept = project.folder, tmp_path / "kept.json"
+    shutil.copy(run.inbox / "approval-0001.json", kept)
+    shutil.rmtree(run.path)
+    assert project.loop().returncode == 3
+    assert project.folder.id == run.id
+    run.inbox.mkdir()
+    shutil.copy(kept, run.inbox / "approval-0001.json")
+    again = project.run("resume", "last", "--no-input")
+    assert again.returncode == 3 and "was not written with your key" in again.stderr
+    assert "a - b" in project.calc()
+
+
 # -- through the real program -----------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
 from orchestra.core.text import clean
+from orchestra.core.vouching import identity
 from orchestra.core.work import Answer, Approval, Approve, AskPerson
 
 OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
@@ -56,7 +57,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
 def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, redactor: Redactor, seal: Seal) -> None:
     """Put a message into the inbox, durably; UsageError if this request was answered before (rule 2)."""
     message = msgspec.structs.replace(message, text=redactor.text(message.text))
-    message = seal.closes(message, folder.id, request)
+    message = seal.closes(message, *identity(folder), request)
     target = folder.inbox / f"{request}.json"
     if os.path.lexists(target) and read(folder, request, seal) is None:
         _set_aside(target, disk)  # rule 5
@@ -82,7 +83,7 @@ def read(folder: RunFolder, request: str, seal: Seal | None) -> Message | None:
         found = msgspec.json.decode(read_bounded(folder.inbox / f"{request}.json", _MOST), type=Message)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return found if seal is not None and seal.holds(found, folder.id, request) else None
+    return found if seal is not None and seal.holds(found, *identity(folder), request) else None
 
 
 def waiting(folder: RunFolder, pending: dict[str, Event], seal: Seal | None) -> dict[str, Event]:

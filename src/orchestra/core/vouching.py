@@ -10,7 +10,7 @@ import os
 from msgspec import Struct
 
 from orchestra.core.adoption import read_adoption
-from orchestra.core.journal import read_journal
+from orchestra.core.journal import read_first, read_journal
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
@@ -36,6 +36,15 @@ def read_run(folder: RunFolder, seal: Seal | None, *, until: str = "") -> Standi
     workspace = chain.workspace or (str(events[0].payload.get("workspace", "")) if events else "")
     misplaced = wrong_place(folder, events[0]) if events else ""
     return Standing(events, misplaced or (chain.why_foreign if chain.foreign else ""), workspace, lines, sha256)
+
+
+def identity(folder: RunFolder) -> tuple[str, str]:
+    """What a record beside the journal is sealed for: the run's id, and the seal of its first line.
+
+    An id is used again once its run was removed; a word to the old run must be none to the new one.
+    """
+    created = read_first(folder.events)
+    return folder.id, str(created.payload.get("seal", "")) if created is not None else ""
 
 
 def wrong_place(folder: RunFolder, created: Event) -> str:
