@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -73,10 +74,15 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     for name, field in _POWERS.items():
         wish, gets = said(getattr(asked, field)), said(getattr(granted, field))
         yield name, gets if wish == gets else f"{gets} (it asks for {wish}; this project does not allow more)"
+    params = payload.get("params") or {}
+    for argv in params.get("checks") or ():
+        yield "runs as a check", shlex.join(map(str, argv))
+    if params.get("asker") == "person":
+        yield "its commands", "count as typed by a person: they need no whitelist"
     yield "asks a person", f"{payload.get('approval') or 'as the project says'}"
     models = app.models_of(one.summary.folder, created)
     yield "models", ", ".join(filter(None, (models.default, *models.roles.values()))) or "none"
-    if opened := (payload.get("params") or {}).get("context"):
+    if opened := params.get("context"):
         yield "shows models", f"{said(tuple(opened))}, also where that is a secret by its name"
     yield "budget", "none" if models.maxBudgetUsd is None else f"{models.maxBudgetUsd:g} USD"
     grants = [event for event in events if event.type == "APPROVAL_GRANTED"]

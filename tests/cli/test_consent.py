@@ -179,6 +179,7 @@ def test_at_a_terminal_the_person_sees_the_lines_and_agrees_once(tmp_path: Path)
     shown = terminal.wait_for("Do you agree")
     assert "sandbox.tier: none" in shown and "nothing contains commands" in shown
     terminal.type("n\n")
+    terminal.wait_for("nothing was started")
     assert terminal.end() == 5
     assert not (project.path / ".runs").exists()
     terminal = Terminal([*words, "--approval", "never"], project.path)

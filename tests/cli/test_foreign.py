@@ -446,7 +446,8 @@ def test_the_three_files_are_enough_to_go_on_after_adopting(tmp_path: Path) -> N
     project.path = moved
     refused = project.run("resume", "last", "--no-input")
     assert refused.returncode == 5 and f"it was made for {tmp_path / 'p'}" in refused.stderr
-    assert project.run("adopt", "last", "--yes").returncode == 0
+    adopted = project.run("adopt", "last", "--yes")
+    assert adopted.returncode == 0 and "runs as a check grep -q 'a + b' calc.py" in adopted.stdout
     done = project.run("approve", "last", "--no-input")
     assert done.returncode == 0, done.stderr
     assert "a + b" in project.calc()

@@ -13,7 +13,7 @@ from orchestra.cli.asking import agrees, can_ask
 from orchestra.cli.face import JsonFace, LineFace, QuietFace, TerminalFace
 from orchestra.cli.options import Driving
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import JournalCorrupt, OrchestraError
+from orchestra.core.errors import JournalCorrupt, NoConsent, OrchestraError
 from orchestra.core.run import RunFolder
 from orchestra.desk import who
 from orchestra.models import Models
@@ -47,7 +47,9 @@ class Session:
     ) -> RunEnd:
         """The same, for a command that has more to say afterwards; how it ended."""
         folder: RunFolder | None = None
-        if self.patient and self.app.consent.missing and agrees(self.app.consent):
+        if self.patient and self.app.consent.missing:
+            if not agrees(self.app.consent):
+                raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
             self.app.consent.agree(who())
         try:
             folder = start()

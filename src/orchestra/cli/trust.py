@@ -13,7 +13,7 @@ from orchestra.cli.advice import command
 from orchestra.cli.asking import agrees, can_ask, tell
 from orchestra.cli.text import safe
 from orchestra.consent import TRUST
-from orchestra.core.errors import NoConsent, PolicyError
+from orchestra.core.errors import NoConsent, PolicyError, UsageError
 from orchestra.desk import who
 
 
@@ -29,6 +29,8 @@ def trust(yes: bool, revoke: bool, show: bool, project: Path) -> int:
     fewer questions: such lines count only once you agreed. It is remembered for this folder and exactly these lines,
     outside the project.
     """
+    if yes + revoke + show > 1:
+        raise UsageError("--yes, --revoke and --show are three different wishes; give one")
     app = App(project)
     consent = app.consent
     if revoke:
