@@ -24,8 +24,9 @@ from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
 from orchestra.core.errors import ContractError, ForeignRun, OddFile, PolicyError, SandboxError, UsageError
+from orchestra.core.events import Events
 from orchestra.core.files import MIB, read_bounded
-from orchestra.core.journal import read_events, read_first
+from orchestra.core.journal import read_first, read_journal
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
@@ -256,10 +257,9 @@ class App(Desk):
             if summary.foreign:
                 raise ForeignRun(root.id, summary.foreign)
             self.consent.require()
-            events = summary.events
-            self._refuse_scenario(root, events)
+            self._refuse_scenario(root, summary.created)
             self._tell_containment(root, summary.created)
-            if needs_trial(events):
+            if needs_trial(summary.events):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
                 await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
@@ -271,9 +271,9 @@ class App(Desk):
         if (tier := self.bound_policy(created).tier) != "strict":
             self.face.notice(folder, weaker(tier))
 
-    def _refuse_scenario(self, folder: RunFolder, events: list[Event]) -> None:
+    def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""
-        scenario = events[0].payload.get("scenario") if events else None
+        scenario = created.payload.get("scenario")
         if self._overlay is None and scenario:
             raise UsageError(
                 f"run {folder.id} had the configuration of a scenario and cannot go on without it."
@@ -355,7 +355,10 @@ class App(Desk):
 
     def models_of(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""
-        recorded = msgspec.convert(created.payload.get("models", {}), Models)
+        try:
+            recorded = msgspec.convert(created.payload.get("models", {}), Models)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
         try:
             kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
         except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
@@ -382,7 +385,7 @@ class App(Desk):
         above: list[Event] = [created]
         while parent := above[-1].payload.get("parentRunId"):
             first = read_first(self.find(parent).events)
-            if first is None:
+            if first is None or any(first.runId == event.runId for event in above):
                 break
             above.append(first)
         return bound((event.payload for event in above), self.policy)
@@ -452,23 +455,24 @@ class App(Desk):
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
         for one in self.tree(folder):
-            yield from (call for call in past_calls(read_events(one.events)) if call.status != "open")
+            events = read_journal(one.events, keep=False).events
+            yield from (call for call in past_calls(events) if call.status != "open")
 
     def board(self, summary: RunSummary) -> Board:
         """Every task of a task graph, as it is now."""
         return board_of(self.graph_events(summary))
 
-    def graph_events(self, summary: RunSummary) -> list[Event]:
-        """The events of a run that must be a task graph."""
+    def graph_events(self, summary: RunSummary) -> Events:
+        """The events of a run that must be a task graph, whole: the tasks of its plan are in one of them."""
         if summary.workflow != "dag":
             raise UsageError(
                 f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "
                 f"What it did: orchestra show {summary.folder.id}"
             )
-        return summary.events
+        return summary.events.whole()
 
-    def report(self, summary: RunSummary) -> str:
-        """The report of a run that goes on, as far as it got."""
+    def report(self, summary: RunSummary) -> Iterator[str]:
+        """The report of a run that goes on, as far as it got, line by line."""
         events, status = summary.events, summary.fold.state.status
         if summary.workflow == "dag":
             board = self.board(summary)

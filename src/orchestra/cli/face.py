@@ -18,16 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
-from orchestra.archive import read_plan_file
+from orchestra.archive import MOST_PATCH
 from orchestra.cli.advice import ending
 from orchestra.cli.graph import plan_lines, whole_plan
 from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.files import read_bounded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
+from orchestra.workflows.dag.files import read_plan_file
+from orchestra.workflows.dag.shapes import Plan
 
 if TYPE_CHECKING:
     from orchestra.app import App
@@ -81,15 +85,16 @@ class LineFace:
         if text := step_line(event):
             self.line(text)
         if event.type == "PHASE_COMPLETED" and event.payload.get("effect") == "AdoptPlan":
-            plan, folder = event.payload["outcome"]["plan"], self._folders.get(event.runId)
+            plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
+            folder = self._folders.get(event.runId)
             path = (folder.path if folder else Path(event.runId)) / "plan.json"
-            for text in plan_lines(plan, path) if event.runId not in self._typed or plan["warnings"] else ():
+            for text in plan_lines(plan, path) if event.runId not in self._typed or plan.warnings else ():
                 self.line(text)
 
     def show_diff(self, path: Path) -> None:
         """A patch file, painted."""
         if path.exists():
-            for text in ("", *paint_diff(path.read_text(encoding="utf-8", errors="replace")), ""):
+            for text in ("", *paint_diff(read_bounded(path, MOST_PATCH).decode("utf-8", "replace")), ""):
                 self.line(text)
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
@@ -207,13 +212,13 @@ class TerminalFace(LineFace):
     def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
         folder, request = self._open
-        path = folder.path / request.payload["patch"]["path"]
+        name = request.payload["patch"]["path"]
         if _is_plan(request):
             show = whole_plan if whole else plan_lines
-            for line in show(read_plan_file(path), folder.path / "plan.json"):
+            for line in show(read_plan_file(folder, name), folder.path / "plan.json"):
                 self.line(line)
         else:
-            self.show_diff(path)
+            self.show_diff(folder.path / name)
 
     def _show_reasons(self) -> None:
         assert self._open is not None

@@ -25,6 +25,7 @@ from orchestra.core.seal import BLANK, Seal
 
 _PLACE = b'"payload":{"seal":"'
 _BLANK = BLANK.encode()
+_LONG = 1 << 20
 _NONE = "it was not made with your key"
 _BROKEN = "its line {} was not made with your key, or was changed since"
 
@@ -38,13 +39,13 @@ class Chain:
         self._seal = seal
         self._before = ""  # the seal that the next line follows
         self._since: Any = None  # hashes the lines that nobody vouches for
-        self._last = b""
+        self._last: bytes | str = b""  # the line before, or if that is long only its digest
         self._count = 0
         self._adopted: Adoption | None = None  # not in the journal yet
 
     def take(self, line: bytes, event: Event, number: int) -> str:
         """Check one more line; why the line before it is damaged, or an empty string."""
-        before, self._last, self._count = self._last, line, number
+        before, self._last, self._count = self._last, _kept(line), number
         if self._seal is not None:
             mark = _mark(line)
             if self._since is None and self._made(line, mark, self._before):
@@ -100,14 +101,14 @@ class Chain:
 
     def wrote(self, line: bytes, mark: str) -> None:
         """The line with this seal is in the journal."""
-        self._before, self._last, self._since, self._adopted = mark, line, None, None
+        self._before, self._last, self._since, self._adopted = mark, _kept(line), None, None
         self._count += 1
 
     def _made(self, line: bytes, mark: str, before: str) -> bool:
         if not mark or self._seal is None:
             return False
-        at = line.find(_PLACE) + len(_PLACE)
-        return self._seal.line(before, line[:at] + _BLANK + line[at + len(mark) :]) == mark
+        at, whole = line.find(_PLACE) + len(_PLACE), memoryview(line)  # a line may be long: it is not copied
+        return self._seal.line(before, whole[:at], _BLANK, whole[at + len(mark) :]) == mark
 
     def _vouch(self, said: Any, mark: str) -> None:
         vouching = msgspec.convert(said, Vouching)
@@ -130,5 +131,10 @@ def _mark(line: bytes) -> str:
     return mark.decode("latin-1") if line.startswith(b'"', at + len(_PLACE) + len(BLANK)) else ""
 
 
-def _short(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:16]
+def _kept(line: bytes) -> bytes | str:
+    """What is kept of a line until the next one: mostly nobody asks for its digest."""
+    return line if len(line) <= _LONG else _short(line)
+
+
+def _short(line: bytes | str) -> str:
+    return line if isinstance(line, str) else hashlib.sha256(line).hexdigest()[:16]

@@ -386,7 +386,7 @@ class Engine:
         if standing.foreign:
             raise ForeignRun(folder.id, standing.foreign)
         index = next((i for i, event in enumerate(standing.events) if event.id == at), len(standing.events) - 1)
-        return standing.events[: index + 1]
+        return standing.events.whole()[: index + 1]
 
     # -- small parts --------------------------------------------------------------------------------------------------
 

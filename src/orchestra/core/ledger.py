@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.adoption import read_adoption
 from orchestra.core.disk import Disk
-from orchestra.core.errors import ForeignRun
+from orchestra.core.errors import DurabilityError, ForeignRun
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
 from orchestra.core.machine import Fold, Table
@@ -173,7 +173,10 @@ def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
 def _references(value: Any) -> Iterator[ArtifactRef]:
     if isinstance(value, dict):
         if {"path", "bytes", "sha256"} == set(value):
-            yield msgspec.convert(value, ArtifactRef)
+            try:
+                yield msgspec.convert(value, ArtifactRef)
+            except msgspec.ValidationError as error:
+                raise DurabilityError(f"it names a file, but not as one is named: {error}") from error
             return
         value = list(value.values())
     if isinstance(value, list | tuple):

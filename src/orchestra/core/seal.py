@@ -36,11 +36,12 @@ class Seal:
         self._line = hashlib.blake2b(key=key, digest_size=SIZE, person=b"journal line")
         self._record = hashlib.blake2b(key=key, digest_size=SIZE, person=b"record")
 
-    def line(self, before: str, line: bytes) -> str:
+    def line(self, before: str, *parts: bytes | memoryview) -> str:
         """The seal of a journal's line that has BLANK in the seal's place; `before`: what it follows (rule 2)."""
         digest = self._line.copy()
         digest.update(before.encode())
-        digest.update(line)
+        for part in parts:
+            digest.update(part)
         return digest.hexdigest()
 
     def closes(self, record: R, *place: str) -> R:
