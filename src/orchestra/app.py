@@ -463,13 +463,13 @@ class App(Desk):
         return board_of(self.graph_events(summary))
 
     def graph_events(self, summary: RunSummary) -> Events:
-        """The events of a run that must be a task graph, whole: the tasks of its plan are in one of them."""
+        """The events of a run that must be a task graph: whole, if it is ours, for the tasks of a plan are in one."""
         if summary.workflow != "dag":
             raise UsageError(
                 f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "
                 f"What it did: orchestra show {summary.folder.id}"
             )
-        return summary.events.whole()
+        return summary.events if summary.foreign else summary.events.whole()
 
     def report(self, summary: RunSummary) -> Iterator[str]:
         """The report of a run that goes on, as far as it got, line by line."""

@@ -25,7 +25,7 @@ from orchestra.core.journal import read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.machine import Fold
 from orchestra.core.records import Event, utc
-from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.run import EVENTS, RunFolder, is_driven
 from orchestra.core.shape import outcome_of
 from orchestra.core.vouching import elsewhere, read_run
 from orchestra.gatekeeper import parts_about
@@ -99,12 +99,12 @@ class Archive:
         return [folder for folder in folders if _began(folder) is not None]
 
     def _named(self, prefix: str) -> Iterator[RunFolder]:
-        """The folders whose names begin so; whether they are runs is another question."""
+        """The folders whose names begin so and that have a journal; what it is worth is another question."""
         for root in self._roots:
             try:
                 with os.scandir(root) as entries:
                     for entry in entries:
-                        if entry.name.startswith(prefix) and _is_id(entry.name) and entry.is_dir():
+                        if entry.name.startswith(prefix) and _is_id(entry.name) and _has_journal(entry.path):
                             yield RunFolder(root / entry.name)
             except (FileNotFoundError, NotADirectoryError):
                 continue
@@ -130,7 +130,7 @@ class Archive:
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
-        return [self.summary(one) for one in self.tree(folder, only_open=True)]
+        return [self.summary(one, keep=False) for one in self.tree(folder, only_open=True)]
 
     def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunFolder]:
         """A run and the child runs below it that were begun, itself first; `only_open`: those it waits for now."""
@@ -223,6 +223,11 @@ def _began(folder: RunFolder) -> str | None:
         return utc(datetime.fromtimestamp(os.lstat(folder.events).st_mtime, UTC))
     except OSError:
         return None
+
+
+def _has_journal(path: str) -> bool:
+    """Whether there is something in the journal's place: a folder may hold very many that are no runs."""
+    return os.path.lexists(f"{path}/{EVENTS}")
 
 
 def _is_id(name: str) -> bool:

@@ -30,7 +30,7 @@ from orchestra.core.text import brief
 from orchestra.workflows.dag.files import read_plan_file
 
 POLL_SECONDS = 0.2
-_SHOWN, _IN_A_ROW = 10_000, 500  # characters of a goal or an error; of a goal beside others
+_SHOWN, _IN_A_ROW, _OF_AN_ERROR = 10_000, 500, 1_000_000  # characters of a goal; beside others; of an error in full
 _json_option = options.json_of("One JSON object per line.")
 
 
@@ -228,7 +228,7 @@ def _lines(event: Event, *, full: bool) -> Iterator[str]:
         yield f"{safe(event.id)} {event.ts} {event.type:<26}{phase:<12}{text}"
         error = event.payload.get("error") or outcome_of(event).get("refusal") or {}
         whole = error.get("message", "") if len(error.get("message", "")) > 200 else ""  # the line above was cut
-        for part in (whole, error.get("stack", "")):
+        for part in (whole[:_OF_AN_ERROR], error.get("stack", "")[:_OF_AN_ERROR]):
             yield from (f"    {line}" for line in safe(part).splitlines())
     elif text := step_line(event):
         yield f"{event.ts[11:19]} {text}"

@@ -38,7 +38,7 @@ from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt
 from orchestra.core.events import Collector, Events
 from orchestra.core.files import size
-from orchestra.core.lines import MOST_LINE, lines, open_journal, viewed, whole
+from orchestra.core.lines import MOST_BYTES, MOST_LINE, lines, open_journal, viewed, whole
 from orchestra.core.records import Event
 from orchestra.core.redact import Redactor
 from orchestra.core.seal import Seal
@@ -94,8 +94,11 @@ class Journal:
         if outside and self._redactor.suspects(line):
             event = msgspec.structs.replace(event, payload=self._redactor.record(event.payload))
             line = _encode(event) + b"\n"
-        if len(line) > MOST_LINE:
-            raise DurabilityError(f"{self.path}: an event of {size(len(line))} is too large; it was not written")
+        if len(line) > MOST_LINE or self._size + len(line) > MOST_BYTES:
+            raise DurabilityError(
+                f"{self.path}: an event of {size(len(line))} was not written. A journal has at most "
+                f"{size(MOST_BYTES)}, and a line of it {size(MOST_LINE)}: more could not be read again"
+            )
         line, event.payload["seal"] = sealed(line, self._chain.before, self._seal)
         try:
             self._disk.append(self._fd, line)

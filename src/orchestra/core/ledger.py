@@ -30,6 +30,7 @@ from orchestra.core.seal import Seal
 from orchestra.core.vouching import wrong_place
 
 OnEvent = Callable[[Event], None]
+_REFERENCE = {"path", "bytes", "sha256"}
 _INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # what a flow wants; all else is what came of it
 
 
@@ -172,7 +173,7 @@ def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
 
 def _references(value: Any) -> Iterator[ArtifactRef]:
     if isinstance(value, dict):
-        if {"path", "bytes", "sha256"} == set(value):
+        if "sha256" in value and value.keys() == _REFERENCE:
             try:
                 yield msgspec.convert(value, ArtifactRef)
             except msgspec.ValidationError as error:

@@ -6,7 +6,8 @@ Rules
 2. JSON is small and what Python makes of it is not: a line of a megabyte can become fifty. What a long line would take
    is estimated before it is decoded; one beyond all bounds is damage.
 3. For a view, an event that would take more than VIEWED is read without its longest parts: of a text the beginning is
-   left, of what else came of a step nothing. Whoever drives, or needs the tasks of a plan, reads whole events.
+   left, of what else came of a step nothing, and the payload says `abridged`. Whoever drives, or needs the tasks of a
+   plan, reads whole events.
 4. What a view is given fits: a payload with a field of another kind than readers rely on is damage (core/shape.py).
 """
 
@@ -27,8 +28,8 @@ from orchestra.core.shape import OUTCOME, PARAMS, PAYLOAD, misfit
 
 MOST_BYTES = 1 << 30
 MOST_LINE = 48 * MIB  # the plan of 100,000 tasks is one line of 40
-MOST_COST = 768 * MIB  # of one event as objects; that plan takes a third of it
-VIEWED = 48 * MIB
+MOST_COST = 512 * MIB  # of one event as objects; that plan takes 290
+VIEWED = 32 * MIB  # the plan of 10,000 tasks takes less
 _SHORT = 65_536  # bytes of a line that is worth no estimate
 _PART = 16_384  # bytes of a value that is kept although its event is long
 _BEGINNING = 4_000  # bytes of a long text that are shown
@@ -66,6 +67,8 @@ def open_journal(path: Path, *, write: bool = False) -> int:
         return open_bounded(path, MOST_BYTES, write=write)
     except OddFile as odd:
         raise JournalCorrupt(str(path), 0, odd.what) from odd
+    except PermissionError as error:
+        raise JournalCorrupt(str(path), 0, "cannot be read: permission denied") from error
 
 
 def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int = MIB) -> Iterator[bytes]:
@@ -112,17 +115,22 @@ def _fits(event: Event, path: str, number: int) -> Event:
 
 def weight(line: bytes) -> int:
     """About how many bytes the objects of a JSON text take, rather too many than too few."""
-    wide = 1 if line.isascii() and rb"\u" not in line else 2  # bytes of a character: the widest of a text decides
+    objects = 240 * line.count(b"{") + 90 * line.count(b"[") + 60 * line.count(b",")
+    return objects + len(line) * (_width(line) if len(line) > _SHORT else 2)
+
+
+def _width(line: bytes) -> int:
+    """How many bytes a character takes: the widest of a text decides."""
     if b"\xf0" in line or rb"\ud" in line or rb"\uD" in line:
-        wide = 4
-    return wide * len(line) + 240 * line.count(b"{") + 90 * line.count(b"[") + 60 * line.count(b",")
+        return 4
+    return 1 if line.isascii() and rb"\u" not in line else 2
 
 
 def _abridged(line: bytes) -> Event:
     """The event of a long line, without its longest parts (rule 3)."""
-    long = _long(line)
-    payload = _kept(_payload(long.payload))
-    return msgspec.convert({**msgspec.structs.asdict(long), "payload": payload}, Event)
+    fields = msgspec.structs.asdict(_long(line))
+    fields["payload"] = {**_kept(_payload(fields["payload"])), "abridged": True}
+    return msgspec.convert({name: value for name, value in fields.items() if value is not UNSET}, Event)
 
 
 def _kept(record: Struct, *, within: str = "") -> dict[str, Any]:

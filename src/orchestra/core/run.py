@@ -28,6 +28,7 @@ from orchestra.core.errors import OddFile, RunLocked
 from orchestra.core.files import digest_below, lines_below, read_below
 from orchestra.core.records import ArtifactRef
 
+EVENTS = "events.ndjson"
 REMOVED = ".removed"
 MOST_ARTIFACT = 1 << 30
 _MOST_ATTEMPTS, _GAP = 1000, 16  # of one call; numbers in a row that may be missing
@@ -38,18 +39,47 @@ _SLUG = re.compile(r"[^a-z0-9]+")
 class RunFolder:
     """Paths of one run."""
 
+    __slots__ = ("id", "path")  # there may be very many
+
     def __init__(self, path: Path, run_id: str = "") -> None:
         self.path = path
         self.id = run_id or path.name
-        self.events = path / "events.ndjson"
-        self.state = path / "state.json"
-        self.artifacts = path / "artifacts"
-        self.logs = path / "logs"
-        self.inbox = path / "inbox"
-        self.scratch = path / "scratch"
-        self.report = path / "report.md"
-        self.adopted = path / "adopted.json"
-        self.lock = path / "lock"
+
+    @property
+    def events(self) -> Path:
+        return self.path / EVENTS
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def inbox(self) -> Path:
+        return self.path / "inbox"
+
+    @property
+    def scratch(self) -> Path:
+        return self.path / "scratch"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.md"
+
+    @property
+    def adopted(self) -> Path:
+        return self.path / "adopted.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
 
     @property
     def removed(self) -> Path:

@@ -364,11 +364,11 @@ def _read(event: Event, value: Any, kind: type[R]) -> R:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        name = kind.__name__.lower()
-        raise DurabilityError(
-            f"run {event.runId}: event {event.id} of its journal is damaged (it holds no {name}: {error}). "
-            f"What else is there: orchestra logs {event.runId}"
-        ) from error
+        name, way = kind.__name__.lower(), f"What else is there: orchestra logs {event.runId}"
+        why = f"is damaged (it holds no {name}: {error}). {way}"
+        if "abridged" in event.payload:
+            why = f"holds a {name} too long to be shown as long as nobody vouches for the run: adopt it first. {way}"
+        raise DurabilityError(f"run {event.runId}: event {event.id} of its journal {why}") from error
 
 
 def _end_of(output: str) -> str:
