@@ -47,7 +47,9 @@ def render(folder: RunFolder, events: Sequence[Event], *, status: str, message: 
         "|---|---|---|",
     )
     yield from (f"| {e.ts[11:19]} | {_iteration(e)} | {cell(text)} |" for e in events if (text := headline(e)))
-    yield from ("", "## Files changed", "", *_changed(events), "", "## Model calls", "", *bill.table(calls))
+    yield from ("", "## Files changed", "")
+    yield from _changed(events)
+    yield from ("", "## Model calls", "", *bill.table(calls))
 
 
 def headline(event: Event) -> str:

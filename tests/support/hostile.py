@@ -195,7 +195,7 @@ DAMAGED: dict[str, Maker] = {
     "the error is a text": after("RUN_FAILED", {"error": "broken"}),
     "the message of the error is a list": after("RUN_FAILED", {"error": {"message": []}}),
     "the error of a provider is none": step({"effect": "ModelCall", "error": {"reason": "provider"}}, "PHASE_FAILED"),
-    "the reply has no text": step({"effect": "ModelCall", "outcome": {"raw": REF}}),
+    "the reply is a number": step({"effect": "ModelCall", "outcome": {**REPLY, "text": 5}}),
     "the tokens are texts": step({"effect": "ModelCall", "outcome": {**REPLY, "usage": {"inputTokens": "x"}}}),
     "the goal is a number": journal(created(goal=7)),
     "the parameters are a list": journal(created(params=[])),
@@ -239,6 +239,7 @@ STRANGE: dict[str, Maker] = {
         {"effect": "ModelCall", "outcome": {**REPLY, "costUsd": 1e308, "lostUsd": -1e308, "asked": -9}}
     ),
     "ids twice and backwards": journal(created(), *(line(1, "PHASE_STARTED", {"key": "a"}) for _ in range(300))),
+    "a reply of nothing": step({"effect": "ModelCall", "outcome": {"model": "m"}}),
     "a reply without its call": after("PHASE_COMPLETED", {"key": "x", "effect": "ModelCall", "outcome": REPLY}),
     "an approval of nothing": after("APPROVAL_REQUESTED", {}),
     "a question of nothing": after("QUESTION_RAISED", {}),

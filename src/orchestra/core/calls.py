@@ -8,9 +8,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
@@ -21,6 +21,8 @@ from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelReply
 
+_NOWHERE = {"path": "", "bytes": 0, "sha256": "sha256:" + "0" * 64}
+_LEAST = {"text": "", "raw": _NOWHERE, "finishReason": "stop", "durationMs": 0, "provider": ""}
 _ASKED = ".asked.json"
 _MOST = 65_536  # bytes of such a file
 
@@ -73,6 +75,11 @@ def calls_in(folder: RunFolder, events: Iterable[Event]) -> list[PastCall]:
     return [call if call.raw else _counted(call, folder) for call in past_calls(events)]
 
 
+def reply_of(outcome: Mapping[str, Any]) -> ModelReply:
+    """What came of a call, as another version or implementation may have written it: with less."""
+    return msgspec.convert({**_LEAST, **outcome}, ModelReply)
+
+
 def asked_file(folder: RunFolder, artifact: str) -> Path:
     """Where the call of an artifact is counted."""
     return folder.artifact(f"{artifact}{_ASKED}")
@@ -122,7 +129,7 @@ def _past_call(begun: PastCall, event: Event) -> PastCall:
         call = msgspec.structs.replace(call, error=msgspec.convert(error, ProviderFailure))
     if not event.payload.get("outcome"):
         return call
-    reply = msgspec.convert(event.payload["outcome"], ModelReply)
+    reply = reply_of(event.payload["outcome"])
     return msgspec.structs.replace(
         call,
         provider=reply.provider,

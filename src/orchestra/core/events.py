@@ -25,6 +25,13 @@ from orchestra.core.records import Event
 _STRIDE = 1024  # events between two offsets that are kept
 
 
+class Index(Struct, frozen=True):
+    """Where the events of a journal begin: every so many, by their offset."""
+
+    count: int
+    offsets: array[int]
+
+
 class Events(Sequence[Event]):
     """The events of one journal, in order."""
 
@@ -75,13 +82,6 @@ class Events(Sequence[Event]):
                     return
         finally:
             os.close(fd)
-
-
-class Index(Struct, frozen=True):
-    """Where the events of a journal begin: every so many, by their offset."""
-
-    count: int
-    offsets: array[int]
 
 
 class Collector:

@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -27,14 +28,13 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",
 }
-
-
-_WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to a folder, to go on from there
+_FILE = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # to a folder, to go on from there
 
 
 def open_bounded(path: Path | str, most: int, *, follow: bool = False, write: bool = False) -> int:
     """A descriptor of a regular file of at most `most` bytes; OddFile for anything else, OSError as usual."""
-    flags = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    flags = _FILE if follow else _FILE | os.O_NOFOLLOW
     try:
         fd = os.open(path, flags | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY))
     except OSError as error:
@@ -49,17 +49,20 @@ def open_below(folder: Path, name: str, most: int) -> int:
     *way, last = name.split("/")
     if any(part in ("", ".", "..") for part in (*way, last)) or "\0" in name:
         raise OddFile(str(folder / name), "is not in the run's folder")
-    at = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    at = os.open(folder, _WAY)
     try:
         for part in way:
-            at, above = os.open(part, _WAY, dir_fd=at), at
+            at, above = os.open(part, _WAY | os.O_NOFOLLOW, dir_fd=at), at
             os.close(above)
-        try:
-            fd = os.open(last, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=at)
-        except OSError as error:
-            if kind := _odd(last, follow=False, at=at):
-                raise OddFile(str(folder / name), f"is {kind}, not a file") from error
-            raise
+        fd = os.open(last, os.O_RDONLY | _FILE | os.O_NOFOLLOW, dir_fd=at)
+    except OSError as error:
+        if kind := _odd(last, follow=False, at=at):
+            raise OddFile(str(folder / name), f"is {kind}, not a file") from error
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise OddFile(
+                str(folder / name), "is not in the run's folder: a link, or no folder, is on the way"
+            ) from error
+        raise OSError(error.errno, error.strerror, str(folder / name)) from error
     finally:
         os.close(at)
     return _bounded(fd, folder / name, most)
@@ -79,17 +82,17 @@ def lines_below(folder: Path, name: str, most: int, longest: int = 16 * MIB) -> 
             yield line
 
 
-def digest_below(folder: Path, name: str, size: int) -> str:
-    """`sha256:<hex>` of the file of this name below a folder, if it has just this size; else empty."""
+def digest_below(folder: Path, name: str, length: int) -> str:
+    """`sha256:<hex>` of the file of this name below a folder, if it has just this many bytes; else empty."""
     try:
-        fd = open_below(folder, name, size)
+        fd = open_below(folder, name, length)
     except (OSError, OddFile):
         return ""
     try:
         found = hashlib.sha256()
-        while os.fstat(fd).st_size == size and (chunk := os.read(fd, MIB)):
+        while os.fstat(fd).st_size == length and (chunk := os.read(fd, MIB)):
             found.update(chunk)
-        return f"sha256:{found.hexdigest()}" if os.fstat(fd).st_size == size else ""
+        return f"sha256:{found.hexdigest()}" if os.fstat(fd).st_size == length else ""
     finally:
         os.close(fd)
 

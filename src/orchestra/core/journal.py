@@ -71,17 +71,17 @@ class Journal:
 
     def load(self, adoption: Adoption | None = None) -> list[Event]:
         """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
-        self._chain, pass_ = Chain(self._seal), _Pass(self._fd, str(self.path))
+        self._chain, walk = Chain(self._seal), _Walk(self._fd, str(self.path))
         with uncollected():
-            events = [event for _, event in pass_.through(self._chain, whole)]
+            events = [event for _, event in walk.through(self._chain, whole)]
         if adoption is not None:
             self._chain.adopt(adoption)
         if self._chain.foreign:
             raise ForeignRun(self.path.parent.name, self._chain.why_foreign)
-        self.torn_bytes = pass_.torn
+        self.torn_bytes = walk.torn
         if self.torn_bytes:
-            os.ftruncate(self._fd, pass_.end)
-        self._size = pass_.end
+            os.ftruncate(self._fd, walk.end)
+        self._size = walk.end
         # What an earlier process appended may not be synced yet: the next barrier covers it.
         return events
 
@@ -152,7 +152,7 @@ def read_journal(
     fd = open_journal(path)
     try:
         with uncollected():
-            for line, event in _Pass(fd, str(path)).through(chain, viewed):
+            for line, event in _Walk(fd, str(path)).through(chain, viewed):
                 collector.take(line, event)
                 if each is not None:
                     each(event)
@@ -169,7 +169,7 @@ def read_events(path: Path, *, until: str = "") -> list[Event]:
     fd = open_journal(path)
     try:
         with uncollected():
-            for _, event in _Pass(fd, str(path)).through(Chain(None), whole):
+            for _, event in _Walk(fd, str(path)).through(Chain(None), whole):
                 events.append(event)
                 if event.id == until:
                     break
@@ -222,7 +222,7 @@ def _open(path: Path) -> int:
     return open_journal(path, write=True)
 
 
-class _Pass:
+class _Walk:
     """One way through a journal: its whole lines, checked and read."""
 
     def __init__(self, fd: int, path: str) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.calls import reply_of
 from orchestra.core.model import ProviderFailure
 from orchestra.core.records import Event
-from orchestra.core.work import ModelReply
 
 Number = int | float
 
@@ -168,8 +168,9 @@ def misfit(event: Event, number: int) -> str:
         datetime.fromisoformat(event.ts)
         payload = msgspec.convert(event.payload, _Payload)
         if payload.outcome is not None and payload.effect in _OWN:
-            is_reply = payload.effect == "ModelCall" and payload.outcome
-            msgspec.convert(payload.outcome, ModelReply if is_reply else _Outcome)
+            msgspec.convert(payload.outcome, _Outcome)
+            if payload.effect == "ModelCall":
+                reply_of(payload.outcome)
         if payload.error is not None and payload.error.reason == "provider":
             msgspec.convert(event.payload["error"], ProviderFailure)
     except msgspec.ValidationError as error:
