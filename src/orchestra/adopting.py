@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -20,9 +21,10 @@ from orchestra.archive import RunSummary
 from orchestra.binding import said
 from orchestra.core.adoption import Adoption, keep_adoption
 from orchestra.core.errors import UsageError
-from orchestra.core.records import Event, now
+from orchestra.core.records import now
 from orchestra.core.run import RunFolder
-from orchestra.core.text import count
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import brief, count
 from orchestra.core.vouching import Standing, read_run, wrong_place
 from orchestra.desk import who
 
@@ -37,9 +39,9 @@ class Candidate(Struct, frozen=True):
 def candidates(app: App, folder: RunFolder) -> list[Candidate]:
     """The runs of this run's tree that nobody vouches for here, the root first."""
     tree = app.tree(_root(app, folder))
-    found = [Candidate(one, read_run(one.folder, app.keyring.known)) for one in tree]
+    found = [Candidate(app.summary(one, keep=False), read_run(one, app.keyring.known, keep=False)) for one in tree]
     for one in found:
-        if one.standing.events and (why := wrong_place(one.summary.folder, one.standing.events[0])):
+        if why := wrong_place(one.summary.folder, one.summary.created):
             raise UsageError(
                 f"run {one.summary.folder.id} cannot be adopted: {why}. Give its folder back its own name and place"
             )
@@ -51,7 +53,7 @@ def adopt(app: App, runs: list[Candidate]) -> None:
     for one in runs:
         folder = one.summary.folder
         with folder.locked():
-            standing = read_run(folder, app.keyring.seal)
+            standing = read_run(folder, app.keyring.seal, keep=False)
             if standing.lines != one.standing.lines:
                 raise UsageError(f"run {folder.id} has grown since you looked at it; look again")
             adoption = Adoption(
@@ -65,7 +67,7 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     created, events = one.summary.created, one.standing.events
     payload, state = created.payload, one.summary.fold.state
     yield "run", one.summary.folder.id
-    yield "goal", str(payload.get("goal", ""))
+    yield "goal", brief(payload.get("goal", ""), _SHOWN)
     yield "foreign", one.summary.foreign
     yield "made", f"{created.ts}, workflow {one.summary.workflow}, {count(len(events), 'event')}, {state.status}"
     yield "belongs to", f"{one.standing.workspace or 'no folder'}; adopted, to {app.project}"
@@ -85,14 +87,16 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     if opened := params.get("context"):
         yield "shows models", f"{said(tuple(opened))}, also where that is a secret by its name"
     yield "budget", "none" if models.maxBudgetUsd is None else f"{models.maxBudgetUsd:g} USD"
-    grants = [event for event in events if event.type == "APPROVAL_GRANTED"]
+    grants = Counter(outcome_of(event).get("by", "?") for event in events if event.type == "APPROVAL_GRANTED")
     if grants:
-        yield "approvals in it", f"{len(grants)}, which would count as given: {_givers(grants)}"
+        givers = ", ".join(list(grants)[:5])
+        yield "approvals in it", f"{grants.total()}, which would count as given: {givers}"
     for name, request in one.summary.fold.pending.items():
         text = request.payload.get("summary") or request.payload.get("question") or ""
-        yield "waits with", f"{name}: {text}"
+        yield "waits with", f"{name}: {brief(text, _SHOWN)}"
 
 
+_SHOWN = 2_000  # characters of a goal or a request
 _POWERS = {
     "containment": "tier",
     "tools": "whitelist",
@@ -101,11 +105,6 @@ _POWERS = {
     "writes": "writes",
     "network": "domains",
 }
-
-
-def _givers(grants: list[Event]) -> str:
-    names = dict.fromkeys(str((event.payload.get("outcome") or {}).get("by", "?")) for event in grants)
-    return ", ".join(list(names)[:5])
 
 
 def _root(app: App, folder: RunFolder) -> RunFolder:

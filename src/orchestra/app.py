@@ -24,7 +24,8 @@ from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
 from orchestra.core.errors import ContractError, ForeignRun, PolicyError, SandboxError, UsageError
-from orchestra.core.journal import read_first
+from orchestra.core.events import Events
+from orchestra.core.journal import read_first, read_journal
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
@@ -250,10 +251,9 @@ class App(Desk):
             if summary.foreign:
                 raise ForeignRun(root.id, summary.foreign)
             self.consent.require()
-            events = summary.events
-            self._refuse_scenario(root, events)
+            self._refuse_scenario(root, summary.created)
             self._tell_containment(root, summary.created)
-            if needs_trial(events):
+            if needs_trial(summary.events):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
                 await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
@@ -263,12 +263,12 @@ class App(Desk):
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
         self.consent.require()
-        standing = self.engine.history(folder, at)
+        standing, kept = self.engine.history(folder, at)
         if misplaced := elsewhere(standing.workspace, str(self.project)):
             raise ForeignRun(folder.id, misplaced)
         facts = {"policy": msgspec.to_builtins(self.policy), "workspace": str(self.project)}
-        new = self.engine.fork(folder, standing.events, at, facts)
-        for difference in differences(self.recorded_policy(standing.events[0]), self.policy):
+        new = self.engine.fork(folder, kept, at, facts)
+        for difference in differences(self.recorded_policy(kept[0]), self.policy):
             self.face.notice(new, f"another policy than that of {folder.id}: {difference}")
         return new
 
@@ -277,9 +277,9 @@ class App(Desk):
         if (tier := self.bound_policy(created).tier) != "strict":
             self.face.notice(folder, weaker(tier))
 
-    def _refuse_scenario(self, folder: RunFolder, events: list[Event]) -> None:
+    def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""
-        scenario = events[0].payload.get("scenario") if events else None
+        scenario = created.payload.get("scenario")
         if self._overlay is None and scenario:
             raise UsageError(
                 f"run {folder.id} had the configuration of a scenario and cannot go on without it."
@@ -388,7 +388,7 @@ class App(Desk):
         above: list[Event] = [created]
         while parent := above[-1].payload.get("parentRunId"):
             first = read_first(self.find(parent).events)
-            if first is None:
+            if first is None or any(first.runId == event.runId for event in above):
                 break
             above.append(first)
         return bound((event.payload for event in above), self.policy, str(self.project))
@@ -462,23 +462,24 @@ class App(Desk):
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
         for one in self.tree(folder):
-            yield from (call for call in past_calls(one.events) if call.status != "open")
+            events = read_journal(one.events, keep=False).events
+            yield from (call for call in past_calls(events) if call.status != "open")
 
     def board(self, summary: RunSummary) -> Board:
         """Every task of a task graph, as it is now."""
         return board_of(self.graph_events(summary))
 
-    def graph_events(self, summary: RunSummary) -> list[Event]:
-        """The events of a run that must be a task graph."""
+    def graph_events(self, summary: RunSummary) -> Events:
+        """The events of a run that must be a task graph: whole, if it is ours, for the tasks of a plan are in one."""
         if summary.workflow != "dag":
             raise UsageError(
                 f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "
                 f"What it did: orchestra show {summary.folder.id}"
             )
-        return summary.events
+        return summary.events if summary.foreign else summary.events.whole()
 
-    def report(self, summary: RunSummary) -> str:
-        """The report of a run that goes on, as far as it got."""
+    def report(self, summary: RunSummary) -> Iterator[str]:
+        """The report of a run that goes on, as far as it got, line by line."""
         events, status = summary.events, summary.fold.state.status
         if summary.workflow == "dag":
             board = self.board(summary)

@@ -1,9 +1,16 @@
-"""The archive: every run of a project, found and read. It changes nothing and drives nothing."""
+"""The archive: every run of a project, found and read. It changes nothing and drives nothing.
+
+Rules
+1. A run folder may be anybody's: what is read of it is bounded, and what a journal names is looked for below its own
+   folder only (core/files.py).
+2. Many runs are read one after the other: nothing of one but its summary is in memory when the next is read.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,29 +20,32 @@ from msgspec import Struct
 
 from orchestra.core.engine import Workflow
 from orchestra.core.errors import DurabilityError, JournalCorrupt, UsageError
+from orchestra.core.events import Events
+from orchestra.core.files import MIB
 from orchestra.core.journal import read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.machine import Fold
 from orchestra.core.records import Event, utc
-from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.run import EVENTS, RunFolder, is_driven
+from orchestra.core.shape import outcome_of
 from orchestra.core.vouching import elsewhere, read_run
 from orchestra.core.work import Masked, PatchProposal, Reply
 from orchestra.gatekeeper import exact_patch, parts_about
 from orchestra.patch.result import Patch
+
+MOST_PATCH = 16 * MIB
+MOST_REPORT = 256 * MIB
 
 
 class RunSummary(Struct, frozen=True):
     """One line of `orchestra runs`."""
 
     folder: RunFolder
-    events: list[Event]
+    created: Event
+    events: Events
     fold: Fold
     driven: bool
     foreign: str = ""  # why nobody vouches for it here; empty if somebody does
-
-    @property
-    def created(self) -> Event:
-        return self.events[0]
 
     @property
     def workflow(self) -> str:
@@ -44,7 +54,7 @@ class RunSummary(Struct, frozen=True):
     @property
     def dry(self) -> bool:
         """Whether nothing of it is run (`--dry-run`)."""
-        return bool(self.created.payload.get("params", {}).get("dry"))
+        return bool((self.created.payload.get("params") or {}).get("dry"))
 
     @property
     def parent(self) -> str | None:
@@ -68,32 +78,46 @@ class Archive:
 
     def folders(self) -> list[RunFolder]:
         """Every run of this project that was started, oldest first."""
-        found: list[tuple[str, RunFolder]] = []
-        for root in dict.fromkeys(workflow.root for workflow in self.workflows.values()):
-            for name in (n for n in os.listdir(root) if not n.startswith(".")) if root.is_dir() else ():
-                folder = RunFolder(root / name)
-                if (began := _began(folder)) is not None:
-                    found.append((began, folder))
+        found = [(began, folder) for folder in self._named("") if (began := _began(folder)) is not None]
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
 
     def find(self, reference: str) -> RunFolder:
         """A run by its id, a unique prefix of it, or `last`."""
         if not reference:
             raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
-        folders = self.folders()
         if reference == "last":
-            if folders:
+            if folders := self.folders():
                 return folders[-1]
             raise UsageError(f'no run in {self.project} yet; start one: orchestra loop "GOAL" --check "CMD"')
-        matches = [f for f in folders if f.id == reference] or [f for f in folders if f.id.startswith(reference)]
+        matches = self._called(reference) or [f for f in self._named(reference) if _began(f) is not None]
         if len(matches) == 1:
             return matches[0]
         if matches:
-            shown = "".join(f"\n  {f.id}" for f in matches[:10])
+            shown = "".join(f"\n  {f.id}" for f in sorted(matches, key=lambda f: f.id)[:10])
             raise UsageError(f"{reference!r} fits {len(matches)} runs; give more of the id:{shown}")
         raise UsageError(
             f"no run {reference!r} in {self.project} (orchestra runs lists them; -C DIR names another project)"
         )
+
+    @property
+    def _roots(self) -> list[Path]:
+        return list(dict.fromkeys(workflow.root for workflow in self.workflows.values()))
+
+    def _called(self, run_id: str) -> list[RunFolder]:
+        """The runs of exactly this id."""
+        folders = [RunFolder(root / run_id) for root in self._roots] if _is_id(run_id) else []
+        return [folder for folder in folders if _began(folder) is not None]
+
+    def _named(self, prefix: str) -> Iterator[RunFolder]:
+        """The folders whose names begin so and that have a journal; what it is worth is another question."""
+        for root in self._roots:
+            try:
+                with os.scandir(root) as entries:
+                    for entry in entries:
+                        if entry.name.startswith(prefix) and _is_id(entry.name) and _has_journal(entry.path):
+                            yield RunFolder(root / entry.name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
 
     def root_of(self, folder: RunFolder) -> RunFolder:
         """The run at the top of this run's tree."""
@@ -105,67 +129,78 @@ class Archive:
             passed.add(folder.id)
         return folder
 
-    def summary(self, folder: RunFolder) -> RunSummary:
-        """What a run is now, folded from its journal."""
-        standing = read_run(folder, self.keyring.known)
+    def summary(self, folder: RunFolder, *, keep: bool = True) -> RunSummary:
+        """What a run is now, folded from its journal. Without `keep` its events are read again when they are wanted."""
+        fold = Fold()
+        standing = read_run(folder, self.keyring.known, each=fold.add, keep=keep)
+        if standing.created is None:
+            raise JournalCorrupt(str(folder.events), 0, "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
-        return RunSummary(folder, standing.events, Fold.of(standing.events), is_driven(folder), foreign)
+        return RunSummary(folder, standing.created, standing.events, fold, is_driven(folder), foreign)
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
-        return self.tree(folder, only_open=True)
+        return [self.summary(one, keep=False) for one in self.tree(folder, only_open=True)]
 
-    def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunSummary]:
+    def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunFolder]:
         """A run and the child runs below it that were begun, itself first; `only_open`: those it waits for now."""
-        found: dict[Path, RunSummary] = {}
-        queue = [folder]
+        found: dict[Path, RunFolder] = {}
+        queue = deque([folder])
         while queue:
-            one = queue.pop(0)
+            one = queue.popleft()
             if one.path in found or read_first(one.events) is None:
                 continue
-            summary = found[one.path] = self.summary(one)
-            named = [(e.payload.get("workflow"), e.payload["childRunId"]) for e in summary.events if _begins_child(e)]
-            children = list(summary.fold.children.values()) if only_open else named
-            queue += [child for name in children if (child := self._child(*map(str, name))) is not None]
+            found[one.path] = one
+            summary = self.summary(one, keep=False)
+            named = summary.fold.children.values() if only_open else _children(summary.events)
+            queue += [child for name in named if (child := self._child(*name)) is not None]
         return list(found.values())
 
     def _child(self, workflow: str, run_id: str) -> RunFolder | None:
         """The folder of a child run; None if a journal of anybody's names none that could be one."""
-        plain = run_id == os.path.basename(run_id) and run_id not in ("", ".", "..")
-        return RunFolder(self.workflows[workflow].root / run_id) if plain and workflow in self.workflows else None
+        known = _is_id(run_id) and workflow in self.workflows
+        return RunFolder(self.workflows[workflow].root / run_id) if known else None
 
-    def patches(self, folder: RunFolder, *, exact: bool = False) -> list[ShownPatch]:
+    def patches(self, folder: RunFolder, *, exact: bool = False) -> Iterator[ShownPatch]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
         summary = self.summary(folder)
-        taken = [(e.payload["patch"]["path"], e.payload["files"]) for e in _asked(summary, "patch")]
+        asked = _asked(summary, "patch")
+        taken = [((e.payload.get("patch") or {}).get("path"), e.payload.get("files", ())) for e in asked]
         made: dict[str, str] = {}  # by scope: the newest patch there is the one that is applied there
-        for event in summary.events if not taken else ():
+        for event in () if asked else summary.events:
             scope = str(event.payload.get("key", "")).rpartition("/")[0]
             if event.type == "PATCH_PRODUCED":
-                made[scope] = event.payload["outcome"]["patch"]["path"]
+                made[scope] = (outcome_of(event).get("patch") or {}).get("path", "")
             elif event.type == "PATCH_APPLIED":
-                taken.append((made[scope], event.payload["outcome"]["after"]))
-        told = (e.payload["outcome"] for e in summary.events if e.type == "PATCH_PRODUCED")
-        made_of = {outcome["patch"]["path"]: msgspec.convert(outcome, PatchProposal) for outcome in told}
-        return [_patch(folder, path, made_of.get(path), files, exact=exact) for path, files in taken]
+                taken.append((made.get(scope), outcome_of(event).get("after", ())))
+        told = (outcome_of(e) for e in summary.events if e.type == "PATCH_PRODUCED")
+        made_of = {(o.get("patch") or {}).get("path", ""): _proposal(o) for o in told}
+        for name, files in taken:
+            yield _patch(folder, name, made_of.get(name or ""), files, exact=exact)
 
-    def plan(self, folder: RunFolder) -> dict[str, Any] | None:
-        """The plan a run waits with."""
+    def plan(self, folder: RunFolder) -> str:
+        """Where the plan is that a run waits with, within its folder; empty if it waits with none."""
         for event in _asked(self.summary(folder), "plan"):
-            return read_plan_file(folder.path / event.payload["patch"]["path"])
-        return None
+            return str((event.payload.get("patch") or {}).get("path", ""))
+        return ""
 
-    def summaries(self) -> list[RunSummary]:
-        """Every readable run."""
-        return [summary for _, summary in self.overview() if isinstance(summary, RunSummary)]
+    def report_of(self, folder: RunFolder) -> Iterator[str]:
+        """The report a run left, line by line; nothing if it left none."""
+        try:
+            for line in folder.lines(folder.report.name, MOST_REPORT):
+                yield line.decode("utf-8", "replace").rstrip("\n")
+        except FileNotFoundError:
+            return
 
     def overview(self) -> Iterator[tuple[RunFolder, RunSummary | JournalCorrupt]]:
-        """Every run, oldest first; of a damaged one, what is wrong with it."""
+        """Every run, oldest first; of a damaged one, what is wrong with it (rule 2)."""
         for folder in self.folders():
             try:
-                yield folder, self.summary(folder)
+                yield folder, self.summary(folder, keep=False)
             except JournalCorrupt as damage:
                 yield folder, damage
+            except FileNotFoundError:
+                continue  # it was removed meanwhile
 
 
 def _asked(summary: RunSummary, subject: str) -> list[Event]:
@@ -174,34 +209,39 @@ def _asked(summary: RunSummary, subject: str) -> list[Event]:
     return [event for event in asked if event.payload.get("subject", "patch") == subject]
 
 
+def _proposal(outcome: dict[str, Any]) -> PatchProposal | None:
+    """How a patch was proposed, as far as the journal tells it."""
+    try:
+        return msgspec.convert(outcome, PatchProposal)
+    except msgspec.ValidationError:
+        return None
+
+
 def _patch(
-    folder: RunFolder, path: str, made: PatchProposal | None, files: list[dict[str, Any]], *, exact: bool
+    folder: RunFolder, name: str | None, made: PatchProposal | None, files: Iterable[dict[str, Any]], *, exact: bool
 ) -> ShownPatch:
     """Of a patch what is about these files; `made` is how it was proposed, where the journal tells it."""
-    paths = {file["path"] for file in files}
+    paths = {str(file["path"]) for file in files}
     if exact and made is not None and made.exact is not None:
         patch = exact_patch(Reply("", made.exact), folder)
         if not isinstance(patch, Patch):
             raise UsageError(patch.message)
         return ShownPatch(parts_about(patch.diff, paths))
-    file = folder.path / path
+    if not name:
+        raise UsageError(f"run {folder.id} does not say where its patch is; look into {folder.artifacts}")
     try:
-        shown = parts_about(file.read_text(encoding="utf-8", errors="replace"), paths)
+        text = folder.read(name, MOST_PATCH).decode("utf-8", "replace")
     except FileNotFoundError:
-        raise UsageError(f"{file} is gone; the raw reply beside it may still hold the patch") from None
-    return ShownPatch(shown, tuple(span for span in (made.masked if made else ()) if span.path in paths))
+        raise UsageError(f"{folder.path / name} is gone; the raw reply beside it may still hold the patch") from None
+    masked = tuple(span for span in (made.masked if made else ()) if span.path in paths)
+    return ShownPatch(parts_about(text, paths), masked)
 
 
-def read_plan_file(path: Path) -> dict[str, Any]:
-    """A plan as it was written down."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
-
-
-def _begins_child(event: Event) -> bool:
-    return event.type == "PHASE_STARTED" and "childRunId" in event.payload
+def _children(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+    """The child runs that were begun: workflow and id."""
+    for event in events:
+        if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
+            yield event.payload.get("workflow", ""), event.payload["childRunId"]
 
 
 def _began(folder: RunFolder) -> str | None:
@@ -210,6 +250,16 @@ def _began(folder: RunFolder) -> str | None:
         created = read_first(folder.events)
         return created.ts if created else None
     except JournalCorrupt:
-        return utc(datetime.fromtimestamp(folder.events.stat().st_mtime, UTC))
+        return utc(datetime.fromtimestamp(os.lstat(folder.events).st_mtime, UTC))
     except OSError:
         return None
+
+
+def _has_journal(path: str) -> bool:
+    """Whether there is something in the journal's place: a folder may hold very many that are no runs."""
+    return os.path.lexists(f"{path}/{EVENTS}")
+
+
+def _is_id(name: str) -> bool:
+    """Whether this may be a run's id: the name of a folder that is not hidden."""
+    return name == os.path.basename(name) and not name.startswith(".") and "\0" not in name and name != ""

@@ -28,7 +28,7 @@ from orchestra.archive import RunSummary
 from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
 from orchestra.core.journal import read_first
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import REMOVED, RunFolder, is_driven
+from orchestra.core.run import REMOVED, RunFolder, digest, is_driven
 from orchestra.models import Models
 from orchestra.policy import within
 from orchestra.worker.removal import discard
@@ -36,13 +36,32 @@ from orchestra.worker.removal import discard
 _REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
 
 
+class Run(Struct, frozen=True):
+    """What is kept of a run folder while all are judged: there may be many, with long journals."""
+
+    folder: RunFolder
+    parent: str = ""
+    workflow: str = ""
+    status: str = ""  # empty if its journal is damaged
+    updated: str = ""
+    driven: bool = False
+    run_id: str = ""  # as its journal says it; empty if that much cannot be read
+    workspace: str | None = None
+    mark: str = ""  # of its first event: by this it is known again
+    sources: tuple[tuple[str, str], ...] = ()  # the runs it was made from, and how
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in FINAL.values()
+
+
 class Tree(Struct, frozen=True):
     """A run that has ended and its child runs; the root first."""
 
-    runs: tuple[RunSummary, ...]
+    runs: tuple[Run, ...]
 
     @property
-    def root(self) -> RunSummary:
+    def root(self) -> Run:
         return self.runs[0]
 
     @property
@@ -51,7 +70,7 @@ class Tree(Struct, frozen=True):
 
     @property
     def ended(self) -> str:
-        return self.root.fold.state.updatedAt
+        return self.root.updated
 
     @property
     def size(self) -> int:
@@ -85,22 +104,6 @@ class Sweep(Struct, frozen=True):
     open: int  # how many have not ended
 
 
-class _Found(Struct, frozen=True):
-    """A run folder as it lies there; no summary if its journal is damaged."""
-
-    folder: RunFolder
-    created: Event | None
-    summary: RunSummary | None
-
-    @property
-    def parent(self) -> str:
-        return str(self.created.payload.get("parentRunId") or "") if self.created else ""
-
-    @property
-    def has_ended(self) -> bool:
-        return self.summary is not None and self.summary.fold.state.status in FINAL.values()
-
-
 def look(app: App, keep: int) -> Sweep:
     """What may go if the `keep` that ended last stay. Changes nothing."""
     runs = {found.folder.id: found for found in _found(app)}
@@ -116,7 +119,7 @@ def look(app: App, keep: int) -> Sweep:
         staying=(*doubtful, *needed, *_lone_children(runs, leftovers)),
         leftovers=leftovers,
         newest=min(keep, len(trees)),
-        open=sum(found.summary is not None and not found.has_ended for found in runs.values() if not found.parent),
+        open=sum(bool(found.status) and not found.has_ended for found in runs.values() if not found.parent),
     )
 
 
@@ -126,7 +129,7 @@ def remove(app: App, tree: Tree) -> tuple[str, ...]:
         for run in tree.runs:
             locks.enter_context(run.folder.locked())
         for run in tree.runs:
-            _must_be(run, app.summary(run.folder))
+            _must_be(run, app.summary(run.folder, keep=False))
         for folder in (run.folder for run in tree.runs):
             app.disk.replace(str(folder.path), str(folder.removed))
             app.disk.sync_folder(folder.path.parent)
@@ -135,9 +138,9 @@ def remove(app: App, tree: Tree) -> tuple[str, ...]:
         return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
 
 
-def _must_be(judged: RunSummary, now: RunSummary) -> None:
+def _must_be(judged: Run, now: RunSummary) -> None:
     """Ids are used again: what has this one now, and nobody else can change, is it what was judged?"""
-    if now.created != judged.created or now.fold.state.status not in FINAL.values():
+    if _mark(now.created) != judged.mark or now.fold.state.status not in FINAL.values():
         raise RunLocked(f"run {judged.folder.id} is not the one it was a moment ago: it stays")
 
 
@@ -152,12 +155,31 @@ def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
 # -- what may go ------------------------------------------------------------------------------------------------------
 
 
-def _found(app: App) -> Iterator[_Found]:
+def _found(app: App) -> Iterator[Run]:
+    replayed = functools.cache(functools.partial(_replayed, app))  # most runs name the same provider
     for folder, seen in app.overview():
+        created = seen.created if isinstance(seen, RunSummary) else _first(folder)
+        if created is None:
+            yield Run(folder)
+            continue
+        payload = created.payload
+        found = Run(
+            folder,
+            parent=payload.get("parentRunId") or "",
+            workflow=payload.get("workflow", ""),
+            run_id=created.runId,
+            workspace=payload.get("workspace"),
+            mark=_mark(created),
+            sources=tuple(_sources(app, folder, created, replayed)),
+        )
         if isinstance(seen, RunSummary):
-            yield _Found(folder, seen.created, seen)
-        else:
-            yield _Found(folder, _first(folder), None)
+            state = seen.fold.state
+            found = msgspec.structs.replace(found, status=state.status, updated=state.updatedAt, driven=seen.driven)
+        yield found
+
+
+def _mark(created: Event) -> str:
+    return digest(msgspec.json.encode(created))
 
 
 def _first(folder: RunFolder) -> Event | None:
@@ -169,14 +191,22 @@ def _first(folder: RunFolder) -> Event | None:
 
 
 def _family(name: str, below: dict[str, list[str]]) -> list[str]:
-    return [name, *(one for child in below.get(name, ()) for one in _family(child, below))]
+    """A run and those below it, each before its own; a run that says it is below itself comes once."""
+    found: dict[str, None] = {}
+    left = [name]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found[one] = None
+            left += reversed(below.get(one, ()))
+    return list(found)
 
 
-def _tree(family: Iterable[_Found]) -> Tree:
-    return Tree(tuple(found.summary for found in family if found.summary is not None))
+def _tree(family: Iterable[Run]) -> Tree:
+    return Tree(tuple(found for found in family if found.status))
 
 
-def _judged(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
+def _judged(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
     """The trees that may go, and why others that have ended, or nobody can tell, may not."""
     trees: list[Tree] = []
     doubtful: list[Stays] = []
@@ -185,38 +215,48 @@ def _judged(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -> t
         why = next((reason for one in family if (reason := _doubt(app, one, root=root))), "")
         if not why:
             trees.append(_tree(family))
-        elif runs[root].has_ended or runs[root].summary is None:
+        elif runs[root].has_ended or not runs[root].status:
             doubtful.append(Stays(root, why))
     return trees, doubtful
 
 
-def _lone_children(runs: dict[str, _Found], leftovers: tuple[Leftover, ...]) -> Iterator[Stays]:
-    """Child runs of a run that is not here, unless they are of one that was being removed."""
+def _lone_children(runs: dict[str, Run], leftovers: tuple[Leftover, ...]) -> Iterator[Stays]:
+    """Child runs of a run that is not here, unless they are of one that was being removed; and of themselves."""
     begun = {run.folder.id for one in leftovers for tree in one.trees for run in tree.runs}
     for name, found in runs.items():
         if found.parent and found.parent not in runs and name not in begun:
             yield Stays(name, f"it is a child of run {found.parent}, which is not here; look at it yourself")
+        elif _is_below_itself(name, runs):
+            yield Stays(name, "it says that it is its own child; look at it yourself")
 
 
-def _doubt(app: App, found: _Found, *, root: str) -> str:
+def _is_below_itself(name: str, runs: dict[str, Run]) -> bool:
+    above, passed = runs[name].parent, {name}
+    while above in runs and above not in passed:
+        passed.add(above)
+        above = runs[above].parent
+    return above == name
+
+
+def _doubt(app: App, found: Run, *, root: str) -> str:
     """Why this run, and with it the tree of `root`, must stay; empty if it may go (rules 1 to 3)."""
     why = _reason(app, found)
     return why if found.folder.id == root or not why else f"its child run {found.folder.id}: {why}"
 
 
-def _reason(app: App, found: _Found) -> str:
+def _reason(app: App, found: Run) -> str:
     folder = found.folder
     if not _is_ours(folder):
         return "it is, or has in it, a link where a run has none; look at it yourself"
-    if found.created is None or found.summary is None:
+    if not found.status:
         return f"its journal is damaged (orchestra verify {folder.id} says where)"
-    if found.created.runId != folder.id:
-        return f"its journal is that of run {found.created.runId}: it is a copy; look at it yourself"
-    workspace = str(found.created.payload.get("workspace", app.project))
+    if found.run_id != folder.id:
+        return f"its journal is that of run {found.run_id}: it is a copy; look at it yourself"
+    workspace = str(app.project) if found.workspace is None else found.workspace
     moved = not os.path.isdir(workspace) and within(str(folder.path), str(app.project))  # with its runs in it
     if workspace != str(app.project) and not moved:
         return f"it is of another project: {workspace}"
-    if found.summary.driven:
+    if found.driven:
         return "a process drives it"
     return "" if found.has_ended else "it has not ended"
 
@@ -235,19 +275,17 @@ def _kind(path: Path) -> int:
         return 0
 
 
-def _unneeded(app: App, runs: dict[str, _Found], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
+def _unneeded(app: App, runs: dict[str, Run], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
     """Those of `going` that no run that stays was made from (rule 2), and why the others stay."""
-    replayed = functools.cache(functools.partial(_replayed, app))  # most runs name the same provider
-    sources = {name: dict(_sources(app, found, replayed)) for name, found in runs.items()}
     needed: list[Stays] = []
-    configured = dict(_configured(app, replayed))
+    configured = dict(_configured(app))
     while True:
         leaving = {run.folder.id for tree in going for run in tree.runs}
         wanted = {
             source: f"run {name} {how} it"
-            for name, made_from in sources.items()
+            for name, found in runs.items()
             if name not in leaving
-            for source, how in made_from.items()
+            for source, how in found.sources
         } | configured
         kept = {tree.id: wanted[one.folder.id] for tree in going for one in tree.runs if one.folder.id in wanted}
         if not kept:
@@ -256,23 +294,24 @@ def _unneeded(app: App, runs: dict[str, _Found], going: list[Tree]) -> tuple[lis
         going = [tree for tree in going if tree.id not in kept]
 
 
-def _sources(app: App, found: _Found, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _sources(app: App, folder: RunFolder, created: Event, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """The runs this one was made from, and how."""
-    if found.created is None:
-        return
-    if forked := found.created.payload.get("forkedFrom"):
-        yield str(forked["runId"]), "was forked from"
-    began = msgspec.convert(found.created.payload.get("models", {}), Models)
-    for models in (began, app.models_of(found.folder, found.created)):
+    if forked := created.payload.get("forkedFrom"):
+        yield forked["runId"], "was forked from"
+    try:
+        began = msgspec.convert(created.payload.get("models", {}), Models)
+    except msgspec.ValidationError:
+        return  # nothing of it says which
+    for models in (began, app.models_of(folder, created)):
         for spec in filter(None, (models.default, *models.roles.values())):
             if source := replayed(spec):
                 yield source, "replays"
 
 
-def _configured(app: App, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _configured(app: App) -> Iterator[tuple[str, str]]:
     """The runs that the configuration names as providers."""
     for name in app.config.providers:
-        if source := replayed(name):
+        if source := _replayed(app, name):
             yield source, f"providers.{name} of {app.config_path} replays it"
 
 
@@ -288,15 +327,20 @@ def _replayed(app: App, spec: str) -> str:
 # -- what a kill left -------------------------------------------------------------------------------------------------
 
 
-def _leftovers(app: App, runs: dict[str, _Found], below: dict[str, list[str]]) -> Iterator[Leftover]:
+def _leftovers(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> Iterator[Leftover]:
     for root in dict.fromkeys(workflow.root for workflow in app.workflows.values()):
-        for name in sorted(os.listdir(root)) if root.is_dir() else ():
+        try:
+            with os.scandir(root) as entries:
+                names = sorted(entry.name for entry in entries if entry.name.endswith(REMOVED))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for name in names:
             found = _REMOVED.fullmatch(name)
             if found and _kind(root / name) == stat.S_IFDIR and not is_driven(RunFolder(root / name)):
                 yield _leftover(app, found[1], root / name, runs, below)
 
 
-def _leftover(app: App, name: str, path: Path, runs: dict[str, _Found], below: dict[str, list[str]]) -> Leftover:
+def _leftover(app: App, name: str, path: Path, runs: dict[str, Run], below: dict[str, list[str]]) -> Leftover:
     families = [[runs[one] for one in _family(child, below)] for child in below.get(name, ())]
     if name in runs:  # a person put it back: then they are its own
         families = []

@@ -51,8 +51,8 @@ class Desk(Archive):
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
         """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
-        wanted = request.payload["digest"]
-        known = {file["path"] for file in request.payload["files"]}
+        wanted = _digest(folder, request)
+        known = {file["path"] for file in request.payload.get("files", ())}
         if only and request.payload.get("subject") == "plan":
             raise UsageError(f"run {folder.id} waits with a plan, which is approved as a whole: leave --only out")
         for path in only:
@@ -67,7 +67,7 @@ class Desk(Archive):
         if not reason.strip():
             raise UsageError("the reason is empty; say what is wrong: --reason TEXT")
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
-        message = inbox.message("reject", by or who(), text=reason, digest=request.payload["digest"], end=end)
+        message = inbox.message("reject", by or who(), text=reason, digest=_digest(folder, request), end=end)
         self._deliver(folder, name, message)
         return name
 
@@ -131,7 +131,7 @@ class Desk(Archive):
         unanswered = inbox.waiting(folder, asked, seal)
         meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
         if digest and asked and not meant:  # D-11
-            now = " or ".join(str(event.payload["digest"]) for event in (unanswered or asked).values())
+            now = " or ".join(event.payload.get("digest", "?") for event in (unanswered or asked).values())
             raise UsageError(
                 f"run {folder.id}: what waits now is {now}, not {digest}; look again: orchestra diff {folder.id}"
             )
@@ -148,6 +148,13 @@ class Desk(Archive):
         raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
 
 
+def _digest(folder: RunFolder, request: Event) -> str:
+    """What a grant is bound to (D-11)."""
+    if digest := request.payload.get("digest", ""):
+        return str(digest)
+    raise UsageError(f"run {folder.id}: event {request.id} asks for an approval and does not say of what")
+
+
 def _is_digest(given: str, digest: str) -> bool:
     """Whether a digest, or enough of its beginning to be no accident, was given."""
     return given == digest or (len(given) >= SHORT_DIGEST and digest.startswith(given))
@@ -156,8 +163,11 @@ def _is_digest(given: str, digest: str) -> bool:
 def _choice(requests: Mapping[str, Event]) -> str:
     lines: list[str] = []
     for event in list(requests.values())[:10]:
-        files = ", ".join(file["path"] for file in event.payload["files"][:3])
-        lines.append(f"\n  --digest {event.payload['digest'][:SHORT_DIGEST]}  {event.payload['summary']} ({files})")
+        payload = event.payload
+        files = ", ".join(file["path"] for file in payload.get("files", ())[:3])
+        lines.append(
+            f"\n  --digest {payload.get('digest', '?')[:SHORT_DIGEST]}  {payload.get('summary', '')} ({files})"
+        )
     return clean("".join(lines))
 
 

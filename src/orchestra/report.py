@@ -6,6 +6,7 @@ events, and for calls that never got a reply from the count of how often they we
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -17,26 +18,27 @@ from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import Event, branch_of, clock, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import cell, checks_changed, clean, count
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import brief, cell, checks_changed, clean, count
 
 
 def write_report(ledger: Ledger, verdict: Verdict) -> None:
     """Write report.md before the run becomes final."""
     why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
-    text = render(ledger.folder, ledger.events, status=verdict.status, message=why, ended=now())
+    text = "\n".join(render(ledger.folder, ledger.events, status=verdict.status, message=why, ended=now())) + "\n"
     ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
 
 
-def render(folder: RunFolder, events: list[Event], *, status: str, message: str, ended: str = "") -> str:
-    """The report as Markdown; `ended` is when, if the last event is not the end yet."""
+def render(folder: RunFolder, events: Sequence[Event], *, status: str, message: str, ended: str = "") -> Iterator[str]:
+    """The report as lines of Markdown; `ended` is when, if the last event is not the end yet."""
     created = events[0]
     seconds = seconds_between(created.ts, ended or events[-1].ts)
     calls = calls_in(folder, events)
     changed = said_of_checks(events)
-    lines = [
+    yield from (
         f"# {_short(str(created.payload.get('goal', created.runId)))}",
         "",
-        f"- run: `{created.runId}` ({created.payload.get('workflow')})",
+        f"- run: `{clean(created.runId)}` ({clean(str(created.payload.get('workflow')))})",
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
         f"- {bill.headline(calls)}",
@@ -47,18 +49,19 @@ def render(folder: RunFolder, events: list[Event], *, status: str, message: str,
         "",
         "| time | iteration | event |",
         "|---|---|---|",
-    ]
-    lines += [f"| {e.ts[11:19]} | {_iteration(e)} | {cell(headline(e))} |" for e in events if headline(e)]
-    lines += ["", "## Files changed", "", *_changed(events), "", "## Model calls", "", *bill.table(calls)]
+    )
+    yield from (f"| {e.ts[11:19]} | {_iteration(e)} | {cell(text)} |" for e in events if (text := headline(e)))
+    yield from ("", "## Files changed", "")
+    yield from _changed(events)
+    yield from ("", "## Model calls", "", *bill.table(calls))
     if withheld := dict.fromkeys(str(file) for call in calls for file in call.withheld):
-        lines += ["", *(f"- {cell(line)}" for line in withheld)]
-    return "\n".join(lines) + "\n"
+        yield ""
+        yield from (f"- {cell(line)}" for line in withheld)
 
 
 def headline(event: Event) -> str:
     """One line for a person on what an event means; empty for events that only open a step."""
-    payload = event.payload
-    outcome = payload.get("outcome") or {}
+    payload, outcome = event.payload, outcome_of(event)
     error = payload.get("error") or {}
     match event.type:
         case "RUN_CREATED":
@@ -69,12 +72,13 @@ def headline(event: Event) -> str:
         case "PHASE_STARTED":
             return ""
         case "PHASE_COMPLETED" if payload.get("effect") == "AdoptPlan":
-            return f"plan: {count(len(outcome['plan']['tasks']), 'task')}"
+            tasks = (outcome.get("plan") or {}).get("tasks")
+            return f"plan: {count(len(tasks), 'task')}" if isinstance(tasks, list) else "plan: plan.json has it"
         case "PHASE_COMPLETED" if "exitCode" in outcome and "/" in payload.get("key", ""):
-            left = "".join(f"; not taken over: {d['what']} ({d['why']})" for d in outcome.get("untaken", ())[:3])
-            return f"{branch_of(event)} done ({_ended(outcome)}, {outcome['durationMs'] / 1000:.1f} s){left}"
+            left = "".join(f"; not taken over: {_note(note)}" for note in outcome.get("untaken", ())[:3])
+            return f"{branch_of(event)} done ({_ended(outcome)}, {outcome.get('durationMs', 0) / 1000:.1f} s){left}"
         case "PHASE_COMPLETED" if "exitCode" in outcome:
-            return f"check `{outcome['command']}`: {outcome['status']} ({_ended(outcome)})"
+            return f"check `{outcome.get('command', '?')}`: {outcome.get('status', '?')} ({_ended(outcome)})"
         case "PHASE_COMPLETED" if event.phase == "evaluate" and payload.get("key", "").startswith("summary."):
             return "summary done"
         case "PHASE_COMPLETED":
@@ -114,21 +118,24 @@ def headline(event: Event) -> str:
             return f"canceled: {_short((payload.get('result') or {}).get('reason', ''))}"
 
 
-def said_of_checks(events: list[Event]) -> str:
+def said_of_checks(events: Iterable[Event]) -> str:
     """What the last verdict says of the checks themselves; nothing if the run left them alone."""
-    verdicts = (event for event in reversed(events) if event.type in _VERDICTS)
-    last = next(verdicts, None)
-    return checks_changed((last.payload.get("outcome") or {}).get("checksChanged", ())) if last else ""
+    changed: tuple[str, ...] = ()
+    for event in events:
+        if event.type in _VERDICTS:
+            changed = tuple(map(str, outcome_of(event).get("checksChanged", ())))
+    return checks_changed(changed)
 
 
-def _changed(events: list[Event]) -> list[str]:
-    rows = [
-        f"- `{file['path']}` +{file['added']} -{file['removed']} (iteration {_iteration(event)})"
-        for event in events
-        if event.type == "PATCH_APPLIED"
-        for file in event.payload["outcome"]["after"]
-    ]
-    return rows or ["none"]
+def _changed(events: Iterable[Event]) -> Iterator[str]:
+    some = False
+    for event in (event for event in events if event.type == "PATCH_APPLIED"):
+        for file in outcome_of(event).get("after", ()):
+            some = True
+            stat = f"+{file.get('added', 0)} -{file.get('removed', 0)}"
+            yield f"- `{clean(file['path'])}` {stat} (iteration {_iteration(event)})"
+    if not some:
+        yield "none"
 
 
 _VERDICTS = {
@@ -139,9 +146,13 @@ _VERDICTS = {
 
 
 def _ended(outcome: dict[str, Any]) -> str:
-    if outcome["timedOut"]:
+    if outcome.get("timedOut"):
         return "timed out"
     return outcome.get("error") or ("dry run" if outcome["exitCode"] is None else f"exit code {outcome['exitCode']}")
+
+
+def _note(note: dict[str, str]) -> str:
+    return f"{note.get('what', '')} ({note.get('why', '')})"
 
 
 def _again(event: Event) -> str:
@@ -153,8 +164,7 @@ def _again(event: Event) -> str:
 
 
 def _short(text: str) -> str:
-    line = clean(" ".join(text.split()))
-    return line if len(line) <= 200 else line[:199] + "…"
+    return brief(text, 200)
 
 
 def _iteration(event: Event) -> str:

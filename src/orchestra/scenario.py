@@ -24,7 +24,6 @@ from orchestra.config import Config, Judgement, refuse
 from orchestra.core.errors import UsageError
 from orchestra.overlay import Overlay
 from orchestra.workflows.dag.board import Board
-from orchestra.workflows.dag.shapes import Assignment
 from orchestra.yamlfile import read_yaml
 
 Count = Annotated[int, Meta(ge=0)]
@@ -186,9 +185,7 @@ def judge(scenario: Scenario, board: Board, status: str, report: str) -> tuple[E
 
 def started(board: Board) -> list[str]:
     """The labels of the tasks that began, in that order: each is told to a worker once, when it begins."""
-    labels = {entry.planned.task_id: entry.label for entry in board.tasks}
-    told = (message.message for message in board.messages)
-    return [labels[one.task_id] for one in told if isinstance(one, Assignment) and one.task_id in labels]
+    return [label for label in board.began if label in board.entries]
 
 
 def _within(number: int, wanted: int | Range) -> bool:

@@ -8,6 +8,7 @@ commands learns it here, before a model is asked or a patch applied.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import SandboxError
@@ -24,9 +25,10 @@ from orchestra.workshop import Workshop
 _NAME = "true"
 
 
-def needs_trial(events: list[Event]) -> bool:
+def needs_trial(events: Sequence[Event]) -> bool:
     """Whether a loop will need commands to judge a patch, and none is applied yet."""
-    if not events or events[0].payload.get("workflow") != "loop" or not events[0].payload["params"].get("checks"):
+    created = events[0].payload if events else {}
+    if created.get("workflow") != "loop" or not (created.get("params") or {}).get("checks"):
         return False
     return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in events)
 

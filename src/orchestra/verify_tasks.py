@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from orchestra.core.errors import IllegalEvent
-from orchestra.core.records import FINAL, Event, Finding
-from orchestra.core.run import RunFolder
+from orchestra.core.errors import IllegalEvent, OddFile
+from orchestra.core.files import digest_below, open_below
+from orchestra.core.lines import MOST_BYTES
+from orchestra.core.records import Finding
+from orchestra.core.run import MOST_ARTIFACT, RunFolder
+from orchestra.workflows.dag.files import MOST_PLAN
 from orchestra.workflows.dag.plan import sorted_out
-from orchestra.workflows.dag.shapes import Task
+from orchestra.workflows.dag.shapes import Dag, Task, TaskArtifact, TaskState
 from orchestra.workflows.dag.states import move
+
+_PLAN, _TASKS = "plan.json", "tasks.jsonl"
 
 # The field that msgspec complains about -> the requirement it breaks.
 _FIELDS = {
@@ -34,30 +38,48 @@ _FIELDS = {
 }
 
 
-def verify_tasks(folder: RunFolder, events: list[Event]) -> Iterator[Finding]:
+class _Wanted(Struct, frozen=True, gc=False):
+    """What is looked at of a task of plan.json."""
+
+    task_id: str
+    depends_on: tuple[str, ...]
+
+
+class _Plan(Struct, frozen=True):
+    tasks: tuple[_Wanted, ...]
+    dag: Dag
+
+
+class _Task(Struct, frozen=True, gc=False):
+    """What is kept of a line of tasks.jsonl until the next one about the same task."""
+
+    label: str
+    state: TaskState
+    started_at: str | None
+    artifacts: tuple[TaskArtifact, ...]
+
+
+def verify_tasks(folder: RunFolder, *, ended: bool, executed: bool) -> Iterator[Finding]:
     """Everything that is wrong with plan.json, tasks.jsonl, the artifacts they name and the report."""
-    ended = events[-1].type in FINAL
-    executed = any(event.phase == "execute" for event in events)
-    tasks = folder.path / "tasks.jsonl"
-    if executed and not tasks.is_file():
-        yield Finding("S2-132", "tasks.jsonl", "is missing (orchestra resume rebuilds it)")
+    if executed and not os.path.lexists(folder.path / _TASKS):
+        yield Finding("S2-132", _TASKS, "is missing (orchestra resume rebuilds it)")
     if ended and executed and not folder.report.is_file():
         yield Finding("S2-133", "report.md", "is missing")
-    if (folder.path / "plan.json").is_file():
-        yield from _plan(folder.path / "plan.json")
-    if tasks.is_file():
-        yield from _tasks(folder, tasks)
+    if os.path.lexists(folder.path / _PLAN):
+        yield from _plan(folder)
+    if os.path.lexists(folder.path / _TASKS):
+        yield from _tasks(folder)
 
 
-def _plan(path: Path) -> Iterator[Finding]:
+def _plan(folder: RunFolder) -> Iterator[Finding]:
     try:
-        plan = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        ids = [str(task["task_id"]) for task in plan["tasks"]]
-        after = {str(task["task_id"]): tuple(map(str, task["depends_on"])) for task in plan["tasks"]}
-        nodes, edges = plan["dag"]["nodes"], {tuple(edge) for edge in plan["dag"]["edges"]}
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        yield Finding("S2-95…S2-102", "plan.json", f"it is no plan: {error!r}")
+        plan = msgspec.json.decode(folder.read(_PLAN, MOST_PLAN), type=_Plan)
+    except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        yield Finding("S2-95…S2-102", _PLAN, f"it is no plan: {error}")
         return
+    ids = [task.task_id for task in plan.tasks]
+    after = {task.task_id: task.depends_on for task in plan.tasks}
+    nodes, edges = plan.dag.nodes, set(plan.dag.edges)
     if len(set(ids)) != len(ids):
         yield Finding("S2-58", "plan.json", "a task_id is used twice")
     if set(nodes) != set(ids):
@@ -71,11 +93,18 @@ def _plan(path: Path) -> Iterator[Finding]:
         yield Finding("S2-105", "plan.json", "the tasks depend on each other in a circle")
 
 
-def _tasks(folder: RunFolder, path: Path) -> Iterator[Finding]:
-    last: dict[str, Task] = {}
+def _tasks(folder: RunFolder) -> Iterator[Finding]:
+    try:
+        yield from _lines(folder)
+    except (OSError, OddFile) as error:
+        yield Finding("S2-132", _TASKS, str(error))
+
+
+def _lines(folder: RunFolder) -> Iterator[Finding]:
+    last: dict[str, _Task] = {}
     after: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        where = f"tasks.jsonl:{number}"
+    for number, line in enumerate(folder.lines(_TASKS, MOST_BYTES), start=1):
+        where = f"{_TASKS}:{number}"
         try:
             task = msgspec.json.decode(line, type=Task)
         except msgspec.ValidationError as error:
@@ -83,18 +112,19 @@ def _tasks(folder: RunFolder, path: Path) -> Iterator[Finding]:
             missing = str(error).partition("required field `")[2].partition("`")[0]
             yield Finding(_FIELDS.get(field or missing, "S2-15…S2-42"), where, str(error))
             continue
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             yield Finding("S2-132", where, f"it is no JSON object: {error}")
             continue
         after.setdefault(task.task_id, task.depends_on)
-        yield from _change(last.get(task.task_id), task, last, after[task.task_id], where)
-        last[task.task_id] = task
-    for task in last.values():
-        yield from _artifacts(folder, task)
+        now = _Task(task.label, task.state, task.timestamps.started_at, task.artifacts)
+        yield from _change(last.get(task.task_id), now, last, after[task.task_id], where)
+        last[task.task_id] = now
+    for now in last.values():
+        yield from _artifacts(folder, now)
 
 
 def _change(
-    before: Task | None, task: Task, last: dict[str, Task], after: tuple[str, ...], where: str
+    before: _Task | None, task: _Task, last: dict[str, _Task], after: tuple[str, ...], where: str
 ) -> Iterator[Finding]:
     """What happened to one task, between two of its lines."""
     if before is None:
@@ -108,7 +138,7 @@ def _change(
         waits = [name for name in after if name in last and last[name].state != "done"]
         if waits:
             yield Finding("S2-129", where, f"task {task.label} began before {last[waits[0]].label} was done")
-    if task.state == "planned" and task.timestamps.started_at is not None:
+    if task.state == "planned" and task.started_at is not None:
         yield Finding("S2-120", where, f"task {task.label} is planned and has started_at")
 
 
@@ -117,15 +147,20 @@ def is_printed(path: str) -> bool:
     return "/files/" not in path and not path.endswith(".raw.txt")
 
 
-def _artifacts(folder: RunFolder, task: Task) -> Iterator[Finding]:
+def _artifacts(folder: RunFolder, task: _Task) -> Iterator[Finding]:
     for artifact in task.artifacts:
         try:
-            data = (folder.path / artifact.path).read_bytes()
+            fd = open_below(folder.path, artifact.path, MOST_ARTIFACT)
+            size = os.fstat(fd).st_size
+            os.close(fd)
+        except OddFile as odd:
+            yield Finding("S2-34", artifact.path, f"task {task.label} names it, and it {odd.what}")
+            continue
         except OSError:
             if artifact.size_bytes or not is_printed(artifact.path):  # a power cut may take the name of an empty output
                 yield Finding("S2-34", artifact.path, f"task {task.label} names it, and it is not there")
             continue
-        if len(data) != artifact.size_bytes:
-            yield Finding("S2-35", artifact.path, f"it has {len(data)} bytes, not {artifact.size_bytes}")
-        elif f"sha256:{hashlib.sha256(data).hexdigest()}" != artifact.checksum:
+        if size != artifact.size_bytes:
+            yield Finding("S2-35", artifact.path, f"it has {size} bytes, not {artifact.size_bytes}")
+        elif digest_below(folder.path, artifact.path, size) != artifact.checksum:
             yield Finding("S2-36", artifact.path, "its checksum is not the recorded one")

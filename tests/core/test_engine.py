@@ -71,7 +71,7 @@ def engine(root: Path, notes: Notes | None = None, **flows: Flow) -> Engine:
 
 
 def forked(one: Engine, folder: RunFolder, at: str) -> RunFolder:
-    return one.fork(folder, one.history(folder, at).events, at, {})
+    return one.fork(folder, one.history(folder, at)[1], at, {})
 
 
 def types(folder: RunFolder) -> list[str]:

@@ -10,14 +10,18 @@ import pytest
 
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.errors import DiskFull, JournalCorrupt
-from orchestra.core.journal import Journal, follow_events, read_events
+from orchestra.core.journal import Follower, Journal, read_events
 from orchestra.core.records import Event
 from tests.support.core import REDACTOR, SEAL, CountingDisk
 
 
 def event(number: int, **payload: object) -> Event:
     return Event(
-        id=f"{number:08d}", runId="r", ts="2026-02-14T12:34:56Z", type="PHASE_COMPLETED", payload=dict(payload)
+        id=f"{number:08d}",
+        runId="r",
+        ts="2026-02-14T12:34:56Z",
+        type="RUN_CREATED" if number == 1 else "PHASE_COMPLETED",
+        payload=dict(payload),
     )
 
 
@@ -76,10 +80,10 @@ def test_a_reader_sees_whole_lines_only(tmp_path: Path) -> None:
     data = filled(path)
     path.write_bytes(data[:-10])
     assert len(read_events(path)) == 4
-    events, offset = follow_events(path, 0)
-    assert len(events) == 4
+    follower = Follower(path)
+    assert len(list(follower.new())) == 4
     path.write_bytes(data)
-    assert [e.id for e in follow_events(path, offset)[0]] == ["00000005"]
+    assert [e.id for e in follower.new()] == ["00000005"]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
         end = asyncio.run(app.drive(root))
         if end.status in FINAL.values():
             return end.exit_code
-        for summary in app.summaries():
+        for summary in (app.summary(folder) for folder in app.folders()):
             for request in summary.fold.pending.values():
                 if request.type == "APPROVAL_REQUESTED":
                     app.approve(summary.folder, by="tester")

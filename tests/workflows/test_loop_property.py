@@ -80,7 +80,7 @@ def test_any_run_is_a_word_of_the_table_and_ends(
 
 
 def _answer(app: App, project: Project, grants: list[str]) -> None:
-    [summary] = app.summaries()
+    [summary] = [app.summary(folder) for folder in app.folders()]
     for request in summary.fold.pending.values():
         if request.type == "QUESTION_RAISED":
             app.answer(summary.folder, "네")

@@ -18,18 +18,20 @@ from orchestra.core.errors import BudgetReached, RunLocked
 from orchestra.core.inbox import waiting
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
-from orchestra.core.text import count
+from orchestra.core.text import brief, count
 from orchestra.core.work import Masked
 from orchestra.desk import SHORT_DIGEST
 from orchestra.report import said_of_checks
 
 _MASKED_SHOWN = 20
 
+_SHOWN = 10_000  # characters of what is asked
+
 
 def command(app: App, *words: str) -> str:
     """An orchestra command for this project, as one would type it from here."""
     elsewhere = ("-C", str(app.project)) if app.project != Path.cwd() else ()
-    return shlex.join(("orchestra", *words, *elsewhere))
+    return safe(shlex.join(("orchestra", *words, *elsewhere)))
 
 
 def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
@@ -65,7 +67,7 @@ def _results(app: App, summary: RunSummary) -> list[str]:
     """Where to find what came of a run that is over; nothing that is not there."""
     if summary.fold.state.status not in FINAL.values():
         return []
-    lines, folder, params = [], summary.folder, summary.created.payload.get("params", {})
+    lines, folder, params = [], summary.folder, summary.created.payload.get("params") or {}
     if any(event.type == "PATCH_APPLIED" for event in summary.events):
         lines.append(f"  what changed: {command(app, 'diff', folder.id)}")
     plan = folder.path / "plan.json"
@@ -106,15 +108,15 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
         several = sum(request.type == "APPROVAL_REQUESTED" for request in unanswered.values()) > 1
         for name, request in run.fold.pending.items():
             if name not in unanswered:
-                lines.append(f"  {name} is answered; go on: {command(app, 'resume', run_id)}")
+                lines.append(f"  {safe(name)} is answered; go on: {command(app, 'resume', run_id)}")
             elif request.type == "APPROVAL_REQUESTED":
-                lines.append(f"  waits for your approval: {safe(request.payload['summary'])}")
+                lines.append(f"  waits for your approval: {brief(request.payload.get('summary', ''), _SHOWN)}")
                 lines.append(f"    see it: {command(app, 'diff', run_id)}")
                 lines += (f"  {line}" for line in masked_lines(app, run_id, masked_in(request.payload)))
-                which = ("--digest", request.payload["digest"][:SHORT_DIGEST]) if several else ()
+                which = ("--digest", request.payload.get("digest", "")[:SHORT_DIGEST]) if several else ()
                 lines.append(f"    {command(app, 'approve', run_id, *which)}")
                 lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
             else:
-                lines.append(f"  asks: {safe(request.payload['question'])}")
+                lines.append(f"  asks: {safe(request.payload.get('question', '')[:_SHOWN])}")
                 lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")
     return lines

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,19 @@ from msgspec import UnsetType
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import table
+from orchestra.cli.text import echo_lines, print_json, safe
+from orchestra.cli.wide import Rows, aligned, table
 from orchestra.core.bill import often
 from orchestra.core.calls import PastCall, calls_in, past_calls
 from orchestra.core.errors import UsageError
-from orchestra.core.journal import read_events
+from orchestra.core.files import MIB
+from orchestra.core.journal import read_journal
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
-from orchestra.core.text import count
+from orchestra.core.text import count, some
 from orchestra.models import token_counts
 
+_MOST_PROMPT = 32 * MIB
 _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 
 
@@ -33,7 +36,7 @@ _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 def audit(run: str, as_json: bool, project: Path) -> int:
     """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""
     folder = App(project).find(run)
-    calls = calls_in(folder, read_events(folder.events))
+    calls = calls_in(folder, read_journal(folder.events, keep=False).events)
     roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
     if as_json:
         for call in calls:
@@ -42,15 +45,16 @@ def audit(run: str, as_json: bool, project: Path) -> int:
             print_json({"type": "role", "role": role, **total(theirs)})
         print_json({"type": "total", **total(calls)})
         return 0
-    rows = [_row(call.key, call.role, _provider(call), [call], _paid(call)) for call in calls]
-    if len(roles) > 1:
-        rows += [_row("", role, _calls(theirs), theirs) for role, theirs in roles.items()]
-    rows.append(_row("total", "", _calls(calls), calls))
-    for line in table(_HEADER, rows):
-        click.echo(line)
-    for note in _notes(calls):
-        click.echo(note)
+    echo_lines(aligned(_HEADER, Rows(partial(_rows, calls, roles))))
+    echo_lines(_notes(calls))
     return 0
+
+
+def _rows(calls: list[PastCall], roles: dict[str, list[PastCall]]) -> Iterator[tuple[str, ...]]:
+    yield from (_row(call.key, call.role, _provider(call), [call], _paid(call)) for call in calls)
+    if len(roles) > 1:
+        yield from (_row("", role, _calls(theirs), theirs) for role, theirs in roles.items())
+    yield _row("total", "", _calls(calls), calls)
 
 
 def _notes(calls: list[PastCall]) -> Iterable[str]:
@@ -81,19 +85,19 @@ def _lost(again: list[PastCall]) -> str:
 
 def prompt_lines(folder: RunFolder, key: str) -> Iterable[str]:
     """The exact prompt of one call, and which artifacts went in at how many tokens."""
-    calls = {call.key: call for call in past_calls(read_events(folder.events))}
+    calls = {call.key: call for call in past_calls(read_journal(folder.events, keep=False).events)}
     if key not in calls:
-        known = ", ".join(calls) or "none"
+        known = some(list(calls)) if calls else "none"
         raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")
-    path = Path(f"{folder.artifact(calls[key].artifact)}.prompt.json")
-    try:
-        request = msgspec.json.decode(path.read_bytes(), type=ProviderRequest)
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"the prompt of {key} cannot be read from {path}: {error}") from error
     call = calls[key]
-    yield f"{key}: {request.role} ({request.phase}, iteration {request.iteration}), {_provider(call)}"
+    name = f"{folder.artifacts.name}/{call.artifact}.prompt.json"
+    try:
+        request = msgspec.json.decode(folder.read(name, _MOST_PROMPT), type=ProviderRequest)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"the prompt of {key} cannot be read from {folder.path / name}: {error}") from error
+    yield f"{safe(key)}: {request.role} ({request.phase}, iteration {request.iteration}), {_provider(call)}"
     parts = token_counts(request)
-    rows = [(name, str(tokens), str(size)) for name, tokens, size in parts]
+    rows = [(safe(name), str(tokens), str(size)) for name, tokens, size in parts]
     rows.append(("total", str(sum(tokens for _, tokens, _ in parts)), str(sum(size for _, _, size in parts))))
     yield from table(("what went in", "tokens (about)", "characters"), rows)
     yield from ("", "# system", "", *safe(request.prompt.system).splitlines())
@@ -106,8 +110,8 @@ def _row(key: str, role: str, provider: str, calls: list[PastCall], paid: str = 
     sums = total(calls)
     mark = "~" if any(call.usage.estimated for call in calls) else ""
     return (
-        key,
-        role,
+        safe(key),
+        safe(role),
         provider,
         f"{mark}{sums['inputTokens']}",
         str(sums["cacheReadTokens"] or "-"),
@@ -126,7 +130,7 @@ def _usd(calls: list[PastCall]) -> str:
 
 
 def _provider(call: PastCall) -> str:
-    return f"{call.provider.partition(':')[0]} {call.model}".strip() or "-"
+    return safe(f"{call.provider.partition(':')[0]} {call.model}".strip()) or "-"
 
 
 def _calls(calls: list[PastCall]) -> str:

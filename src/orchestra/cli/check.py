@@ -36,19 +36,19 @@ def verify(run: str, project: Path) -> int:
     folder = Path(run) if Path(run).is_dir() else _find(run, app)
     findings = check(folder.resolve(), {name: kind.table for name, kind in app.workflows.items()})
     for finding in findings:
-        click.echo(str(finding))
-    click.echo(_vouched(RunFolder(folder.resolve()), app))
+        click.echo(safe(str(finding)))
+    click.echo(safe(_vouched(RunFolder(folder.resolve()), app)))
     if findings:
-        click.echo(f"{folder}: {len(findings)} requirement(s) broken", err=True)
+        click.echo(safe(f"{folder}: {len(findings)} requirement(s) broken"), err=True)
         return 1
-    click.echo(f"{folder}: conforms")
+    click.echo(safe(f"{folder}: conforms"))
     return 0
 
 
 def _vouched(folder: RunFolder, app: App) -> str:
     """Who vouches for a run folder, wherever it lies."""
     try:
-        foreign = read_run(folder, app.keyring.known).foreign
+        foreign = read_run(folder, app.keyring.known, keep=False).foreign
     except (OSError, OrchestraError):
         return "foreign: its journal cannot be read to its end"
     return f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"

@@ -111,7 +111,7 @@ def _lines(sweep: Sweep) -> Iterator[str]:
 
 def _row(tree: Tree, size: int) -> tuple[str, str, str, str]:
     more = f" and {count(len(tree.runs) - 1, 'child run')}" if len(tree.runs) > 1 else ""
-    return tree.ended[:16].replace("T", " "), tree.root.fold.state.status, _bytes(size), tree.id + more
+    return tree.ended[:16].replace("T", " "), tree.root.status, _bytes(size), safe(tree.id) + more
 
 
 def _records(sweep: Sweep) -> Iterator[dict[str, Any]]:
@@ -125,7 +125,7 @@ def _record(tree: Tree) -> dict[str, Any]:
     return {
         "runId": tree.id,
         "workflow": tree.root.workflow,
-        "status": tree.root.fold.state.status,
+        "status": tree.root.status,
         "endedAt": tree.ended,
         "bytes": tree.size,
         "dir": str(tree.root.folder.path),

@@ -14,7 +14,7 @@ from orchestra.cli.face import JsonFace
 from orchestra.cli.session import Session
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
-from orchestra.core.journal import read_events
+from orchestra.core.journal import read_journal
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.models import Models
@@ -145,19 +145,20 @@ def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
 
 def _before_failure(folder: RunFolder) -> str:
     """The last event after which the run can go another way: before the step that failed began."""
-    events = read_events(folder.events)
-    if events[-1].type not in FINAL:
+    events = read_journal(folder.events).events
+    if not events or events[-1].type not in FINAL:
         raise UsageError(
             f"run {folder.id} has not ended: go on with it (orchestra resume {folder.id}), or name --at EVENT"
         )
-    kept = [event for event in events if event.type not in FINAL]
-    failed = {_task(e) for e in kept if e.type == "PHASE_FAILED" and _task(e) and "retryAt" not in e.payload}
-    if failed:  # a task graph: before the first of the tasks that failed began; those that ran beside it run again
-        first = next(index for index, event in enumerate(kept) if _task(event) in failed)
-        return kept[first - 1].id
-    while kept and kept[-1].type in ("PHASE_FAILED", "PHASE_STARTED"):
-        kept.pop()
-    return kept[-1].id
+    failed = {_task(e) for e in events if e.type == "PHASE_FAILED" and _task(e) and "retryAt" not in e.payload}
+    point, before = events[0].id, events[0].id
+    for event in (event for event in events if event.type not in FINAL):
+        if failed and _task(event) in failed:
+            return before  # a task graph: before the first of the tasks that failed; those beside it run again
+        if event.type not in ("PHASE_FAILED", "PHASE_STARTED"):
+            point = event.id
+        before = event.id
+    return point
 
 
 def _task(event: Event) -> str:

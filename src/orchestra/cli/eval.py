@@ -182,7 +182,7 @@ def _run(ready: Ready) -> Result:
     spent = round((time.monotonic() - began) * 1000)
     folder = app.find(end.run_id)
     summary = app.summary(folder)
-    report = folder.report.read_text(encoding="utf-8") if folder.report.exists() else ""
+    report = "\n".join(app.report_of(folder))
     found = judge(ready.read.scenario, app.board(summary), end.status, report)
     unanswered = (summary.events[-1].payload.get("error") or {}).get("code") in _NO_RESULT
     calls = total(calls_in(folder, summary.events))

@@ -18,16 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from orchestra.archive import read_plan_file
+from orchestra.archive import MOST_PATCH
 from orchestra.cli.advice import ending, masked_in, masked_lines
 from orchestra.cli.graph import plan_lines, whole_plan
 from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.files import read_bounded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
+from orchestra.workflows.dag.files import read_plan_file
+from orchestra.workflows.dag.shapes import Plan
 
 if TYPE_CHECKING:
     from orchestra.app import App
@@ -82,16 +86,17 @@ class LineFace:
         if text := step_line(event):
             self.line(text)
         if event.type == "PHASE_COMPLETED" and event.payload.get("effect") == "AdoptPlan":
-            plan, folder = event.payload["outcome"]["plan"], self._folders.get(event.runId)
+            plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
+            folder = self._folders.get(event.runId)
             path = (folder.path if folder else Path(event.runId)) / "plan.json"
-            for text in plan_lines(plan, path) if event.runId not in self._typed or plan["warnings"] else ():
+            for text in plan_lines(plan, path) if event.runId not in self._typed or plan.warnings else ():
                 self.line(text)
 
     def show_diff(self, folder: RunFolder, told: dict[str, Any]) -> None:
         """The patch that an event tells of, painted; and what of it is not seen."""
         path = folder.path / told["patch"]["path"]
         if path.exists():
-            for text in ("", *paint_diff(path.read_text(encoding="utf-8", errors="replace")), ""):
+            for text in ("", *paint_diff(read_bounded(path, MOST_PATCH).decode("utf-8", "replace")), ""):
                 self.line(text)
         for text in masked_lines(self.app, folder.id, masked_in(told)) if self.app else ():
             self.line(click.style(text, fg="yellow"))
@@ -211,9 +216,9 @@ class TerminalFace(LineFace):
         assert self._open is not None
         folder, request = self._open
         if _is_plan(request):
-            path = folder.path / request.payload["patch"]["path"]
+            name = request.payload["patch"]["path"]
             show = whole_plan if whole else plan_lines
-            for line in show(read_plan_file(path), folder.path / "plan.json"):
+            for line in show(read_plan_file(folder, name), folder.path / "plan.json"):
                 self.line(line)
         else:
             self.show_diff(folder, request.payload)

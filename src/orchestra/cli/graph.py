@@ -10,19 +10,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from orchestra.cli.text import safe
 from orchestra.cli.wide import table
 from orchestra.workflows.dag.plan import sorted_out
+from orchestra.workflows.dag.shapes import Plan, PlannedTask
 
 SHOWN = 60  # tasks of the overview
-Task = dict[str, Any]
+Tasks = dict[str, PlannedTask]
 
 
-def plan_lines(plan: dict[str, Any], path: Path) -> list[str]:
+def plan_lines(plan: Plan, path: Path) -> list[str]:
     """The plan as a graph: indented by how many steps lie before it. `path` is where all of it can be read."""
     tasks, order, depth = _ordered(plan)
     rows = [_row(tasks[name], depth[name], tasks) for name in order[:SHOWN]]
@@ -31,30 +31,30 @@ def plan_lines(plan: dict[str, Any], path: Path) -> list[str]:
     lines = [click.style(lines[0], dim=True), *lines[1:]]
     if len(order) > SHOWN:
         lines.append(f"  … and {len(order) - SHOWN} more")
-    brought = any(task["inputs"]["env"] or task["inputs"]["files"] for task in tasks.values())
+    brought = any(task.inputs.env or task.inputs.files for task in tasks.values())
     if cut or brought or len(order) > SHOWN:
         lines.append(f"  this is not all of it; every command, variable and file: {path}")
     return lines + _warnings(plan)
 
 
-def whole_plan(plan: dict[str, Any], path: Path) -> list[str]:
+def whole_plan(plan: Plan, path: Path) -> list[str]:
     """Every task as it would run, uncut, and where the plan is."""
     tasks, order, _ = _ordered(plan)
     lines = [line for name in order for line in _whole(tasks[name], tasks)]
     return [*lines, *_warnings(plan), f"  plan: {path}"]
 
 
-def _whole(task: Task, tasks: dict[str, Task]) -> Iterator[str]:
-    inputs, limits = task["inputs"], task["constraints"]
-    yield click.style(f"  {safe(task['label'])}", bold=True) + f"  {safe(' '.join(task['intent'].split()))}"
+def _whole(task: PlannedTask, tasks: Tasks) -> Iterator[str]:
+    inputs, limits = task.inputs, task.constraints
+    yield click.style(f"  {safe(task.label)}", bold=True) + f"  {safe(' '.join(task.intent.split()))}"
     yield from marked("    runs   ", _command(task))
-    for name, value in inputs["env"].items():
+    for name, value in inputs.env.items():
         yield from marked("    with   ", f"{name}={value}")
-    for file in inputs["files"]:
-        yield from marked("    file   ", f"{file['path']}\n{file['content']}")
-    if task["depends_on"]:
-        yield f"    after  {', '.join(safe(tasks[name]['label']) for name in task['depends_on'])}"
-    yield f"    may    {_may(task)}; at most {limits['max_duration_sec']:g} s, {limits['max_retries']} retries"
+    for file in inputs.files:
+        yield from marked("    file   ", f"{file.path}\n{file.content}")
+    if task.depends_on:
+        yield f"    after  {', '.join(_label(name, tasks) for name in task.depends_on)}"
+    yield f"    may    {_may(task)}; at most {limits.max_duration_sec:g} s, {limits.max_retries} retries"
 
 
 def marked(head: str, text: str) -> list[str]:
@@ -63,36 +63,41 @@ def marked(head: str, text: str) -> list[str]:
     return [head + first, *(" " * (len(head) - 2) + "| " + line for line in more)]
 
 
-def _ordered(plan: dict[str, Any]) -> tuple[dict[str, Task], list[str], dict[str, int]]:
-    tasks = {task["task_id"]: task for task in plan["tasks"]}
+def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
+    tasks = {task.task_id: task for task in plan.tasks}
     depth = _depths(tasks)
     return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: the plan's own order within a step
 
 
-def _warnings(plan: dict[str, Any]) -> list[str]:
-    return [click.style(f"  ! {safe(text)}", fg="yellow") for text in plan.get("warnings", ())]
+def _warnings(plan: Plan) -> list[str]:
+    return [click.style(f"  ! {safe(text)}", fg="yellow") for text in plan.warnings]
 
 
-def _row(task: Task, depth: int, tasks: dict[str, Task]) -> tuple[str, str, str, str]:
-    after = ", ".join(safe(tasks[name]["label"]) for name in task["depends_on"][:4])
-    more = f" +{len(task['depends_on']) - 4}" if len(task["depends_on"]) > 4 else ""
+def _row(task: PlannedTask, depth: int, tasks: Tasks) -> tuple[str, str, str, str]:
+    after = ", ".join(_label(name, tasks) for name in task.depends_on[:4])
+    more = f" +{len(task.depends_on) - 4}" if len(task.depends_on) > 4 else ""
     branch = "  " + "   " * max(min(depth, 8) - 1, 0) + ("└─ " if depth else "")
-    return branch + safe(task["label"]), after + more, _may(task), safe(" ".join(_command(task).split()))
+    return branch + safe(task.label), after + more, _may(task), safe(" ".join(_command(task).split()))
 
 
-def _command(task: Task) -> str:
-    return shlex.join((*task["tools"], *task["inputs"]["args"]))
+def _label(name: str, tasks: Tasks) -> str:
+    """The label of the task of this id; of one that is not in the plan, the id."""
+    return safe(tasks[name].label if name in tasks else name)
 
 
-def _may(task: Task) -> str:
-    box = task["constraints"]["sandbox"]
-    return ("write" if box["fs"] == "rw" else "read") + (", network" if box["net"] == "allow" else "")
+def _command(task: PlannedTask) -> str:
+    return shlex.join((*task.tools, *task.inputs.args))
 
 
-def _depths(tasks: dict[str, Task]) -> dict[str, int]:
-    """How many steps lie before each task; a plan has no cycle."""
-    after = {name: tuple(task["depends_on"]) for name, task in tasks.items()}
-    depths: dict[str, int] = {}
+def _may(task: PlannedTask) -> str:
+    box = task.constraints.sandbox
+    return ("write" if box.fs == "rw" else "read") + (", network" if box.net == "allow" else "")
+
+
+def _depths(tasks: Tasks) -> dict[str, int]:
+    """How many steps lie before each task; none, as far as one can tell, before what a damaged plan has in a circle."""
+    after = {name: tuple(earlier for earlier in task.depends_on if earlier in tasks) for name, task in tasks.items()}
+    depths = dict.fromkeys(tasks, 0)
     for name in sorted_out(after):
         depths[name] = 1 + max((depths[earlier] for earlier in after[name]), default=-1)
     return depths

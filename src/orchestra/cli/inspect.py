@@ -23,7 +23,7 @@ from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.graph import marked
-from orchestra.cli.text import print_json, safe
+from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import UsageError
 from orchestra.core.records import FINAL, clock, now, seconds_between
@@ -57,7 +57,7 @@ def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
     if as_json:  # a line of tasks.jsonl tells once what a task depends on; this is all there is
         print_json(msgspec.structs.replace(record(entry), depends_on=entry.planned.depends_on))
         return 0
-    click.echo("\n".join(_Shown(app, summary, board, entry).lines()))  # at once: echo flushes
+    echo_lines(_Shown(app, summary, board, entry).lines())
     return 0
 
 
@@ -156,7 +156,7 @@ class _Shown:
         if entry.policy:
             yield "policy", entry.policy
         yield "id", planned.task_id
-        yield "run", f"{summary.folder.id} ({summary.fold.state.status})"
+        yield "run", f"{safe(summary.folder.id)} ({summary.fold.state.status})"
         if patch := patch_of(summary.events, entry.label) if entry.level == 3 else None:
             yield "patch", str(summary.folder.path / patch)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,19 @@ from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer, masked_lines
 from orchestra.cli.audit import prompt_lines
 from orchestra.cli.graph import whole_plan
-from orchestra.cli.text import paint_diff, print_json, safe, step_line
-from orchestra.cli.wide import table
+from orchestra.cli.text import echo_lines, paint_diff, print_json, safe, step_line
+from orchestra.cli.wide import aligned
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.inbox import waiting as unanswered
-from orchestra.core.journal import follow_events, read_events
+from orchestra.core.journal import Follower, read_journal
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import brief
+from orchestra.workflows.dag.files import read_plan_file
 
 POLL_SECONDS = 0.2
+_SHOWN, _IN_A_ROW, _OF_AN_ERROR = 10_000, 500, 1_000_000  # characters of a goal; beside others; of an error in full
 _json_option = options.json_of("One JSON object per line.")
 
 
@@ -34,28 +40,38 @@ _json_option = options.json_of("One JSON object per line.")
 @options.project
 def runs(as_json: bool, project: Path) -> int:
     """All runs of this project, newest last."""
-    overview = list(App(project).overview())
-    summaries = [summary for _, summary in overview if isinstance(summary, RunSummary)]
-    if as_json:
-        for folder, found in overview:
-            if isinstance(found, RunSummary):
-                print_json({**msgspec.to_builtins(found.fold.state), **_facts(found)})
-            else:
-                print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
-        return 0
-    if not overview:
+    rows: list[tuple[str, str, str, str]] = []
+    notes: dict[str, None] = {}
+    for folder, found in App(project).overview():  # of each run only its row is kept
+        if not as_json:
+            rows.append(_row(folder, found))
+            notes |= dict.fromkeys(_notes(found)) if isinstance(found, RunSummary) else {}
+        elif isinstance(found, RunSummary):
+            print_json({**msgspec.to_builtins(found.fold.state), **_facts(found)})
+        else:
+            print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
+    if not rows and not as_json:
         click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD", or orchestra dag "INTENT"')
-        return 0
-    rows = [_row(folder, found) for folder, found in overview]
-    for line in table(("run", "status", "iteration", "goal"), rows):
-        click.echo(line)
-    if any(s.driven for s in summaries):
-        click.echo("* driven by a process right now")
-    if any(_is_stopped(s) for s in summaries):
-        click.echo("stopped: nobody drives it; orchestra resume RUN goes on with it")
-    if any(s.foreign for s in summaries):
-        click.echo("foreign: your key did not make it, or it belongs to another folder; orchestra adopt RUN says more")
+    elif rows:
+        echo_lines(aligned(("run", "status", "iteration", "goal"), rows))
+        echo_lines(note for note in _NOTES if note in notes)
     return 0
+
+
+_DRIVEN = "* driven by a process right now"
+_STOPPED = "stopped: nobody drives it; orchestra resume RUN goes on with it"
+_FOREIGN = "foreign: your key did not make it, or it belongs to another folder; orchestra adopt RUN says more"
+_NOTES = (_DRIVEN, _STOPPED, _FOREIGN)
+
+
+def _notes(summary: RunSummary) -> Iterator[str]:
+    """What the marks in its row mean."""
+    if summary.driven:
+        yield _DRIVEN
+    if _is_stopped(summary):
+        yield _STOPPED
+    if summary.foreign:
+        yield _FOREIGN
 
 
 def _is_stopped(summary: RunSummary) -> bool:
@@ -77,9 +93,9 @@ def _status(summary: RunSummary) -> str:
 
 def _row(folder: RunFolder, found: RunSummary | JournalCorrupt) -> tuple[str, str, str, str]:
     if isinstance(found, JournalCorrupt):
-        return folder.id, "damaged", "-", f"orchestra verify {folder.id} says where"
+        return safe(folder.id), "damaged", "-", f"orchestra verify {safe(folder.id)} says where"
     state = found.fold.state
-    return folder.id, _status(found), str(state.iteration), safe(_goal(found))
+    return safe(folder.id), _status(found), str(state.iteration), brief(_goal(found), _IN_A_ROW)
 
 
 @click.command()
@@ -88,23 +104,27 @@ def _row(folder: RunFolder, found: RunSummary | JournalCorrupt) -> tuple[str, st
 def inbox(as_json: bool, project: Path) -> int:
     """Everything that waits for you, with the command that answers it."""
     app = App(project)
-    waiting = [s for s in app.summaries() if s.fold.pending]
-    foreign = [s for s in waiting if s.foreign]
-    waiting = [s for s in waiting if not s.foreign]
-    for summary in waiting:
-        if as_json:
-            for name, event in summary.fold.pending.items():
-                answered = name not in unanswered(summary.folder, summary.fold.pending, app.keyring.known)
-                facts = {"runId": summary.folder.id, "id": name, "type": event.type, "answered": answered}
-                print_json({**facts, "payload": event.payload})
+    foreign: list[str] = []
+    waits = False
+    for _, summary in app.overview():
+        if not isinstance(summary, RunSummary) or not summary.fold.pending:
             continue
-        click.echo(click.style(summary.folder.id, bold=True) + f"  {safe(_goal(summary))}")
-        for line in how_to_answer(app, summary.folder):
-            click.echo(line)
-    if not waiting and not as_json:
+        if summary.foreign:
+            foreign.append(summary.folder.id)
+            continue
+        waits = True
+        if as_json:
+            open_requests = unanswered(summary.folder, summary.fold.pending, app.keyring.known)
+            for name, event in summary.fold.pending.items():
+                facts = {"runId": summary.folder.id, "id": name, "type": event.type}
+                print_json({**facts, "answered": name not in open_requests, "payload": event.payload})
+            continue
+        click.echo(click.style(safe(summary.folder.id), bold=True) + f"  {_goal(summary)}")
+        echo_lines(how_to_answer(app, summary.folder))
+    if not waits and not as_json:
         click.echo("nothing waits for you")
-    for summary in foreign:  # what a foreign run asks for may be somebody else's wish
-        click.echo(f"{summary.folder.id} is foreign; look: {command(app, 'adopt', summary.folder.id)}", err=True)
+    for run_id in foreign:  # what a foreign run asks for may be somebody else's wish
+        click.echo(f"{safe(run_id)} is foreign; look: {command(app, 'adopt', run_id)}", err=True)
     return 0
 
 
@@ -117,15 +137,14 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     """What RUN is, what it did and what it waits for."""
     app = App(project)
     if key is not None:
-        for line in prompt_lines(app.find(run), key):
-            click.echo(line)
+        echo_lines(prompt_lines(app.find(run), key))
         return 0
     summary = app.summary(app.find(run))
     state = summary.fold.state
     if as_json:
         print_json({**msgspec.to_builtins(state), **_facts(summary)})
         return 0
-    click.echo(click.style(safe(_goal(summary)), bold=True))
+    click.echo(click.style(_goal(summary), bold=True))
     status = state.status + (" (dry run)" if summary.dry else "") + (" (driven right now)" if summary.driven else "")
     rows = [
         ("run", state.runId),
@@ -140,13 +159,12 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     if not isinstance(state.lastError, UnsetType) and state.status != "completed":  # then it was overcome
         rows.append(("last error", f"{state.lastError.code}: {state.lastError.message}"))
     for name, value in rows:
-        first, *more = safe(value).splitlines() or [""]
+        first, *more = safe(value[:_SHOWN]).splitlines() or [""]
         click.echo("\n".join([f"  {name:<11}{first}", *(f"{'':<13}{line}" for line in more)]))
     for line in how_to_answer(app, summary.folder) if summary.fold.pending and not summary.foreign else ():
         click.echo(line)
     click.echo("")
-    steps = [f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event))]
-    click.echo("\n".join(steps))  # at once: echo flushes
+    echo_lines(f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event)))
     idle = not summary.driven and not summary.fold.pending and not summary.foreign
     if state.status not in FINAL.values() and idle:
         click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
@@ -174,40 +192,47 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
     folder = app.find(run)
     if follow:
         return _follow(app, folder, as_json=as_json, full=True)
-    for event in read_events(folder.events):
-        _print_event(event, as_json=as_json, full=True)
+    events = read_journal(folder.events, keep=False).events  # damage is told before anything else
+    if as_json:
+        for event in events:
+            print_json(event)
+    else:
+        echo_lines(line for event in events for line in _lines(event, full=True))
     return 0
 
 
 def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
     """Print events as they come, until the run ends; say once who must act when it waits."""
-    offset, told = 0, -1
+    journal, told = Follower(folder.events), -1
     while True:
-        events, offset = follow_events(folder.events, offset)
-        for event in events:
-            _print_event(event, as_json=as_json, full=full)
+        before = journal.offset
+        for event in journal.new():
+            if as_json:
+                print_json(event)
+            else:
+                for line in _lines(event, full=full):
+                    click.echo(line)
             if event.type in FINAL:
                 return 0
-        if not events and not as_json and told != offset and not is_driven(folder):
-            told = offset
+        if journal.offset == before and not as_json and told != before and not is_driven(folder):
+            told = before
             for line in how_to_answer(app, folder) or [f"nobody drives it: {command(app, 'resume', folder.id)}"]:
                 click.echo(line, err=True)
         time.sleep(POLL_SECONDS)
 
 
-def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
-    if as_json:
-        print_json(event)
-    elif full:
+def _lines(event: Event, *, full: bool) -> Iterator[str]:
+    """An event as lines for a person; `full`: whatever it is, with its error."""
+    if full:
         phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
-        text = step_line(event) or event.payload.get("key", "")
-        click.echo(f"{event.id} {event.ts} {event.type:<26}{phase:<12}{text}")
-        error = event.payload.get("error") or (event.payload.get("outcome") or {}).get("refusal") or {}
+        text = step_line(event) or safe(event.payload.get("key", ""))
+        yield f"{safe(event.id)} {event.ts} {event.type:<26}{phase:<12}{text}"
+        error = event.payload.get("error") or outcome_of(event).get("refusal") or {}
         whole = error.get("message", "") if len(error.get("message", "")) > 200 else ""  # the line above was cut
-        for line in [*whole.splitlines(), *error.get("stack", "").splitlines()]:
-            click.echo(f"    {safe(line)}")
+        for part in (whole[:_OF_AN_ERROR], error.get("stack", "")[:_OF_AN_ERROR]):
+            yield from (f"    {line}" for line in safe(part).splitlines())
     elif text := step_line(event):
-        click.echo(f"{event.ts[11:19]} {text}")
+        yield f"{event.ts[11:19]} {text}"
 
 
 @click.command()
@@ -225,21 +250,23 @@ def diff(run: str, exact: bool, project: Path) -> int:
     app = App(project)
     folder = app.find(run)
     if plan := app.plan(folder):
-        click.echo("\n".join(whole_plan(plan, folder.path / "plan.json")))  # at once: echo flushes
+        echo_lines(whole_plan(read_plan_file(folder, plan), folder.path / "plan.json"))
         return 0
-    patches = app.patches(folder, exact=exact)
-    if exact and patches:
-        click.echo("orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True)
-    if not patches:
-        click.echo(f"run {folder.id} has applied no patch and waits with none", err=True)
-    for patch in patches:
+    some = False
+    for patch in app.patches(folder, exact=exact):
+        if exact and not some:
+            click.echo(
+                "orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True
+            )
+        some = True
         if exact and not sys.stdout.isatty():
             sys.stdout.buffer.write(utf8(patch.diff))  # bytes are bytes: only a terminal could be played tricks on
             continue
-        for line in paint_diff(patch.diff):
-            click.echo(line)
+        echo_lines(paint_diff(patch.diff))
         for line in masked_lines(app, folder.id, patch.masked):
             click.echo(line, err=True)
+    if not some:
+        click.echo(f"run {safe(folder.id)} has applied no patch and waits with none", err=True)
     return 0
 
 
@@ -250,15 +277,15 @@ def report(run: str, project: Path) -> int:
     """RUN's report as Markdown; of an unfinished run, as far as it got."""
     app = App(project)
     summary = app.summary(app.find(run))
-    if summary.folder.report.exists() and summary.fold.state.status in FINAL.values():
-        click.echo(summary.folder.report.read_text(encoding="utf-8"), nl=False)
+    if summary.fold.state.status in FINAL.values() and os.path.lexists(summary.folder.report):
+        echo_lines(map(safe, app.report_of(summary.folder)))
     else:
-        click.echo(app.report(summary), nl=False)
+        echo_lines(app.report(summary))
     return 0
 
 
 def _goal(summary: RunSummary) -> str:
-    return " ".join(str(summary.created.payload.get("goal", "")).split())
+    return brief(summary.created.payload.get("goal", ""), _SHOWN)
 
 
 def _facts(summary: RunSummary) -> dict[str, Any]:

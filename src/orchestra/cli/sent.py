@@ -33,9 +33,10 @@ def sent(run: str, as_json: bool, project: Path) -> int:
     app = App(project)
     made: list[Dispatch] = []
     sources: list[str] = []
-    for one in app.tree(app.find(run)):
-        made += dispatches(one.folder, one.events)
-        sources += filter(None, [source_of(one.events)])
+    for folder in app.tree(app.find(run)):
+        events = app.summary(folder, keep=False).events
+        made += dispatches(folder, events)
+        sources += filter(None, [source_of(events)])
     if as_json:
         for record in _records(made):
             print_json(record)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterable
 
 import click
 import msgspec
 from msgspec import UNSET
 
 from orchestra.core.records import Event
-from orchestra.core.text import clean
+from orchestra.core.text import clean, escaped
 from orchestra.report import headline
 
+_AT_ONCE = 1000
 _COLOURS = {
     "PHASE_FAILED": "red",
     "PATCH_APPLY_FAILED": "red",
@@ -28,9 +31,24 @@ _COLOURS = {
 
 
 def print_json(record: object) -> None:
-    """One record as a line of JSON on stdout, at once."""
-    sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+    """One record as a line of JSON on stdout, at once. What a terminal would obey, or hide, is escaped."""
+    try:
+        data = msgspec.json.encode(record)
+    except UnicodeEncodeError:  # the name of a file that is no UTF-8
+        import json
+
+        data = json.dumps(msgspec.to_builtins(record)).encode()
+    if not data.isascii() or b"\x7f" in data:
+        data = escaped(data.decode()).encode()
+    sys.stdout.buffer.write(data + b"\n")
     sys.stdout.buffer.flush()
+
+
+def echo_lines(lines: Iterable[str]) -> None:
+    """Print lines, many at once (echo flushes), but never all of them in memory."""
+    left = iter(lines)
+    while some := list(itertools.islice(left, _AT_ONCE)):
+        click.echo("\n".join(some))
 
 
 def safe(text: str) -> str:

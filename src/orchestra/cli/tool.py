@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import shutil
 import sys
 
 import click
@@ -14,8 +15,9 @@ from orchestra.cli.dag import shown_config
 from orchestra.cli.session import Session
 from orchestra.cli.text import safe
 from orchestra.core.errors import PolicyError, UsageError
+from orchestra.core.files import MIB, open_below
 from orchestra.core.inputs import check_inputs
-from orchestra.core.run import RunFolder
+from orchestra.core.run import MOST_ARTIFACT, RunFolder
 from orchestra.models import Models
 from orchestra.policy import FsMode, Policy, decide
 from orchestra.workflows.dag.shapes import Job
@@ -110,9 +112,15 @@ def _plan(argv: tuple[str, ...], fs: FsMode, net: bool, timeout: float | None) -
 def _show(folder: RunFolder) -> None:
     """What it printed, where it printed it."""
     for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-        path = folder.artifact(f"tool/{name}.txt")
-        if path.exists() and stream.isatty():  # a terminal obeys what it is sent
-            click.echo(safe(path.read_text(encoding="utf-8", errors="backslashreplace")), file=stream, nl=False)
-        elif path.exists():
-            stream.buffer.write(path.read_bytes())
-            stream.flush()
+        try:
+            fd = open_below(folder.path, f"{folder.artifacts.name}/tool/{name}.txt", MOST_ARTIFACT)
+        except FileNotFoundError:
+            continue
+        if stream.isatty():  # a terminal obeys what it is sent
+            with open(fd, encoding="utf-8", errors="backslashreplace") as file:
+                while text := file.read(MIB):
+                    click.echo(safe(text), file=stream, nl=False)
+        else:
+            with open(fd, "rb") as printed:
+                shutil.copyfileobj(printed, stream.buffer)
+                stream.flush()

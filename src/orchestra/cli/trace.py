@@ -9,8 +9,8 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import cut, table
+from orchestra.cli.text import echo_lines, print_json, safe
+from orchestra.cli.wide import Rows, aligned, cut
 from orchestra.workflows.dag.history import Moment, moments
 
 LABEL_CELLS = 24  # of a label, at a terminal
@@ -33,17 +33,18 @@ def trace(run: str, as_json: bool, project: Path) -> int:
     """
     app = App(project)
     summary = app.summary(app.find(run))
-    past = list(moments(app.graph_events(summary)))
+    events = app.graph_events(summary)
     if as_json:
-        for moment in past:
+        for moment in moments(events):
             print_json(moment)
         return 0
+    past = list(moments(events))
     whole = not sys.stdout.isatty()
     digits = len(f"{max(moment.since_ms for moment in past) / 1000:.3f}")
-    rows = [_row(moment, digits, whole=whole) for moment in past]
-    header, *lines = table(("time".rjust(digits), "level", "task", "what"), rows, whole=whole)
-    click.echo(click.style(header, dim=True))
-    click.echo("\n".join(map(_paint, past, lines)))  # at once: echo flushes
+    rows = Rows(lambda: (_row(moment, digits, whole=whole) for moment in past))
+    lines = aligned(("time".rjust(digits), "level", "task", "what"), rows, whole=whole)
+    click.echo(click.style(next(lines), dim=True))
+    echo_lines(map(_paint, past, lines))
     return 0
 
 

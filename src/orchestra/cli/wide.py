@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> list[str]:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool = False) -> list[str]:
     """Rows as aligned lines; the last column is cut to the terminal's width, never wrapped. `whole`: nothing is cut."""
-    everything = [tuple(header), *rows]
-    widths = [max(cell_len(row[column]) for row in everything) for column in range(len(header))]
+    return list(aligned(header, list(rows), whole=whole))
+
+
+def aligned(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool = False) -> Iterator[str]:
+    """The same, line by line; the rows are gone through twice and need not be in memory."""
+    widths = [cell_len(name) for name in header]
+    for row in rows:
+        widths = [max(width, cell_len(text)) for width, text in zip(widths, row, strict=True)]
     room = max(shutil.get_terminal_size((100, 20)).columns - sum(widths[:-1]) - 2 * (len(widths) - 1), 20)
     room = widths[-1] if whole else room
-    return [_line(row, widths, room) for row in everything]
+    yield _line(header, widths, room)
+    for row in rows:
+        yield _line(row, widths, room)
+
+
+class Rows(Iterable[Sequence[str]]):
+    """Rows that are made each time they are gone through."""
+
+    def __init__(self, make: Callable[[], Iterator[Sequence[str]]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        return self._make()
 
 
 def _line(row: Sequence[str], widths: list[int], room: int) -> str:

@@ -8,18 +8,23 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
 
 from orchestra.core.errors import OddFile
-from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import Destination, FinishReason, ProviderFailure, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelReply
+
+_NOWHERE = {"path": "", "bytes": 0, "sha256": "sha256:" + "0" * 64}
+_LEAST = {"text": "", "raw": _NOWHERE, "finishReason": "stop", "durationMs": 0, "provider": ""}
+_ASKED = ".asked.json"
+_MOST = 65_536  # bytes of such a file
 
 
 class Asked(Struct, frozen=True, omit_defaults=True):
@@ -30,7 +35,7 @@ class Asked(Struct, frozen=True, omit_defaults=True):
     lostUsd: float | None = None  # what all of them but the last may have cost; None: nobody knows
 
 
-class PastCall(Struct, frozen=True, kw_only=True):
+class PastCall(Struct, frozen=True, kw_only=True, gc=False):
     """One recorded model call."""
 
     key: str
@@ -57,35 +62,38 @@ class PastCall(Struct, frozen=True, kw_only=True):
     withheld: tuple[Withheld, ...] = ()
 
 
-def past_calls(events: list[Event]) -> list[PastCall]:
+def past_calls(events: Iterable[Event]) -> list[PastCall]:
     """Every model call of a journal in order, paid or not."""
-    intents: dict[str, Event] = {}
     calls: dict[str, PastCall] = {}
     for event in events:
         if event.payload.get("effect") != "ModelCall":
             continue
-        key = event.payload["key"]
-        if event.type == "PHASE_STARTED":
-            intents[key] = event
-        calls[key] = _past_call(intents[key], event)
+        key = str(event.payload.get("key", ""))
+        begun = _begun(key, event) if event.type == "PHASE_STARTED" or key not in calls else calls[key]
+        calls[key] = _past_call(begun, event)
     return list(calls.values())
 
 
-def calls_in(folder: RunFolder, events: list[Event]) -> list[PastCall]:
+def calls_in(folder: RunFolder, events: Iterable[Event]) -> list[PastCall]:
     """The same; of those without a recorded reply, how often they were made is read from the run's folder (rule 2)."""
     return [call if call.raw else _counted(call, folder) for call in past_calls(events)]
 
 
+def reply_of(outcome: Mapping[str, Any]) -> ModelReply:
+    """What came of a call, as another version or implementation may have written it: with less."""
+    return msgspec.convert({**_LEAST, **outcome}, ModelReply)
+
+
 def asked_file(folder: RunFolder, artifact: str) -> Path:
     """Where the call of an artifact is counted."""
-    return Path(f"{folder.artifact(artifact)}.asked.json")
+    return folder.artifact(f"{artifact}{_ASKED}")
 
 
 def read_asked(folder: RunFolder, artifact: str, key: str) -> Asked:
     """How often this call was made of which no reply is recorded: once, unless it was counted."""
     try:
-        asked = msgspec.json.decode(read_bounded(asked_file(folder, artifact), MIB), type=Asked)
-    except (OSError, OddFile, msgspec.DecodeError):
+        asked = msgspec.json.decode(folder.read(f"artifacts/{artifact}{_ASKED}", _MOST), type=Asked)
+    except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return Asked(key)
     return asked if asked.key == key else Asked(key)
 
@@ -95,23 +103,37 @@ def _counted(call: PastCall, folder: RunFolder) -> PastCall:
     return msgspec.structs.replace(call, asked=max(call.asked, asked.times), lostUsd=asked.lostUsd)
 
 
-def _past_call(intent: Event, event: Event) -> PastCall:
+def _begun(key: str, event: Event) -> PastCall:
+    """A call as its intent tells of it."""
+    payload = event.payload
+    return PastCall(
+        key=key,
+        role=payload.get("role", ""),
+        agent=payload.get("agent", ""),
+        phase=str(event.phase),
+        costUsd=None,
+        artifact=payload.get("artifact", ""),
+    )
+
+
+def _past_call(begun: PastCall, event: Event) -> PastCall:
+    """The call, and what came of it."""
     call = PastCall(
-        key=intent.payload["key"],
-        role=intent.payload["role"],
-        agent=intent.payload["agent"],
-        phase=str(intent.phase),
+        key=begun.key,
+        role=begun.role,
+        agent=begun.agent,
+        phase=begun.phase,
         status="open" if event.type == "PHASE_STARTED" else "failed" if "error" in event.payload else "ok",
         costUsd=None,
         asked=2 if event.payload.get("redone") else 1,
-        artifact=intent.payload.get("artifact", ""),
+        artifact=begun.artifact,
     )
-    error = event.payload.get("error", {})
+    error = event.payload.get("error") or {}
     if error.get("reason") == "provider":
         call = msgspec.structs.replace(call, error=msgspec.convert(error, ProviderFailure))
     if not event.payload.get("outcome"):
         return call
-    reply = msgspec.convert(event.payload["outcome"], ModelReply)
+    reply = reply_of(event.payload["outcome"])
     return msgspec.structs.replace(
         call,
         provider=reply.provider,

@@ -27,6 +27,7 @@ from orchestra.core.seal import BLANK, Seal
 _PLACE = b'"payload":{"seal":"'
 _BLANK = BLANK.encode()
 _WIDTH = len(_BLANK)
+_LONG = 1 << 20
 _NONE = "it was not made with your key"
 _BROKEN = "its line {} was not made with your key, or was changed since"
 
@@ -41,7 +42,7 @@ class Chain:
         self._state = seal.line_state if seal is not None else None
         self._before = b""  # the seal that the next line follows
         self._since: Any = None  # hashes the lines that nobody vouches for
-        self._last = b""
+        self._last: bytes | str = b""  # the line before, or if that is long only its digest
         self._adopted: Adoption | None = None  # not in the journal yet
 
     def take(self, line: bytes, event: Event, number: int) -> str:
@@ -55,15 +56,15 @@ class Chain:
                 state = self._state.copy()
                 state.update(self._before + line[:at] + _BLANK + line[at + _WIDTH : -1])
                 if state.hexdigest().encode() == mark:
-                    self._before, self._last = mark, line
+                    self._before, self._last = mark, _kept(line)
                     return ""
                 self._since = hashlib.sha256(self._before)
             if "vouches" in event.payload and mark == _seal(self._state, self.digest.encode(), line, at):
                 self._vouch(event.payload["vouches"], mark)
-                self._last = line
+                self._last = _kept(line)
                 return ""
             self._since.update(line)
-        before, self._last = self._last, line
+        before, self._last = self._last, _kept(line)
         self.foreign = self.foreign or number
         prev = event.payload.get("prev")
         damaged = prev is not None and prev != (_short(before) if before else "")
@@ -107,7 +108,7 @@ class Chain:
 
     def wrote(self, line: bytes, mark: str) -> None:
         """The line with this seal is in the journal."""
-        self._before, self._last, self._since, self._adopted = mark.encode(), line, None, None
+        self._before, self._last, self._since, self._adopted = mark.encode(), _kept(line), None, None
         self.lines += 1
 
     def _vouch(self, said: Any, mark: bytes) -> None:
@@ -123,5 +124,10 @@ def _seal(state: Any, before: bytes, line: bytes, at: int) -> bytes:
     return seal.encode()
 
 
-def _short(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:16]
+def _kept(line: bytes) -> bytes | str:
+    """What is kept of a line until the next one: mostly nobody asks for its digest."""
+    return line if len(line) <= _LONG else _short(line)
+
+
+def _short(line: bytes | str) -> str:
+    return line if isinstance(line, str) else hashlib.sha256(line).hexdigest()[:16]

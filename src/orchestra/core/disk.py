@@ -22,6 +22,8 @@ from typing import Literal
 from orchestra.core.errors import DiskFull, UsageError
 
 PRIVATE = 0o600  # run folders hold prompts, diffs and raw replies: for the owner's eyes (C-12)
+# No link is followed, and a named pipe in a file's place is an error, not something to wait for.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -79,13 +81,17 @@ class Disk:
 
     def write(self, path: str, data: bytes, *, durable: bool, mode: int = PRIVATE) -> None:
         """Write a file nobody reads yet: it has a temporary name, or no event names it."""
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        fd = os.open(path, _NEW | os.O_TRUNC, mode)
         try:
             self.append(fd, data)
             if durable:
                 self.sync(fd)
         finally:
             os.close(fd)
+
+    def open_end(self, path: Path) -> int:
+        """A descriptor that appends to a file, which is made if there is none."""
+        return os.open(path, _NEW | os.O_APPEND, PRIVATE)
 
     def sync_file(self, path: Path) -> None:
         """Make a file that is already written survive a power cut."""

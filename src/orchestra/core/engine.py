@@ -379,8 +379,8 @@ class Engine:
         self._observer.launched(new, kind.name)
         return new
 
-    def history(self, folder: RunFolder, at: str) -> Standing:
-        """A run up to event `at`, if somebody vouches for it. Damage after `at` does not matter."""
+    def history(self, folder: RunFolder, at: str) -> tuple[Standing, list[Event]]:
+        """A run that somebody vouches for, and its events up to `at`. Damage after `at` does not matter."""
         seal = self._keyring.seal
         try:
             standing = read_run(folder, seal)
@@ -389,7 +389,7 @@ class Engine:
         if standing.foreign:
             raise ForeignRun(folder.id, standing.foreign)
         index = next((i for i, event in enumerate(standing.events) if event.id == at), len(standing.events) - 1)
-        return msgspec.structs.replace(standing, events=standing.events[: index + 1])
+        return standing, standing.events.whole()[: index + 1]
 
     # -- small parts --------------------------------------------------------------------------------------------------
 

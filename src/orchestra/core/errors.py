@@ -162,11 +162,11 @@ class JournalCorrupt(DurabilityError):
     code = "JOURNAL_CORRUPT"
 
     def __init__(self, path: str, line: int, why: str) -> None:
-        where = f"line {line}" if line else "a line"
-        super().__init__(
-            f"{path}: {where} is damaged ({why}). Nothing was changed. "
-            f"Restore the file from a backup, or go on from before that line: orchestra fork RUN --at EVENT"
-        )
+        way = "Restore the file from a backup"
+        if line:
+            way += ", or go on from before that line: orchestra fork RUN --at EVENT"
+        what = f"{path}: line {line} is damaged ({why})" if line else f"{path} {why}"
+        super().__init__(f"{what}. Nothing was changed. {way}")
         self.path = path
         self.line = line
 

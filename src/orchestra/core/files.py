@@ -4,12 +4,17 @@ Rules
 1. A named pipe, a device, a socket, a folder or a link where a file should be is refused by name. Nothing is waited
    for: opening never blocks.
 2. A file larger than what its use allows is refused before a byte of it is read; one that grows meanwhile is cut there.
+3. A file named by a record (`*_below`) lies below the record's folder: no `..`, no absolute path, and no link on the
+   way to it.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from orchestra.core.errors import OddFile
@@ -23,17 +28,77 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",
 }
+_FILE = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # to a folder, to go on from there
 
 
 def open_bounded(path: Path | str, most: int, *, follow: bool = False, write: bool = False) -> int:
     """A descriptor of a regular file of at most `most` bytes; OddFile for anything else, OSError as usual."""
-    flags = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    flags = _FILE if follow else _FILE | os.O_NOFOLLOW
     try:
         fd = os.open(path, flags | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY))
     except OSError as error:
         if kind := _odd(path, follow=follow):
             raise OddFile(str(path), f"is {kind}, not a file") from error
         raise
+    return _bounded(fd, path, most)
+
+
+def open_below(folder: Path, name: str, most: int) -> int:
+    """The same, of the file of this name below a folder (rule 3)."""
+    *way, last = name.split("/")
+    if any(part in ("", ".", "..") for part in (*way, last)) or "\0" in name:
+        raise OddFile(str(folder / name), "is not in the run's folder")
+    at = os.open(folder, _WAY)
+    try:
+        for part in way:
+            at, above = os.open(part, _WAY | os.O_NOFOLLOW, dir_fd=at), at
+            os.close(above)
+        fd = os.open(last, os.O_RDONLY | _FILE | os.O_NOFOLLOW, dir_fd=at)
+    except OSError as error:
+        if kind := _odd(last, follow=False, at=at):
+            raise OddFile(str(folder / name), f"is {kind}, not a file") from error
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise OddFile(
+                str(folder / name), "is not in the run's folder: a link, or no folder, is on the way"
+            ) from error
+        raise OSError(error.errno, error.strerror, str(folder / name)) from error
+    finally:
+        os.close(at)
+    return _bounded(fd, folder / name, most)
+
+
+def read_below(folder: Path, name: str, most: int) -> bytes:
+    """The bytes of the file of this name below a folder (rule 3)."""
+    return _read(open_below(folder, name, most), most)
+
+
+def lines_below(folder: Path, name: str, most: int, longest: int = 16 * MIB) -> Iterator[bytes]:
+    """The lines of such a file, one after the other; OddFile at one that is longer than any could be."""
+    with open(open_below(folder, name, most), "rb", buffering=MIB) as file:
+        while line := file.readline(longest + 1):
+            if len(line) > longest:
+                raise OddFile(str(folder / name), f"has a line of more than {size(longest)}")
+            yield line
+
+
+def digest_below(folder: Path, name: str, length: int) -> str:
+    """`sha256:<hex>` of the file of this name below a folder, if it has just this many bytes; else empty."""
+    try:
+        fd = open_below(folder, name, length)
+    except (OSError, OddFile):
+        return ""
+    try:
+        found = hashlib.sha256()
+        while os.fstat(fd).st_size == length and (chunk := os.read(fd, MIB)):
+            found.update(chunk)
+        return f"sha256:{found.hexdigest()}" if os.fstat(fd).st_size == length else ""
+    finally:
+        os.close(fd)
+
+
+def _bounded(fd: int, path: Path | str, most: int) -> int:
+    """The descriptor, if it is that of a regular file of this size at most; else it is closed."""
     try:
         held = os.fstat(fd)
         if not stat.S_ISREG(held.st_mode):
@@ -48,13 +113,28 @@ def open_bounded(path: Path | str, most: int, *, follow: bool = False, write: bo
 
 def read_bounded(path: Path | str, most: int, *, follow: bool = False) -> bytes:
     """The bytes of a regular file, `most` of them at most."""
-    fd = open_bounded(path, most, follow=follow)
+    return _read(open_bounded(path, most, follow=follow), most)
+
+
+def _read(fd: int, most: int) -> bytes:
     try:
         chunks: list[bytes] = []
         while most > 0 and (chunk := os.read(fd, min(most, MIB))):
             chunks.append(chunk)
             most -= len(chunk)
         return b"".join(chunks)
+    finally:
+        os.close(fd)
+
+
+def ends_with(path: Path, data: bytes) -> bool:
+    """Whether a regular file ends with these bytes; only its end is read."""
+    try:
+        fd = open_bounded(path, 1 << 62)
+    except (OSError, OddFile):
+        return False
+    try:
+        return os.pread(fd, len(data), max(os.fstat(fd).st_size - len(data), 0)) == data
     finally:
         os.close(fd)
 
@@ -67,10 +147,10 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
-def _odd(path: Path | str, *, follow: bool) -> str:
+def _odd(path: Path | str, *, follow: bool, at: int | None = None) -> str:
     """What stands in a file's place; empty if it is a file, or nothing."""
     try:
-        kind = stat.S_IFMT((os.stat if follow else os.lstat)(path).st_mode)
+        kind = stat.S_IFMT(os.stat(path, dir_fd=at, follow_symlinks=follow).st_mode)
     except OSError:
         return ""
     return "" if kind == stat.S_IFREG else _KINDS.get(kind, "something else")

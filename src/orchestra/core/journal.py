@@ -15,8 +15,8 @@ Rules
 7. What comes from outside is redacted before it is written; the caller goes on with what was written, so a replay sees
    the same. An intent is not looked through again: a flow makes it of what is in the journal already, that is redacted.
 8. After a failed write the file is cut back to its last whole line, and the journal refuses everything else.
-9. A journal is a regular file of bounded size with lines of bounded length; anything else is refused by name, and
-   nothing waits for it.
+9. Who only looks at a run keeps no more of it in memory than is needed (core/events.py); who drives it keeps all of it.
+   Either way what is read is bounded (core/lines.py).
 
 It knows nothing of keys of steps, tables or states.
 """
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -35,27 +35,23 @@ from orchestra.core.adoption import Adoption
 from orchestra.core.chain import Chain
 from orchestra.core.collector import uncollected
 from orchestra.core.disk import PRIVATE, Disk
-from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, OddFile
-from orchestra.core.files import MIB, open_bounded, size
+from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt
+from orchestra.core.events import Collector, Events
+from orchestra.core.files import size
+from orchestra.core.lines import MOST_BYTES, MOST_LINE, lines, open_journal, viewed, whole
 from orchestra.core.records import Event
 from orchestra.core.redact import Redactor
 from orchestra.core.seal import Seal
 
-MOST_BYTES = 1 << 30
-MOST_LINE = 32 * MIB
-_CHUNK = 4 * MIB
-
+OnEvent = Callable[[Event], None]
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Event).decode
 
 
 class Reading(Struct, frozen=True):
     """A journal as it was read: its events, and who vouches for them."""
 
-    events: list[Event]
+    events: Events
     chain: Chain
-    end: int = 0  # bytes of its whole lines
-    torn: int = 0  # bytes after them
 
 
 class Journal:
@@ -67,7 +63,7 @@ class Journal:
         self._disk = disk
         self._redactor = redactor
         self._seal = seal
-        self._fd = _open(path, write=True)
+        self._fd = _open(path)
         self._size = 0
         self._synced = 0
         self._chain = Chain(seal)
@@ -75,19 +71,19 @@ class Journal:
 
     def load(self, adoption: Adoption | None = None) -> list[Event]:
         """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
+        self._chain, walk = Chain(self._seal), _Walk(self._fd, str(self.path))
         with uncollected():
-            reading = _read(self._fd, str(self.path), self._seal)
-        self._chain = reading.chain
+            events = [event for _, event in walk.through(self._chain, whole)]
         if adoption is not None:
             self._chain.adopt(adoption)
         if self._chain.foreign:
             raise ForeignRun(self.path.parent.name, self._chain.why_foreign)
-        self.torn_bytes = reading.torn
+        self.torn_bytes = walk.torn
         if self.torn_bytes:
-            os.ftruncate(self._fd, reading.end)
-        self._size = reading.end
+            os.ftruncate(self._fd, walk.end)
+        self._size = walk.end
         # What an earlier process appended may not be synced yet: the next barrier covers it.
-        return reading.events
+        return events
 
     def append(self, event: Event, *, outside: bool = True) -> Event:
         """Write one event (rule 2) and return it as written: chained, redacted (rule 7) and sealed (rule 5)."""
@@ -98,8 +94,11 @@ class Journal:
         if outside and self._redactor.suspects(line):
             event = msgspec.structs.replace(event, payload=self._redactor.record(event.payload))
             line = _encode(event) + b"\n"
-        if len(line) > MOST_LINE:
-            raise DurabilityError(f"{self.path}: an event of {size(len(line))} is too large; it was not written")
+        if len(line) > MOST_LINE or self._size + len(line) > MOST_BYTES:
+            raise DurabilityError(
+                f"{self.path}: an event of {size(len(line))} was not written. A journal has at most "
+                f"{size(MOST_BYTES)}, and a line of it {size(MOST_LINE)}: more could not be read again"
+            )
         line, event.payload["seal"] = self._chain.close(line)
         try:
             self._disk.append(self._fd, line)
@@ -141,100 +140,104 @@ class Journal:
         os.close(self._fd)
 
 
-def read_journal(path: Path, seal: Seal | None = None, *, until: str = "") -> Reading:
-    """Read a journal without owning it: viewers, other processes. A line being written right now is left out.
+def read_journal(
+    path: Path, seal: Seal | None = None, *, until: str = "", each: OnEvent | None = None, keep: bool = True
+) -> Reading:
+    """Read a journal without owning it, as views do. A line being written right now is left out.
 
     Without a seal every line is foreign. `until` is the id of the last event wanted: damage after it does not matter
-    then.
+    then. `each` is told every event on the way. Without `keep` no event stays in memory, however few there are.
     """
-    fd = _open(path)
+    chain, collector = Chain(seal), Collector(path, keep=keep)
+    fd = open_journal(path)
     try:
         with uncollected():
-            return _read(fd, str(path), seal, until)
+            for line, event in _Walk(fd, str(path)).through(chain, viewed):
+                collector.take(line, event)
+                if each is not None:
+                    each(event)
+                if event.id == until:
+                    break
     finally:
         os.close(fd)
+    return Reading(collector.events, chain)
 
 
 def read_events(path: Path, *, until: str = "") -> list[Event]:
-    """The events of a journal, whoever made it."""
-    return read_journal(path, until=until).events
+    """The events of a journal, whoever made it, whole and in memory: for who drives."""
+    events: list[Event] = []
+    fd = open_journal(path)
+    try:
+        with uncollected():
+            for _, event in _Walk(fd, str(path)).through(Chain(None), whole):
+                events.append(event)
+                if event.id == until:
+                    break
+    finally:
+        os.close(fd)
+    return events
 
 
 def read_first(path: Path) -> Event | None:
     """The first event of a journal: which workflow the run is of, and what it was asked."""
     try:
-        fd = _open(path)
+        fd = open_journal(path)
     except FileNotFoundError:
         return None
     try:
-        for line in _lines(fd, str(path), chunk=65536):
-            return _event(line, str(path), 1) if line.endswith(b"\n") else None
+        for line in lines(fd, str(path), buffer=8192):
+            return viewed(line, str(path), 1) if line.endswith(b"\n") else None
         return None
     finally:
         os.close(fd)
 
 
-def follow_events(path: Path, offset: int) -> tuple[list[Event], int]:
-    """The whole lines added since `offset`, and the offset to go on from."""
-    fd = _open(path)
-    try:
-        events: list[Event] = []
-        for line in _lines(fd, str(path), offset):
-            if line.endswith(b"\n"):
-                events.append(_event(line, str(path), 0))
-                offset += len(line)
-        return events, offset
-    finally:
-        os.close(fd)
+class Follower:
+    """Reads a journal as it grows, from its beginning. A line being written right now comes the next time."""
+
+    def __init__(self, path: Path) -> None:
+        self.offset = 0  # of what was not read yet
+        self._path = path
+        self._number = 0
+
+    def new(self) -> Iterator[Event]:
+        """The events of the whole lines that were added since the last time."""
+        fd = open_journal(self._path)
+        try:
+            for line in lines(fd, str(self._path), self.offset, self._number):
+                if not line.endswith(b"\n"):
+                    return
+                event = viewed(line, str(self._path), self._number + 1)
+                self._number += 1
+                self.offset += len(line)
+                yield event
+        finally:
+            os.close(fd)
 
 
-def _open(path: Path, *, write: bool = False) -> int:
-    """The journal's file (rule 9). Who may write makes it first; a link in its place is not followed even then."""
-    if write and not os.path.lexists(path):
+def _open(path: Path) -> int:
+    """The journal's file for who may write it, made if there is none; a link in its place is not followed."""
+    if not os.path.lexists(path):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
-    try:
-        return open_bounded(path, MOST_BYTES, write=write)
-    except OddFile as odd:
-        raise JournalCorrupt(str(path), 0, f"it {odd.what}") from odd
+    return open_journal(path, write=True)
 
 
-def _read(fd: int, path: str, seal: Seal | None, until: str = "") -> Reading:
-    events: list[Event] = []
-    chain = Chain(seal)
-    end = torn = number = 0
-    for number, line in enumerate(_lines(fd, path), start=1):
-        if not line.endswith(b"\n"):
-            torn = len(line)
-            break
-        event = _event(line, path, number)
-        if damage := chain.take(line, event, number):
-            raise JournalCorrupt(path, number - 1, damage)
-        events.append(event)
-        end += len(line)
-        if event.id == until:
-            break
-    return Reading(events, chain, end, torn)
+class _Walk:
+    """One way through a journal: its whole lines, checked and read."""
 
+    def __init__(self, fd: int, path: str) -> None:
+        self.end = 0  # bytes of the whole lines so far
+        self.torn = 0  # bytes after the last one
+        self._fd = fd
+        self._path = path
 
-def _lines(fd: int, path: str, offset: int = 0, *, chunk: int = _CHUNK) -> Iterator[bytes]:
-    """The lines of a file, each with its end; the last one may have none. A line beyond all bounds is damage."""
-    number = 0
-    rest = b""
-    while piece := os.pread(fd, chunk, offset):
-        offset += len(piece)
-        *lines, rest = (rest + piece).split(b"\n")
-        number += len(lines)
-        for line in lines:
-            yield line + b"\n"
-        if len(rest) > MOST_LINE:
-            raise JournalCorrupt(path, number + 1, f"it has more than {size(MOST_LINE)}")
-        chunk = max(chunk, len(rest))  # a long line is not copied again for every piece of it
-    if rest:
-        yield rest
-
-
-def _event(line: bytes, path: str, number: int) -> Event:
-    try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise JournalCorrupt(path, number, str(error)) from error
+    def through(self, chain: Chain, read: Callable[[bytes, str, int], Event]) -> Iterator[tuple[bytes, Event]]:
+        for number, line in enumerate(lines(self._fd, self._path), start=1):
+            if not line.endswith(b"\n"):
+                self.torn = len(line)
+                return
+            event = read(line, self._path, number)
+            if damage := chain.take(line, event, number):
+                raise JournalCorrupt(self._path, number - 1, damage)
+            self.end += len(line)
+            yield line, event

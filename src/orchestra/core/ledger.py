@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.adoption import read_adoption
 from orchestra.core.disk import Disk
-from orchestra.core.errors import ForeignRun
+from orchestra.core.errors import DurabilityError, ForeignRun
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
 from orchestra.core.machine import Fold, Table
@@ -30,6 +30,7 @@ from orchestra.core.seal import Seal
 from orchestra.core.vouching import wrong_place
 
 OnEvent = Callable[[Event], None]
+_REFERENCE = {"path", "bytes", "sha256"}
 _INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # what a flow wants; all else is what came of it
 
 
@@ -172,8 +173,11 @@ def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
 
 def _references(value: Any) -> Iterator[ArtifactRef]:
     if isinstance(value, dict):
-        if {"path", "bytes", "sha256"} == set(value):
-            yield msgspec.convert(value, ArtifactRef)
+        if "sha256" in value and value.keys() == _REFERENCE:
+            try:
+                yield msgspec.convert(value, ArtifactRef)
+            except msgspec.ValidationError as error:
+                raise DurabilityError(f"it names a file, but not as one is named: {error}") from error
             return
         value = list(value.values())
     if isinstance(value, list | tuple):

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from orchestra.core.disk import PRIVATE, Disk
+from orchestra.core.disk import Disk
+from orchestra.core.files import ends_with
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 
@@ -45,7 +46,7 @@ class LogBook:
                 mine.setdefault(name, []).append(event)
         for name, event in last.items():
             path = self._folder.logs / name
-            if not path.exists() or not path.read_bytes().endswith(_line(event)):
+            if not ends_with(path, _line(event)):
                 self._disk.publish(path, b"".join(map(_line, mine[name])), durable=False)
 
     def close(self) -> None:
@@ -56,8 +57,7 @@ class LogBook:
     def _file(self, name: str) -> int:
         if name not in self._open:
             self._folder.logs.mkdir(exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._open[name] = os.open(self._folder.logs / name, flags, PRIVATE)
+            self._open[name] = self._disk.open_end(self._folder.logs / name)
         return self._open[name]
 
 

@@ -92,7 +92,7 @@ class Fold:
         self._last = event
         payload = event.payload
         if "childRunId" in payload:
-            self.children[payload["key"]] = (payload["workflow"], payload["childRunId"])
+            self.children[payload.get("key", "")] = (payload.get("workflow", ""), payload["childRunId"])
         elif self.children:
             self.children.pop(payload.get("key", ""), None)
         if (event.phase, event.iteration) == self._steady and "error" not in payload and event.type in _STEPS:

@@ -13,37 +13,73 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestra.core.errors import RunLocked
+from orchestra.core.errors import OddFile, RunLocked
+from orchestra.core.files import digest_below, lines_below, read_below
 from orchestra.core.records import ArtifactRef
 
+EVENTS = "events.ndjson"
 REMOVED = ".removed"
+MOST_ARTIFACT = 1 << 30
+_MOST_ATTEMPTS, _GAP = 1000, 16  # of one call; numbers in a row that may be missing
+_MOST_DIGITS = 9  # of a run's number
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
 class RunFolder:
     """Paths of one run."""
 
+    __slots__ = ("id", "path")  # there may be very many
+
     def __init__(self, path: Path, run_id: str = "") -> None:
         self.path = path
         self.id = run_id or path.name
-        self.events = path / "events.ndjson"
-        self.state = path / "state.json"
-        self.artifacts = path / "artifacts"
-        self.logs = path / "logs"
-        self.inbox = path / "inbox"
-        self.scratch = path / "scratch"
-        self.report = path / "report.md"
-        self.adopted = path / "adopted.json"
-        self.lock = path / "lock"
+
+    @property
+    def events(self) -> Path:
+        return self.path / EVENTS
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def inbox(self) -> Path:
+        return self.path / "inbox"
+
+    @property
+    def scratch(self) -> Path:
+        return self.path / "scratch"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.md"
+
+    @property
+    def adopted(self) -> Path:
+        return self.path / "adopted.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
 
     @property
     def removed(self) -> Path:
@@ -58,23 +94,37 @@ class RunFolder:
         """How an event names a file of this run (D-04)."""
         return ArtifactRef(path=str(path.relative_to(self.path)), bytes=len(data), sha256=digest(data))
 
+    def read(self, name: str, most: int) -> bytes:
+        """The bytes of a file of this run, named relative to its folder; OddFile if it is none, or larger than that."""
+        return read_below(self.path, name, most)
+
+    def lines(self, name: str, most: int) -> Iterator[bytes]:
+        """The same, line by line."""
+        return lines_below(self.path, name, most)
+
     def find(self, ref: ArtifactRef) -> Path | None:
         """The file an event named, wherever a later attempt moved it (G1-8); None if it is gone or changed."""
-        path = self.path / ref.path
-        stem = ref.path.removesuffix(".raw.txt")
-        for candidate in (path, *sorted(self.path.glob(f"{stem}.attempt-*.raw.txt"))):
-            if (
-                candidate.is_file()
-                and candidate.stat().st_size == ref.bytes
-                and digest(candidate.read_bytes()) == ref.sha256
-            ):
-                return candidate
+        if ref.bytes > MOST_ARTIFACT:
+            return None
+        for name in (ref.path, *self._set_aside(ref.path)):
+            if digest_below(self.path, name, ref.bytes) == ref.sha256:
+                return self.path / name
         return None
+
+    def _set_aside(self, name: str) -> Iterator[str]:
+        """The names that the raw reply of this name may have got since; they are numbered, with few gaps."""
+        stem, missing, number = name.removesuffix(".raw.txt"), 0, 0
+        while stem != name and missing < _GAP and number < _MOST_ATTEMPTS:
+            number += 1
+            aside = f"{stem}.attempt-{number}.raw.txt"
+            missing = 0 if os.path.lexists(self.path / aside) else missing + 1
+            if not missing:
+                yield aside
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the one process that drives this run; RunLocked (exit 7) if another is. The kernel frees it on death."""
-        fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = _open_lock(self.lock, os.O_RDWR | os.O_CREAT)
         try:
             if not _take_lock(fd):
                 holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
@@ -92,8 +142,8 @@ class RunFolder:
 def is_driven(folder: RunFolder) -> bool:
     """Whether some process holds the run's lock right now."""
     try:
-        fd = os.open(folder.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = _open_lock(folder.lock, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError, OddFile):  # nobody can hold what is no lock
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -102,6 +152,20 @@ def is_driven(folder: RunFolder) -> bool:
         return True
     finally:
         os.close(fd)
+
+
+def _open_lock(path: Path, flags: int) -> int:
+    """The lock's file, and nothing else in its place: a named pipe would be waited for, a link leads elsewhere."""
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise OddFile(str(path), "is no lock, but a link, a folder or a device") from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OddFile(str(path), "is no lock, but a named pipe, a folder or a device")
+    return fd
 
 
 def _take_lock(fd: int) -> bool:
@@ -135,9 +199,12 @@ def create_folder(root: Path, *, date: str, workflow: str, name: str) -> RunFold
     """
     root.mkdir(parents=True, exist_ok=True)
     tail = f"_{workflow}_{name}"
-    names = (n.removeprefix(".").removesuffix(REMOVED) for n in os.listdir(root))
-    taken = [n.split("_")[1] for n in names if n.startswith(f"{date}_") and n.endswith(tail)]
-    number = max((int(t) for t in taken if t.isdecimal()), default=0) + 1
+    number = 1
+    with os.scandir(root) as entries:
+        for entry in entries:
+            name = entry.name.removeprefix(".").removesuffix(REMOVED)
+            if name.startswith(f"{date}_") and name.endswith(tail) and (taken := name.split("_")[1]).isdecimal():
+                number = max(number, int(taken[:_MOST_DIGITS]) + 1)
     while True:
         folder = root / f"{date}_{number:03d}{tail}"
         try:

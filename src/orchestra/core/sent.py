@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -80,7 +80,7 @@ def with_history(prompt: Path, request: ProviderRequest, sent: Sent) -> bytes:
     return msgspec.json.format(msgspec.json.encode({**msgspec.to_builtins(request), "sent": history}))
 
 
-def dispatches(folder: RunFolder, events: list[Event]) -> Iterator[Dispatch]:
+def dispatches(folder: RunFolder, events: Sequence[Event]) -> Iterator[Dispatch]:
     """Every request this run made, in the order of its calls."""
     calls = [call for call in past_calls(events) if call.key not in _inherited(events)]
     last = {call.artifact: call.key for call in calls}
@@ -93,12 +93,12 @@ def dispatches(folder: RunFolder, events: list[Event]) -> Iterator[Dispatch]:
             yield Dispatch(folder.id, call, number, sent)
 
 
-def source_of(events: list[Event]) -> str:
+def source_of(events: Sequence[Event]) -> str:
     """The run that made the first calls of a fork; empty if this is none, or took over no call."""
     return str(events[0].payload["forkedFrom"]["runId"]) if _inherited(events) else ""
 
 
-def _inherited(events: list[Event]) -> set[str]:
+def _inherited(events: Sequence[Event]) -> set[str]:
     """The calls that a fork found answered (rule 5)."""
     fork = events[0].payload.get("forkedFrom") if events else None
     if not fork:

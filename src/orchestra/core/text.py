@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 # CSI, OSC/DCS/APC strings up to their terminator, and the two-byte escapes.
 _ANSI = re.compile(
@@ -15,15 +15,28 @@ _UNSEEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+_LOOKED_AT = 16  # times as many characters as are shown: white space and colours do not count
+
 
 def clean(text: str) -> str:
     """Text that shows what it holds: colour codes gone, other invisible characters as visible escapes."""
     return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
 
 
+def escaped(text: str) -> str:
+    """JSON text in which every character that is not seen is written as JSON writes it."""
+    return _UNSEEN.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _units(found[0])), text)
+
+
+def brief(text: str, most: int) -> str:
+    """Text as one line of so many characters at most. Of a very long text only the beginning is looked at."""
+    line = clean(" ".join(text[: _LOOKED_AT * most].split()))
+    return line if len(line) <= most and len(text) <= _LOOKED_AT * most else line[: most - 1] + "…"
+
+
 def cell(text: str, most: int = 300) -> str:
     """Text inside a Markdown table or list: one line, no markup of its own."""
-    line = clean(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    line = brief(text, most).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -40,6 +53,12 @@ def checks_changed(names: Sequence[str]) -> str:
 def count(number: int, what: str) -> str:
     """A number of things, in words."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _units(character: str) -> Iterator[int]:
+    """A character as JSON escapes it: one or two 16-bit units."""
+    data = character.encode("utf-16-be", "surrogatepass")
+    return (int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2))
 
 
 def _visible(match: re.Match[str]) -> str:

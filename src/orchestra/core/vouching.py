@@ -10,7 +10,8 @@ import os
 from msgspec import Struct
 
 from orchestra.core.adoption import read_adoption
-from orchestra.core.journal import read_first, read_journal
+from orchestra.core.events import Events
+from orchestra.core.journal import OnEvent, read_first, read_journal
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
@@ -19,23 +20,28 @@ from orchestra.core.seal import Seal
 class Standing(Struct, frozen=True):
     """A run as it was read, and what is to be thought of it."""
 
-    events: list[Event]
+    events: Events
+    created: Event | None
     foreign: str  # why nobody vouches for it; empty if somebody does
     workspace: str  # the folder it belongs to; empty if it does not say
     lines: int  # what an adoption would cover
     sha256: str
 
 
-def read_run(folder: RunFolder, seal: Seal | None, *, until: str = "") -> Standing:
-    """Read a run with this user's key, without owning it; `until` as in `read_journal`."""
-    reading = read_journal(folder.events, seal, until=until)
+def read_run(
+    folder: RunFolder, seal: Seal | None, *, until: str = "", each: OnEvent | None = None, keep: bool = True
+) -> Standing:
+    """Read a run with this user's key, without owning it; the rest as in `read_journal`."""
+    reading = read_journal(folder.events, seal, until=until, each=each, keep=keep)
     chain, events = reading.chain, reading.events
     lines, sha256 = chain.lines, chain.digest
     if adoption := read_adoption(folder, seal):
         chain.adopt(adoption)
-    workspace = chain.workspace or (str(events[0].payload.get("workspace", "")) if events else "")
-    misplaced = wrong_place(folder, events[0]) if events else ""
-    return Standing(events, misplaced or (chain.why_foreign if chain.foreign else ""), workspace, lines, sha256)
+    created = events[0] if events else None
+    workspace = chain.workspace or (str(created.payload.get("workspace", "")) if created else "")
+    misplaced = wrong_place(folder, created) if created else ""
+    foreign = misplaced or (chain.why_foreign if chain.foreign else "")
+    return Standing(events, created, foreign, workspace, lines, sha256)
 
 
 def identity(folder: RunFolder) -> tuple[str, str]:

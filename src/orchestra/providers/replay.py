@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.files import read_bounded
-from orchestra.core.journal import read_events
+from orchestra.core.journal import read_journal
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
 from orchestra.core.records import Phase, Role
 from orchestra.core.run import RunFolder
@@ -28,7 +28,7 @@ class ReplayProvider:
         self._calls: dict[str, deque[PastCall]] = defaultdict(deque)
         self._roles: set[str] = set()
         self._context: dict[str, int] = {}
-        for call in past_calls(read_events(source.events)):
+        for call in past_calls(read_journal(source.events, keep=False).events):
             self._roles.add(call.role)
             self._context[call.key] = call.contextBytes
             if call.status != "open":

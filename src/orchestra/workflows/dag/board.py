@@ -5,16 +5,19 @@ Rules
 2. A state changes only as `states.TASK` allows.
 3. Every change gives the task's record and the log entry that tells it: one line of tasks.jsonl.
 4. A task that may write is done when its changes are applied, not when its command ends.
+5. Of what a task printed its end is kept: there are many tasks, and nobody is shown more.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.errors import DurabilityError
 from orchestra.core.records import Event, branch_of
+from orchestra.core.shape import outcome_of
 from orchestra.core.work import InputFile
 from orchestra.workflows.dag.plan import task_uuid
 from orchestra.workflows.dag.shapes import (
@@ -97,6 +100,7 @@ class Board:
         self.summary = ""
         self.lines: list[Line] = []
         self.messages: list[Message] = []
+        self.began: list[str] = []  # labels, in the order in which the tasks were told to a worker
         self.run_id = ""
         self._run: Entry | None = None
         self._planning: Entry | None = None
@@ -133,7 +137,7 @@ class Board:
     # -- the run and its planning -------------------------------------------------------------------------------------
 
     def _begin(self, event: Event) -> None:
-        job = self.job = msgspec.convert(event.payload["params"], Job)
+        job = self.job = _read(event, event.payload.get("params"), Job)
         self.run_id = event.runId
         self._run = self._own(event, 1, "run", job.intent, None)
         self._change(self._run, "running", event.ts, "the run begins")
@@ -150,7 +154,7 @@ class Board:
 
     def _called(self, event: Event) -> None:
         """A model call counts for the level that made it."""
-        outcome = event.payload.get("outcome") or {}
+        outcome = outcome_of(event)
         who = self._planning if event.phase == "plan" else self._run
         usage = outcome.get("usage") or {}
         tokens = usage.get("totalTokens") or sum(usage.get(name) or 0 for name in ("inputTokens", "outputTokens"))
@@ -164,8 +168,9 @@ class Board:
 
     def _adopt(self, event: Event) -> None:
         assert self._planning is not None
-        plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
-        if self.plans and not event.payload["outcome"].get("added"):
+        outcome = outcome_of(event)
+        plan = _read(event, outcome.get("plan"), Plan)
+        if self.plans and not outcome.get("added"):
             self.entries.clear()  # a person rejected the plan before: none of its tasks ever began
             self.plans.clear()
         self.plans.append(plan)
@@ -216,6 +221,7 @@ class Board:
             self._tell(entry, event.ts, "info", f"attempt {entry.attempts} begins", facts)
             return
         entry.started = event.ts
+        self.began.append(entry.label)
         task = entry.planned
         self.messages.append(Message(event.ts, "L2", "L3", assignment(task)))
         self._change(entry, "running", event.ts, f"{' '.join(task.tools)} begins", payload=facts)
@@ -224,18 +230,18 @@ class Board:
         entry = self._of(event)
         if entry is None:
             return
-        outcome = event.payload.get("outcome") or {}
+        outcome = outcome_of(event)
         spent = entry.metrics.duration_ms + int(outcome.get("durationMs", 0))
         entry.metrics = TaskMetrics(spent, outcome.get("exitCode"))
-        entry.output = str(outcome.get("output", ""))
+        entry.output = _end_of(outcome.get("output", ""))
         if refs := outcome.get("artifacts"):
             kept = {artifact.path: artifact for artifact in entry.artifacts}
-            kept |= {ref["path"]: TaskArtifact(ref["path"], ref["bytes"], ref["sha256"]) for ref in refs}
+            kept |= {r["path"]: TaskArtifact(r["path"], r.get("bytes", 0), r.get("sha256", "")) for r in refs}
             entry.artifacts = tuple(kept.values())
         for denied in outcome.get("denials", ()):
-            self._tell(entry, event.ts, "warn", f"{NETWORK_DENIED} {denied['what']}: {denied['why']}")
+            self._tell(entry, event.ts, "warn", f"{NETWORK_DENIED} {denied.get('what')}: {denied.get('why')}")
         for untaken in outcome.get("untaken", ()):
-            self._tell(entry, event.ts, "warn", f"not taken over: {untaken['what']}: {untaken['why']}")
+            self._tell(entry, event.ts, "warn", f"not taken over: {untaken.get('what')}: {untaken.get('why')}")
         error = event.payload.get("error")
         if error is None and outcome.get("changes"):
             entry.waits_for_gate = True  # rule 4
@@ -245,17 +251,18 @@ class Board:
             self._finish(entry, "done", event.ts, f"{prefix}done")
         elif "retryAt" in event.payload:  # S2-131
             entry.retries += 1
-            message = f"attempt {entry.attempts} failed: {error['message']}"
-            self._tell(entry, event.ts, "warn", message, {"code": error["code"], "retryAt": event.payload["retryAt"]})
+            message = f"attempt {entry.attempts} failed: {error.get('message', '')}"
+            facts = {"code": error.get("code", ""), "retryAt": event.payload["retryAt"]}
+            self._tell(entry, event.ts, "warn", message, facts)
         else:
-            self._finish(entry, "failed", event.ts, str(error["message"]), {"code": error["code"]})
+            self._finish(entry, "failed", event.ts, error.get("message", ""), {"code": error.get("code", "")})
 
     def _through_the_gate(self, event: Event) -> None:
         entry = self._of(event)
         if entry is None or not entry.waits_for_gate:
             return
         entry.waits_for_gate = False
-        outcome = event.payload.get("outcome") or {}
+        outcome = outcome_of(event)
         if event.type == "PATCH_APPLIED":
             files = ", ".join(file["path"] for file in outcome.get("after", ()))
             self._finish(entry, "done", event.ts, f"its changes are applied: {files}")
@@ -312,6 +319,11 @@ class Board:
         taken, self.lines = self.lines, []
         return taken
 
+    def take_messages(self) -> list[Message]:
+        """What one level told another since the last time."""
+        taken, self.messages = self.messages, []
+        return taken
+
 
 _COMPONENTS: dict[Level, Component] = {1: "L1", 2: "L2", 3: "L3"}
 
@@ -344,6 +356,27 @@ def _fields(entry: Entry) -> tuple[Any, ...]:
     )
 
 
+R = TypeVar("R")
+
+
+def _read(event: Event, value: Any, kind: type[R]) -> R:
+    """What an event holds, as this kind of record."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        name, way = kind.__name__.lower(), f"What else is there: orchestra logs {event.runId}"
+        why = f"is damaged (it holds no {name}: {error}). {way}"
+        if "abridged" in event.payload:
+            why = f"holds a {name} too long to be shown as long as nobody vouches for the run: adopt it first. {way}"
+        raise DurabilityError(f"run {event.runId}: event {event.id} of its journal {why}") from error
+
+
+def _end_of(output: str) -> str:
+    """The end of what a task printed (rule 5)."""
+    return "\n".join(output.rstrip("\n")[-_OUTPUT_CHARS:].splitlines()[-_OUTPUT_LINES:])
+
+
+_OUTPUT_CHARS, _OUTPUT_LINES = 8_000, 21  # one more than is shown, by which one sees that there was more
 _SHOWN_CHARS = 2_000
 
 

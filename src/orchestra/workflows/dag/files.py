@@ -15,16 +15,21 @@ from typing import Any, Literal
 import msgspec
 
 from orchestra.core.context import Step
-from orchestra.core.disk import PRIVATE, Disk
+from orchestra.core.disk import Disk
+from orchestra.core.errors import OddFile, UsageError
+from orchestra.core.files import MIB, read_bounded
+from orchestra.core.lines import MOST_BYTES
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Adopted, AdoptPlan, Asking
 from orchestra.workflows.dag.board import Board, Line
+from orchestra.workflows.dag.shapes import Plan
 
 Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
 _MOST = 256  # events that wait for their lines, at the most
 _WAIT_S = 0.05  # and how long
+MOST_PLAN = 128 * MIB  # the plan of 100,000 tasks, made readable, has 65
 _encode = msgspec.json.Encoder().encode
 _ndjson = msgspec.json.Encoder().encode_lines
 
@@ -107,8 +112,7 @@ class TaskFiles:
             if not data:
                 return
             if self._fd < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                self._fd = os.open(self._tasks, flags, PRIVATE)
+                self._fd = self._disk.open_end(self._tasks)
             self._disk.append(self._fd, data)
         except Exception as failure:  # the loop would only log it
             self._failure = failure
@@ -118,6 +122,14 @@ class TaskFiles:
         if self._board.job is not None and self._board.job.planOnly:
             return []  # nothing is executed: plan.json is all there is (decisions §5/S2)
         return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
+
+
+def read_plan_file(folder: RunFolder, name: str) -> Plan:
+    """A plan as it was written down in a run's folder."""
+    try:
+        return msgspec.json.decode(folder.read(name, MOST_PLAN), type=Plan)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{folder.path / name} cannot be read: {error}") from error
 
 
 async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None) -> Adopted:
@@ -140,6 +152,6 @@ async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError:
+        return read_bounded(path, MOST_BYTES)
+    except (OSError, OddFile):
         return b""

@@ -9,12 +9,13 @@ Rules
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, assert_never
 
 from msgspec import Struct
 
 from orchestra.core.records import FINAL, Event, branch_of, seconds_between
+from orchestra.core.shape import outcome_of
 from orchestra.core.text import some
 from orchestra.workflows.dag.board import NETWORK_DENIED, Board, Component, Line, Message
 from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskResult, TaskState
@@ -47,7 +48,7 @@ class Attempt(Struct, frozen=True, gc=False):
     cut_off: bool = False  # rule 3
 
 
-def attempts_of(events: list[Event], label: str) -> list[Attempt]:
+def attempts_of(events: Sequence[Event], label: str) -> list[Attempt]:
     """Every attempt of a task of the plan, in order."""
     found: list[Attempt] = []
     begun: Event | None = None
@@ -66,32 +67,32 @@ def _attempt(begun: Event, ended: Event | None = None, *, cut_off: bool = False)
     number = int(begun.payload.get("attempt", 1))
     if ended is None:
         return Attempt(number, begun.ts, cut_off=cut_off)
-    error, outcome = ended.payload.get("error"), ended.payload.get("outcome") or {}
+    error, outcome = ended.payload.get("error"), outcome_of(ended)
     return Attempt(
         number,
         begun.ts,
         ended.ts,
-        error=str(error["message"]) if error else None,
+        error=str(error.get("message", "")) if error else None,
         exit_code=outcome.get("exitCode"),
         retry_at=ended.payload.get("retryAt"),
     )
 
 
-def patch_of(events: list[Event], label: str) -> str | None:
+def patch_of(events: Iterable[Event], label: str) -> str | None:
     """Where the patch of what a task changed is, within the run's folder."""
-    made = [event for event in events if event.type == "PATCH_PRODUCED" and branch_of(event) == label]
-    patch = (made[-1].payload.get("outcome") or {}).get("patch") if made else None
-    return str(patch["path"]) if patch else None
+    path: str | None = None
+    for event in events:
+        if event.type == "PATCH_PRODUCED" and branch_of(event) == label:
+            path = (outcome_of(event).get("patch") or {}).get("path")
+    return path
 
 
-def moments(events: list[Event]) -> Iterator[Moment]:
+def moments(events: Sequence[Event]) -> Iterator[Moment]:
     """What went on between the three levels, in order of time."""
     board, teller = Board(), _Teller(events[0].ts)
-    told = 0
     for event in events:
         board.add(event)
-        lines, messages = board.take(), board.messages[told:]
-        told = len(board.messages)
+        lines, messages = board.take(), board.take_messages()
         teller.meet(lines)
         speaker = messages[0].sender if messages else ""
         yield from (teller.line(line) for line in lines if line.component == speaker)  # rule 2

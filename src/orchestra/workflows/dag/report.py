@@ -6,7 +6,7 @@ Built from what the run folder holds: complete without a model, and the summariz
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -32,30 +32,34 @@ def write_report(ledger: Ledger, verdict: Verdict) -> None:
     ended, events = now(), ledger.events
     board = board_of(events)
     board.stop(ended, why or verdict.status)  # the run is about to end, so no task is running
-    text = render(ledger.folder, board, events, status=verdict.status, message=why, ended=ended)
+    text = "\n".join(render(ledger.folder, board, events, status=verdict.status, message=why, ended=ended)) + "\n"
     ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
     figures = msgspec.json.format(msgspec.json.encode(_metrics(board, seconds_between(events[0].ts, ended)))) + b"\n"
     ledger.disk.publish(ledger.folder.path / "metrics.json", figures, durable=False)
 
 
-def board_of(events: list[Event]) -> Board:
-    """The tasks as these events leave them."""
+def board_of(events: Iterable[Event]) -> Board:
+    """The tasks as these events leave them; what was told on the way is forgotten."""
     board = Board()
     for event in events:
         board.add(event)
+        board.take()
+        board.take_messages()
     return board
 
 
-def render(folder: RunFolder, board: Board, events: list[Event], *, status: str, message: str, ended: str) -> str:
-    """The report as Markdown."""
+def render(
+    folder: RunFolder, board: Board, events: Sequence[Event], *, status: str, message: str, ended: str
+) -> Iterator[str]:
+    """The report as lines of Markdown."""
     created = events[0]
     counts = _counts(board)
     over = "completed" if status in FINAL.values() else "last event"
     message = message or ("dry run: nothing was run" if is_dry(board) else "")
-    lines = [
+    yield from (
         f"# {cell(str(created.payload.get('goal', created.runId)))}",
         "",
-        f"- run: `{created.runId}` (dag)",
+        f"- run: `{clean(created.runId)}` (dag)",
         f"- status: **{status}**" + (f" — {cell(message)}" if message else ""),
         f"- started {created.ts}, {over} {ended}, duration {seconds_between(created.ts, ended):.1f} s",
         *containment(created.payload),
@@ -83,9 +87,8 @@ def render(folder: RunFolder, board: Board, events: list[Event], *, status: str,
         "## Logs",
         "",
         "- `events.ndjson`, `tasks.jsonl`, `messages.jsonl`, `logs/`",
-        *(f"- {entry.label}: {cell(entry.logs[-1].message)}" for entry in board.tasks if entry.state == "failed"),
-    ]
-    return "\n".join(lines) + "\n"
+        *(f"- {cell(entry.label)}: {cell(entry.logs[-1].message)}" for entry in board.tasks if entry.state == "failed"),
+    )
 
 
 def is_dry(board: Board) -> bool:
@@ -126,11 +129,13 @@ def _task_metrics(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _summary(board: Board, events: list[Event]) -> list[str]:
+def _summary(board: Board, events: Iterable[Event]) -> list[str]:
     if board.summary:
         return ["## Summary", "", clean(board.summary).strip(), ""]
-    failed = [e for e in events if e.type == "PHASE_FAILED" and e.phase == "evaluate"]
-    why = f"none: {failed[-1].payload['error']['message']}" if failed else "none: no summarizer was asked"
+    why = "none: no summarizer was asked"
+    for event in events:
+        if event.type == "PHASE_FAILED" and event.phase == "evaluate":
+            why = f"none: {(event.payload.get('error') or {}).get('message', '')}"
     return ["## Summary", "", cell(why), ""]
 
 
@@ -189,7 +194,7 @@ def _failures(board: Board) -> list[str]:
     failed = [entry for entry in board.tasks if entry.state == "failed"]
     lines = ["## Failures", ""] if failed else []
     for entry in failed:
-        lines += [f"### {entry.label}", "", cell(entry.logs[-1].message), ""]
+        lines += [f"### {cell(entry.label)}", "", cell(entry.logs[-1].message), ""]
         if entry.output.strip():
             shown = clean(entry.output).splitlines()[-OUTPUT_LINES:]
             lines += ["", *(f"    {line}" for line in shown), ""]  # indented: no fence that the output could close

@@ -1,0 +1,112 @@
+"""The events of a journal as a sequence that need not be in memory: what every view of a run goes through.
+
+Rules
+1. A short journal is kept as a list, once it was read. Of a longer one only a few offsets are kept, and each pass reads
+   the file again: a view's memory does not grow with the run.
+2. The events are those of the first reading. What was appended since is not among them.
+3. They are read as views read them, long ones without their longest parts (core/lines.py, rule 3). `whole` gives the
+   same events with all of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+from msgspec import Struct
+
+from orchestra.core.lines import VIEWED, fitting, lines, open_journal, viewed, weight
+from orchestra.core.records import Event
+
+_STRIDE = 1024  # events between two offsets that are kept
+
+
+class Index(Struct, frozen=True):
+    """Where the events of a journal begin: every so many, by their offset."""
+
+    count: int
+    offsets: array[int]
+
+
+class Events(Sequence[Event]):
+    """The events of one journal, in order."""
+
+    def __init__(self, path: Path, index: Index, kept: list[Event] | None, *, whole: bool = False) -> None:
+        self._path = path
+        self._index = index
+        self._kept = kept
+        self._whole = whole
+
+    def __len__(self) -> int:
+        return self._index.count
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._from(0) if self._kept is None else iter(self._kept)
+
+    @overload
+    def __getitem__(self, place: int) -> Event: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Event]: ...
+    def __getitem__(self, place: int | slice) -> Event | list[Event]:
+        if self._kept is not None:
+            return self._kept[place]
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step < 0:
+                return list(self)[place]
+            return list(itertools.islice(self._from(start), 0, max(stop - start, 0), step))
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        return next(self._from(place % len(self)))
+
+    def whole(self) -> Events:
+        """The same events, none of them abridged."""
+        return self if self._kept is not None else Events(self._path, self._index, None, whole=True)
+
+    def _from(self, start: int) -> Iterator[Event]:
+        """The events from this one on, read from the file."""
+        block = start // _STRIDE
+        number = block * _STRIDE
+        read = fitting if self._whole else viewed
+        fd = open_journal(self._path)
+        try:
+            for line in lines(fd, str(self._path), self._index.offsets[block], number):
+                number += 1
+                if number > start:
+                    yield read(line, str(self._path), number)
+                if number == len(self):
+                    return
+        finally:
+            os.close(fd)
+
+
+class Collector:
+    """Makes the sequence, from the events as they are read for the first time."""
+
+    def __init__(self, path: Path, *, keep: bool) -> None:
+        self._path = path
+        self._count = 0
+        self._end = 0
+        self._offsets = array("Q", (0,))
+        self._kept: list[Event] | None = [] if keep else None
+        self._room = VIEWED
+
+    def take(self, line: bytes, event: Event) -> None:
+        """One more event, and the line it was read from."""
+        self._count += 1
+        self._end += len(line)
+        if self._count % _STRIDE == 0:
+            self._offsets.append(self._end)
+        if self._kept is not None:
+            self._kept.append(event)
+            self._room -= weight(line)
+            if self._room < 0:  # rule 1
+                self._kept = None
+
+    @property
+    def events(self) -> Events:
+        return Events(self._path, Index(self._count, self._offsets), self._kept)

@@ -1,0 +1,160 @@
+"""The lines of a journal, read within bounds: each is one event, whoever wrote it.
+
+Rules
+1. A journal is a regular file of bounded size with lines of bounded length; anything else is refused by name, and
+   nothing waits for it.
+2. JSON is small and what Python makes of it is not: a line of a megabyte can become fifty. What a long line would take
+   is estimated before it is decoded; one beyond all bounds is damage.
+3. For a view, an event that would take more than VIEWED is read without its longest parts: of a text the beginning is
+   left, of what else came of a step nothing, and the payload says `abridged`. Whoever drives, or needs the tasks of a
+   plan, reads whole events.
+4. What a view is given fits: a payload with a field of another kind than readers rely on is damage (core/shape.py).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from orchestra.core.errors import JournalCorrupt, OddFile
+from orchestra.core.files import MIB, open_bounded, size
+from orchestra.core.records import Event
+from orchestra.core.shape import OUTCOME, PARAMS, PAYLOAD, misfit
+
+MOST_BYTES = 1 << 30
+MOST_LINE = 48 * MIB  # the plan of 100,000 tasks is one line of 40
+MOST_COST = 512 * MIB  # of one event as objects; that plan takes 290
+VIEWED = 32 * MIB  # the plan of 10,000 tasks takes less
+_SHORT = 65_536  # bytes of a line that is worth no estimate
+_PART = 16_384  # bytes of a value that is kept although its event is long
+_BEGINNING = 4_000  # bytes of a long text that are shown
+
+_decode = msgspec.json.Decoder(Event).decode
+_value = msgspec.json.Decoder().decode
+
+
+def _rough(name: str, fields: tuple[str, ...]) -> Any:
+    """A record whose fields stay JSON; what it does not name is passed over and takes nothing."""
+    made = msgspec.defstruct(name, [(field, Raw | UnsetType, UNSET) for field in fields])
+    return msgspec.json.Decoder(made).decode
+
+
+class _Long(Struct, frozen=True):
+    """An event whose payload stays JSON."""
+
+    id: str
+    runId: str
+    ts: str
+    type: str
+    payload: Raw
+    phase: Any = UNSET
+    iteration: Any = UNSET
+
+
+_long = msgspec.json.Decoder(_Long).decode
+_payload = _rough("Payload", PAYLOAD)
+_parts = {"outcome": _rough("Outcome", OUTCOME), "params": _rough("Params", PARAMS)}
+
+
+def open_journal(path: Path, *, write: bool = False) -> int:
+    """A descriptor of the journal's file (rule 1)."""
+    try:
+        return open_bounded(path, MOST_BYTES, write=write)
+    except OddFile as odd:
+        raise JournalCorrupt(str(path), 0, odd.what) from odd
+    except PermissionError as error:
+        raise JournalCorrupt(str(path), 0, "cannot be read: permission denied") from error
+
+
+def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int = MIB) -> Iterator[bytes]:
+    """The lines of an open file, each with its end; the last one may have none. `number`: of the line before."""
+    with io.BufferedReader(io.FileIO(fd, closefd=False), buffer) as file:
+        file.seek(offset)
+        while line := file.readline(MOST_LINE + 1):
+            number += 1
+            if len(line) > MOST_LINE:
+                raise JournalCorrupt(path, number, f"it has more than {size(MOST_LINE)}")
+            yield line
+
+
+def whole(line: bytes, path: str, number: int) -> Event:
+    """The event of a line, all of it."""
+    try:
+        if len(line) > _SHORT and (cost := weight(line)) > MOST_COST:
+            raise JournalCorrupt(path, number, f"it would take {size(cost)} to read")
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise JournalCorrupt(path, number, str(error)) from error
+
+
+def viewed(line: bytes, path: str, number: int) -> Event:
+    """The event of a line, for a view (rules 3 and 4)."""
+    if len(line) <= _SHORT or weight(line) <= VIEWED:
+        return fitting(line, path, number)
+    try:
+        return _fits(_abridged(line), path, number)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise JournalCorrupt(path, number, str(error)) from error
+
+
+def fitting(line: bytes, path: str, number: int) -> Event:
+    """The event of a line, all of it, for a view that needs all of it (rule 4)."""
+    return _fits(whole(line, path, number), path, number)
+
+
+def _fits(event: Event, path: str, number: int) -> Event:
+    if wrong := misfit(event, number):
+        raise JournalCorrupt(path, number, wrong)
+    return event
+
+
+def weight(line: bytes) -> int:
+    """About how many bytes the objects of a JSON text take, rather too many than too few."""
+    objects = 240 * line.count(b"{") + 90 * line.count(b"[") + 60 * line.count(b",")
+    return objects + len(line) * (_width(line) if len(line) > _SHORT else 2)
+
+
+def _width(line: bytes) -> int:
+    """How many bytes a character takes: the widest of a text decides."""
+    if b"\xf0" in line or rb"\ud" in line or rb"\uD" in line:
+        return 4
+    return 1 if line.isascii() and rb"\u" not in line else 2
+
+
+def _abridged(line: bytes) -> Event:
+    """The event of a long line, without its longest parts (rule 3)."""
+    fields = msgspec.structs.asdict(_long(line))
+    fields["payload"] = {**_kept(_payload(fields["payload"])), "abridged": True}
+    return msgspec.convert({name: value for name, value in fields.items() if value is not UNSET}, Event)
+
+
+def _kept(record: Struct, *, within: str = "") -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, raw in msgspec.structs.asdict(record).items():
+        if raw is UNSET:
+            continue
+        text = memoryview(raw)
+        if len(text) <= _PART:
+            kept[name] = _value(raw)
+        elif text[0] == ord('"'):
+            kept[name] = _beginning(text)
+        elif name in _parts and not within:
+            kept[name] = _kept(_parts[name](raw), within=name)
+        elif within == "outcome":
+            kept[name] = {} if text[0] == ord("{") else []
+        else:
+            raise msgspec.DecodeError(f"its {name} has {size(len(text))}")
+    return kept
+
+
+def _beginning(text: memoryview) -> str:
+    """The first characters of a long JSON string, and how long it is."""
+    head = bytes(text[1:_BEGINNING]).decode("utf-8", "ignore")
+    escape = head.rfind("\\", len(head) - 12)  # the last one may be cut, or be half of a pair
+    head = head[:escape].rstrip("\\") if escape >= 0 else head
+    return f"{_value(chr(34) + head + chr(34))}… ({size(len(text))} in all)"
