@@ -38,8 +38,9 @@ class Candidate(Struct, frozen=True):
 
 def candidates(app: App, folder: RunFolder) -> list[Candidate]:
     """The runs of this run's tree that nobody vouches for here, the root first."""
+    seal = app.keyring.seal  # made if there is none: what is described is what is sealed afterwards
     tree = app.tree(_root(app, folder))
-    found = [Candidate(app.summary(one, keep=False), read_run(one, app.keyring.known, keep=False)) for one in tree]
+    found = [Candidate(app.summary(one, keep=False), read_run(one, seal, keep=False)) for one in tree]
     for one in found:
         if why := wrong_place(one.summary.folder, one.summary.created):
             raise UsageError(
@@ -54,8 +55,8 @@ def adopt(app: App, runs: list[Candidate]) -> None:
         folder = one.summary.folder
         with folder.locked():
             standing = read_run(folder, app.keyring.seal, keep=False)
-            if standing.lines != one.standing.lines:
-                raise UsageError(f"run {folder.id} has grown since you looked at it; look again")
+            if (standing.lines, standing.sha256) != (one.standing.lines, one.standing.sha256):
+                raise UsageError(f"run {folder.id} has changed since you looked at it; look again")
             adoption = Adoption(
                 lines=standing.lines, sha256=standing.sha256, workspace=str(app.project), by=who(), at=now()
             )
@@ -104,6 +105,11 @@ _POWERS = {
     "reads": "reads",
     "writes": "writes",
     "network": "domains",
+    "seconds a task": "max_task_sec",
+    "seconds in all": "max_total_sec",
+    "tries again": "max_retries",
+    "at once": "max_workers",
+    "may use": "bounds",
 }
 
 

@@ -255,7 +255,8 @@ class App(Desk):
             self._tell_containment(root, summary.created)
             if needs_trial(summary.events):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
-                await must_run(self.workshop, self.policy, scratch, redactor=self.redactor, disk=self.disk)
+                policy = self.bound_policy(summary.created)
+                await must_run(self.workshop, policy, scratch, redactor=self.redactor, disk=self.disk)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await self.close()
@@ -332,7 +333,7 @@ class App(Desk):
             choice = self.directory.choice_for(models, call.agent, call.role)
             return self.directory.route(choice, self._provider_of(choice, root))
 
-        asking = asks_more(created.payload, self._approval_now(created))
+        asking = asks_more(self.facts(created), self._approval_now(created))
         gate = self._gatekeeper(models, asking)
         policy = self.bound_policy(created)
 
@@ -387,11 +388,18 @@ class App(Desk):
         """What binds a run: its own policy within all those of the runs above it, and what the project says now."""
         above: list[Event] = [created]
         while parent := above[-1].payload.get("parentRunId"):
-            first = read_first(self.find(parent).events)
+            first = self._first_of(str(parent))
             if first is None or any(first.runId == event.runId for event in above):
                 break
             above.append(first)
-        return bound((event.payload for event in above), self.policy, str(self.project))
+        return bound(map(self.facts, above), self.policy, str(self.project))
+
+    def _first_of(self, run_id: str) -> Event | None:
+        """The first event of a run; None if it is not here, as of a child that came without its parent."""
+        try:
+            return read_first(self.find(run_id).events)
+        except UsageError:
+            return None
 
     def recorded_policy(self, created: Event) -> Policy:
         """What a run recorded when it began; the project's, if it recorded nothing."""

@@ -22,7 +22,7 @@ from orchestra.core.engine import Workflow
 from orchestra.core.errors import DurabilityError, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
-from orchestra.core.journal import read_first
+from orchestra.core.journal import first_is_own, read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.machine import Fold
 from orchestra.core.records import Event, utc
@@ -138,6 +138,16 @@ class Archive:
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         return RunSummary(folder, standing.created, standing.events, fold, is_driven(folder), foreign)
 
+    def facts(self, created: Event) -> dict[str, Any]:
+        """What a run recorded of itself when it began. What a person typed counts only if this user's key made it."""
+        payload = created.payload
+        kind = self.workflows.get(str(payload.get("workflow", "")))
+        journal = RunFolder(kind.root / created.runId).events if kind and _is_id(created.runId) else None
+        if journal is not None and first_is_own(journal, self.keyring.known):
+            return payload
+        models = {name: value for name, value in (payload.get("models") or {}).items() if name != "typedBudget"}
+        return {**payload, "typed": (), "models": models}
+
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
         return [self.summary(one, keep=False) for one in self.tree(folder, only_open=True)]
@@ -165,24 +175,24 @@ class Archive:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
         summary = self.summary(folder)
         asked = _asked(summary, "patch")
-        taken = [((e.payload.get("patch") or {}).get("path"), e.payload.get("files", ())) for e in asked]
-        made: dict[str, str] = {}  # by scope: the newest patch there is the one that is applied there
+        taken = [(e.payload.get("patch") or {}, e.payload.get("files", ())) for e in asked]
+        made: dict[str, Any] = {}  # by scope: the newest patch there is the one that is applied there
         for event in () if asked else summary.events:
             scope = str(event.payload.get("key", "")).rpartition("/")[0]
             if event.type == "PATCH_PRODUCED":
-                made[scope] = (outcome_of(event).get("patch") or {}).get("path", "")
+                made[scope] = outcome_of(event).get("patch") or {}
             elif event.type == "PATCH_APPLIED":
-                taken.append((made.get(scope), outcome_of(event).get("after", ())))
+                taken.append((made.get(scope, {}), outcome_of(event).get("after", ())))
         told = (outcome_of(e) for e in summary.events if e.type == "PATCH_PRODUCED")
         made_of = {(o.get("patch") or {}).get("path", ""): _proposal(o) for o in told}
-        for name, files in taken:
-            yield _patch(folder, name, made_of.get(name or ""), files, exact=exact)
+        for said, files in taken:
+            yield _patch(folder, said, made_of.get(said.get("path", "")), files, exact=exact)
 
-    def plan(self, folder: RunFolder) -> str:
-        """Where the plan is that a run waits with, within its folder; empty if it waits with none."""
+    def plan(self, folder: RunFolder) -> Any:
+        """The file of the plan that a run waits with, as its event names it; None if it waits with none."""
         for event in _asked(self.summary(folder), "plan"):
-            return str((event.payload.get("patch") or {}).get("path", ""))
-        return ""
+            return event.payload.get("patch")
+        return None
 
     def report_of(self, folder: RunFolder) -> Iterator[str]:
         """The report a run left, line by line; nothing if it left none."""
@@ -218,21 +228,16 @@ def _proposal(outcome: dict[str, Any]) -> PatchProposal | None:
 
 
 def _patch(
-    folder: RunFolder, name: str | None, made: PatchProposal | None, files: Iterable[dict[str, Any]], *, exact: bool
+    folder: RunFolder, said: Any, made: PatchProposal | None, files: Iterable[dict[str, Any]], *, exact: bool
 ) -> ShownPatch:
-    """Of a patch what is about these files; `made` is how it was proposed, where the journal tells it."""
+    """Of the patch an event names what is about these files; `made` is how it was proposed, if the journal tells it."""
     paths = {str(file["path"]) for file in files}
     if exact and made is not None and made.exact is not None:
         patch = exact_patch(Reply("", made.exact), folder)
         if not isinstance(patch, Patch):
             raise UsageError(patch.message)
         return ShownPatch(parts_about(patch.diff, paths))
-    if not name:
-        raise UsageError(f"run {folder.id} does not say where its patch is; look into {folder.artifacts}")
-    try:
-        text = folder.read(name, MOST_PATCH).decode("utf-8", "replace")
-    except FileNotFoundError:
-        raise UsageError(f"{folder.path / name} is gone; the raw reply beside it may still hold the patch") from None
+    text = folder.recorded(said, MOST_PATCH).decode("utf-8", "replace")
     masked = tuple(span for span in (made.masked if made else ()) if span.path in paths)
     return ShownPatch(parts_about(text, paths), masked)
 

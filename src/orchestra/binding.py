@@ -5,7 +5,8 @@ Rules
    records of the runs above it, and the project's configuration of this moment. So a file that changed meanwhile, by a
    patch of the run itself too, can take away and never give.
 2. What a person typed on a command line may be wider than the file. The record names it (`typed`), and the file of this
-   moment does not narrow it.
+   moment does not narrow it. Only a flag can be typed (TYPED), and only this user's own run can say so: a foreign one
+   that was adopted has typed nothing (archive.py: facts).
 3. Folders of the project itself move with it: a run that a person bound to another place (core/adoption.py) names them
    by the old one.
 """
@@ -19,8 +20,10 @@ from typing import Any
 import msgspec
 
 from orchestra.core.errors import UsageError
-from orchestra.policy import ApprovalPolicy, Policy, Tier, narrow, within
+from orchestra.core.records import Event
+from orchestra.policy import ApprovalPolicy, Policy, narrow, within
 
+TYPED = ("approval", "fs", "max_retries", "max_workers")  # what a command line can say; all but the first are fields
 ASKING: tuple[ApprovalPolicy, ...] = ("never", "risk", "always")
 
 
@@ -29,7 +32,7 @@ def bound(created: Iterable[Mapping[str, Any]], present: Policy, project: str) -
     policies: list[Policy] = []
     for payload in created:
         if own := recorded(payload, project):
-            typed = {name: getattr(own, name) for name in typed_of(payload) if name in Policy.__struct_fields__}
+            typed = {name: getattr(own, name) for name in typed_of(payload) if name != "approval"}
             policies += [own, msgspec.structs.replace(present, **typed)]
     return functools.reduce(narrow, policies) if policies else present
 
@@ -55,7 +58,7 @@ def _moved(policy: Policy, old: str, new: str) -> Policy:
 
 def typed_of(created: Mapping[str, Any]) -> tuple[str, ...]:
     """What a person typed when the run began (rule 2)."""
-    return tuple(map(str, created.get("typed", ())))
+    return tuple(name for name in TYPED if name in created.get("typed", ()))
 
 
 def asks_more(created: Mapping[str, Any], present: ApprovalPolicy) -> ApprovalPolicy | None:
@@ -84,17 +87,27 @@ def differences(before: Policy, after: Policy) -> list[str]:
     return found
 
 
-def weaker(tier: Tier) -> str:
+def weaker(tier: str) -> str:
     """What a person is told of a run whose commands are contained less than they could be."""
     if tier == "none":
         return "sandbox: none. Its commands are not contained: they run as you, with your files and your network"
     return f"sandbox: {tier}. Its commands are contained less than in tier strict (docs/security.md)"
 
 
-def containment(created: Mapping[str, Any]) -> list[str]:
-    """The line of a report on commands that are contained less than they could be; none if they are not."""
+def containment(created: Mapping[str, Any], ran: Iterable[str]) -> list[str]:
+    """The line of a report on commands that were contained less than they could be; none if they were not.
+
+    `ran` are the tiers that commands ran in. Where none ran, what the run recorded when it began is told.
+    """
     policy = created.get("policy") or (created.get("params") or {}).get("policy") or {}
-    return [f"- {weaker(tier)}"] if (tier := policy.get("tier", "strict")) != "strict" else []
+    tiers = set(ran) or {policy.get("tier", "strict") if isinstance(policy, dict) else "strict"}
+    return [f"- {weaker(tier)}" for tier in sorted(tiers & {"none", "landlock"})][:1]
+
+
+def tiers_of(events: Iterable[Event]) -> set[str]:
+    """The tiers that the commands of a run ran in."""
+    outcomes = (event.payload.get("outcome") for event in events if event.payload.get("effect") == "RunCommand")
+    return {str(outcome["tier"]) for outcome in outcomes if isinstance(outcome, dict) and outcome.get("tier")}
 
 
 def _policy(said: Any) -> Policy:

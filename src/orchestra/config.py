@@ -375,6 +375,8 @@ def _wrong_provider(name: str, entry: ProviderSection) -> str:
 
 
 def _wrong_variable(name: str) -> str:
+    if name.startswith("ORCHESTRA_"):
+        return f"`key_env`: {name} is orchestra's own, and no server's"
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return ""
     return "`key_env` is the name of an environment variable, never the key itself"

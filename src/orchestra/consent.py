@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -29,14 +31,15 @@ from orchestra.config import KINDS, Config, Loaded, ProviderSection, read_own_co
 from orchestra.core.disk import Disk
 from orchestra.core.errors import NoConsent, OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
-from orchestra.core.keyring import state_folder
+from orchestra.core.keyring import state_folder, within_project
 from orchestra.core.records import now
 from orchestra.core.text import clean
 from orchestra.policy import within
 from orchestra.yamlfile import Origins
 
 TRUST = "ORCHESTRA_TRUST"
-_SERVERS = ("kind", "base_url", "key_env", "program", "file")
+_NATIVE = "this file is read by native code on your machine"
+_PLAIN = re.compile(r"[\w./:@~*+,=-]+", re.ASCII)  # what needs no quotes to be read in one way only
 
 
 class Line(Struct, frozen=True):
@@ -74,11 +77,13 @@ class Consent:
     @property
     def digest(self) -> str:
         """What ORCHESTRA_TRUST takes: of all lines, in an order of its own."""
-        return "sha256:" + hashlib.sha256("\n".join(sorted(self._texts)).encode()).hexdigest()
+        return "sha256:" + hashlib.sha256(msgspec.json.encode(sorted(self._texts))).hexdigest()
 
     @property
     def agreed(self) -> Agreed | None:
         """What was agreed to for this folder, at whatever time."""
+        if within_project(self._file, self._project):
+            return None  # whoever writes in the project could have agreed
         try:
             found = msgspec.json.decode(read_bounded(self._file, MIB), type=Agreed)
         except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
@@ -90,7 +95,8 @@ class Consent:
         """The lines nobody agreed to."""
         if not self.lines or self._environ.get(TRUST, "").strip() == self.digest:
             return ()
-        agreed = {*(self.agreed.lines if self.agreed else ()), *self._everywhere}
+        here = self.agreed
+        agreed = {*(here.lines if here else ()), *self._everywhere}
         return tuple(line for line in self.lines if line.text not in agreed)
 
     def require(self) -> None:
@@ -101,17 +107,26 @@ class Consent:
         told = "\n".join(f"  {clean(line.where)}  {clean(line.text)}\n      {line.why}" for line in missing)
         other = self._environ.get(TRUST, "").strip()
         wrong = f" ({TRUST} is {other}: it is for other lines.)" if other else ""
+        elsewhere = ("-C", self._project) if self._project != os.path.realpath(os.curdir) else ()
         raise NoConsent(
             f"the configuration of {self._project} asks for more than the defaults, and you have not agreed to it:\n"
-            f"{told}\nIf you want that: orchestra trust --yes. "
+            f"{told}\nIf you want that: {shlex.join(('orchestra', 'trust', '--yes', *elsewhere))}. "
             f"Where nobody can type it: {TRUST}={self.digest}{wrong}"
         )
 
     def agree(self, by: str) -> None:
         """Keep that a person agreed to the lines as they are now, durably."""
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if within_project(self._file, self._project):
+            raise UsageError(f"{self._file.parent} lies in the project, where a patch reaches it: set XDG_STATE_HOME")
         record = Agreed(self._project, self._texts, by, now())
-        self._disk.publish(self._file, msgspec.json.format(msgspec.json.encode(record)) + b"\n", durable=True)
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._disk.publish(self._file, msgspec.json.format(msgspec.json.encode(record)) + b"\n", durable=True)
+        except OSError as error:
+            raise UsageError(
+                f"your consent cannot be kept in {self._file.parent}: {error.strerror}. "
+                f"Make that folder writable, or set XDG_STATE_HOME; where nobody can: {TRUST}={self.digest}"
+            ) from error
 
     def revoke(self) -> bool:
         """Forget it; False if there was nothing to forget."""
@@ -137,7 +152,7 @@ class Consent:
         path = own_file(self._environ)
         if path is None or not path.exists():
             return frozenset()
-        if within(os.path.realpath(path), os.path.realpath(self._project)):
+        if within_project(path, self._project):
             raise UsageError(f"{path} lies in the project, where a patch reaches it; it is to be yours alone")
         loaded = read_own_config(path, self._environ)
         return frozenset(line.text for line in lines_of(loaded.config, loaded.origins, self._place))
@@ -161,6 +176,9 @@ def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
         names = [key for key in keys if not isinstance(key, int)]
         return Line(".".join(map(str, names)), value, why, origins.where(*keys))
 
+    def quoted(value: str) -> str:
+        return value if _PLAIN.fullmatch(value) else json_text(value)
+
     if config.sandbox.tier != "strict":
         held = "nothing contains commands" if config.sandbox.tier == "none" else "commands are contained less"
         yield line(held, config.sandbox.tier, "sandbox", "tier")
@@ -169,9 +187,16 @@ def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
     for name, entry in config.providers.items():
         if isinstance(entry, ProviderSection) and (said := _server(name, entry, place)):
             yield line(_why_server(entry), said, "providers", name)
+        elif isinstance(entry, str) and (file := _model_file(entry, config)):
+            yield line(_NATIVE, json_text(place.named(file)), "providers", name)
+    for name, spec in config.roles.items():
+        if file := _model_file(spec, config):
+            yield line(_NATIVE, json_text(place.named(file)), "roles", name)
     if config.policies.allow_network and config.security.net.allow_domains:
         for index, domain in enumerate(config.security.net.allow_domains):
-            yield line("commands may send what they read there", domain, "security", "net", "allow_domains", index)
+            yield line(
+                "commands may send what they read there", quoted(domain), "security", "net", "allow_domains", index
+            )
     if config.policies.allow_network:
         yield line("commands may use the network", "true", "policies", "allow_network")
     for key, entries in (
@@ -187,12 +212,14 @@ def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
     for key in ("runs", "logs", "artifacts", "report"):
         entry = getattr(config.paths, key)
         if not within(place.real(entry), place.base):
-            yield line("runs are kept there, outside the project", place.real(entry), "paths", key)
+            yield line("runs are kept there, outside the project", quoted(place.real(entry)), "paths", key)
     if not within(place.real(".runs"), place.base):
-        yield Line(".runs", place.real(".runs"), "runs are kept there, outside the project", "a link in the project")
+        yield Line(
+            ".runs", quoted(place.real(".runs")), "runs are kept there, outside the project", "a link in the project"
+        )
     for name, target in config.tools.items():
         if not within(place.real(target), place.base):
-            yield line("commands use this program, outside the project", place.real(target), "tools", name)
+            yield line("commands use this program, outside the project", quoted(place.real(target)), "tools", name)
     if config.loop.approval != "always":
         yield line("patches are applied without you", config.loop.approval, "loop", "approval")
     if config.dag.approval == "never":
@@ -209,7 +236,7 @@ def _server(name: str, entry: ProviderSection, place: Place) -> str:
     program = place.named(entry.program) if "/" in entry.program else entry.program
     file = place.named(entry.file) if entry.file and kind == "local" else ""  # a script is only replies
     said = {"base_url": entry.base_url.rstrip("/"), "key_env": entry.key_env, "program": program, "file": file}
-    given = [f"{key}={value}" for key, value in said.items() if value]
+    given = [f"{key}={value if _PLAIN.fullmatch(value) else json_text(value)}" for key, value in said.items() if value]
     return " ".join((f"kind={kind}", *given)) if given else ""
 
 
@@ -218,4 +245,23 @@ def _why_server(entry: ProviderSection) -> str:
         return f"the value of {entry.key_env} is sent there as a key, with your files"
     if entry.base_url:
         return "your files are sent there"
-    return "this program gets your files" if entry.program else "this file is read by native code on your machine"
+    return "this program gets your files" if entry.program else _NATIVE
+
+
+def _model_file(spec: str, config: Config) -> str:
+    """The file that a spec gives to a model on this machine; empty if it gives none (models.py, rule 1)."""
+    name, _, file = spec.partition(":")
+    for _ in config.providers:  # a name for a name: no longer than there are names
+        entry = config.providers.get(name)
+        if not isinstance(entry, str) or entry.partition(":")[0] == name:
+            break
+        name, _, usual = entry.partition(":")
+        file = file or usual
+    entry = config.providers.get(name)
+    kind = entry.kind or name if isinstance(entry, ProviderSection) else name
+    return file if kind == "local" else ""
+
+
+def json_text(value: str) -> str:
+    """A value in quotes, so that it can be read in one way only."""
+    return msgspec.json.encode(value).decode()

@@ -84,14 +84,16 @@ class Desk(Archive):
         status = self._vouched(folder).fold.state.status
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
-        if (
-            inbox.read(folder, inbox.CANCEL, self.keyring.seal) is None
-        ):  # an earlier canceller may have been killed before it could act
+        # An earlier canceller may have been killed before it could act.
+        if inbox.read(folder, inbox.CANCEL, self.keyring.seal) is None:
             self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
 
     def models_of(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""
-        recorded = msgspec.convert(created.payload.get("models", {}), Models)
+        try:
+            recorded = msgspec.convert(self.facts(created).get("models", {}), Models)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
         try:
             kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
         except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from orchestra.binding import containment
+from orchestra.binding import containment, tiers_of
 from orchestra.core import bill
 from orchestra.core.calls import calls_in
 from orchestra.core.context import Verdict
@@ -42,7 +42,7 @@ def render(folder: RunFolder, events: Sequence[Event], *, status: str, message: 
         f"- status: **{status}**" + (f" — {message}" if message else ""),
         f"- started {created.ts}, took {seconds:.1f} s",
         f"- {bill.headline(calls)}",
-        *containment(created.payload),
+        *containment(created.payload, tiers_of(events)),
         *([f"- {cell(changed)}"] if changed else ()),
         "",
         "## What happened",

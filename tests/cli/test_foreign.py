@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,10 +20,14 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from orchestra import adopting
 from orchestra.app import App
 from orchestra.core import inbox
-from orchestra.core.errors import ForeignRun, OrchestraError
+from orchestra.core.errors import ForeignRun, OrchestraError, UsageError
 from orchestra.core.run import RunFolder
+from orchestra.models import Models
+from orchestra.workflows.loop.shapes import Job
+from tests.support.others import as_ordinary_user
 from tests.support.project import NOOP, PLAN, RIGHT_PATCH, Project, agree, role
 from tests.support.tasks import Tasks, step
 
@@ -71,8 +76,10 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home with a key, and a project whose run waits; made once, copied back for every case."""
     base = tmp_path_factory.mktemp("foreign")
     project = Project(base / "p", *WAITS)
-    environ = {"HOME": str(base / "home")}
-    assert project.loop(env=environ).returncode == 3
+    app = App(project.path, environ={**os.environ, "HOME": str(base / "home")})
+    job = Job(goal="make add() add", checks=(("grep", "-q", "a + b", "calc.py"),))
+    folder = app.start_loop(job, Models(default=f"scripted:{project.script}"))
+    assert asyncio.run(app.drive(folder)).exit_code == 3
     shutil.copytree(base / "p", base / "kept", symlinks=True)
     yield base
 
@@ -544,3 +551,111 @@ def test_a_link_in_the_place_of_the_runs_folder_needs_consent(tmp_path: Path) ->
     refused = project.loop()
     assert refused.returncode == 5 and f".runs: {tmp_path / 'outside'}" in refused.stderr
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+# -- what a review broke ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forge", ["changed", "gone", "pipe", "link"])
+def test_nobody_is_shown_another_patch_than_the_one_that_would_be_applied(place: Place, forge: str) -> None:
+    asked = [line for line in place.lines() if line["type"] == "APPROVAL_REQUESTED"]
+    shown = place.folder.path / asked[0]["payload"]["patch"]["path"]
+    whole = shown.read_text()
+    shown.unlink()
+    if forge == "changed":
+        shown.write_text(whole.replace("a + b", "a + 0"))
+    elif forge == "pipe":
+        os.mkfifo(shown)
+    elif forge == "link":
+        (place.project.path / "aside").write_text(whole)
+        shown.symlink_to(place.project.path / "aside")
+    refused = place.project.run("diff", "last")
+    assert refused.returncode == 2 and "is not what the run recorded" in refused.stderr
+    assert "a + 0" not in refused.stdout
+
+
+def test_a_foreign_run_that_was_adopted_has_typed_nothing(tmp_path: Path) -> None:
+    """What a person typed may be wider than the file; a forged journal may say it typed everything."""
+    project = Project(tmp_path / "p", *WAITS)
+    assert project.loop(env={"HOME": str(tmp_path / "their-home")}).returncode == 3
+    lines = [json.loads(line) for line in project.folder.events.read_text(encoding="utf-8").splitlines()]
+    first = lines[0]["payload"]
+    first["typed"] = ["tier", "layers", "writes", "bounds", "approval", "max_retries", "fs"]
+    first["policy"] |= {"tier": "none", "max_retries": 99, "fs": "rw"}
+    first["approval"] = first["params"]["approval"] = "never"
+    first["models"] |= {"maxBudgetUsd": 1e9, "typedBudget": True}
+    for line in lines:
+        line["payload"].pop("prev", None)
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    project.folder.events.write_text(text, encoding="utf-8")
+    project.configure("budget: {max_usd: 2}\n")
+    assert project.run("adopt", "last", "--yes").returncode == 0
+    app = App(project.path)
+    created = app.summary(project.folder).created
+    bound = app.bound_policy(created)
+    assert (bound.tier, bound.max_retries, bound.fs) == ("strict", 2, "read-only")
+    assert app.models_of(project.folder, created).maxBudgetUsd == 2
+    assert app.facts(created)["typed"] == ()
+
+
+def test_who_vouches_vouches_for_what_was_shown(place: Place) -> None:
+    grant_line_with_the_old_chain(place)
+    app = App(place.project.path)
+    shown = adopting.candidates(app, place.folder)
+    lines = place.folder.events.read_bytes().splitlines(keepends=True)
+    place.folder.events.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"by": "person"', b'"by": "nobody"')]))
+    with pytest.raises(UsageError, match="has changed since you looked"):
+        adopting.adopt(app, shown)
+
+
+def test_a_secret_like_the_place_of_a_seal_does_not_harm_the_journal(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", *WAITS)
+    env = {"OPENAI_API_KEY": "0" * 32}
+    assert project.loop(goal=f"use {'0' * 32}", env=env).returncode == 3
+    assert "0" * 32 not in project.events()[0].payload["goal"]
+    assert project.run("approve", "last", "--no-input", env=env).returncode == 0
+
+
+def test_verify_and_show_agree_and_say_why(place: Place) -> None:
+    moved = place.project.path.with_name("q2")
+    shutil.rmtree(moved, ignore_errors=True)
+    shutil.copytree(place.project.path, moved, symlinks=True)
+    place.project.path = moved
+    assert "foreign: it was made for" in place.project.run("verify", "last").stdout
+    assert "it was made for" in place.project.run("show", "last").stdout
+
+
+def test_a_run_made_before_there_were_seals_says_so(place: Place) -> None:
+    lines = place.lines()
+    for line in lines:
+        line["payload"].pop("seal")
+        line["payload"].pop("prev", None)
+    place.write(lines)
+    refused = place.project.run("resume", "last", "--no-input")
+    assert refused.returncode == 5 and "it was made before runs were sealed, or elsewhere" in refused.stderr
+    assert place.project.run("adopt", "last", "--yes").returncode == 0
+    assert place.project.run("approve", "last", "--no-input").returncode == 0
+
+
+def _answer(path: str, name: str) -> bool:
+    app = App(Path(path))
+    try:
+        app.approve(app.find("last"), by=name)
+    except UsageError:
+        return False
+    return True
+
+
+def test_of_many_who_answer_beside_a_planted_file_exactly_one_wins_and_stays(place: Place) -> None:
+    grant_file(place)
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        won = pool.starmap(_answer, [(str(place.project.path), f"p{n}") for n in range(8)])
+    assert won.count(True) == 1
+    said = inbox.read(place.folder, "approval-0001", App(place.project.path).keyring.known)
+    assert said is not None and said.by == f"p{won.index(True)}"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else; all others ran as an ordinary user")
+def test_it_holds_for_an_ordinary_user_too(tmp_path: Path) -> None:
+    done = as_ordinary_user(tmp_path, Path(__file__), "-k", "was_forged or planted_beside")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

@@ -21,3 +21,23 @@ def system_python() -> tuple[int, ...]:
     """The system's version of Python; none if it has none."""
     said = subprocess.run([SYSTEM_PYTHON, "-V"], capture_output=True, text=True, check=False).stdout
     return tuple(int(number) for number in said.split()[-1].split(".")[:2]) if said else ()
+
+
+def as_ordinary_user(tmp_path: Path, file: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run a file of tests once more, as nobody; skips where the sources or their libraries are closed to others."""
+    tmp_path.chmod(0o777)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    root = Path(__file__).parents[2]
+    paths = [str(root / "src"), str(root), *(path for path in sys.path if "site-packages" in path)]
+    env = {"PYTHONPATH": ":".join(paths), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    env["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tmp_path / "hypothesis")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        return subprocess.run([SYSTEM_PYTHON, *words], env=env, cwd=root, capture_output=True, text=True, **who)  # type: ignore[call-overload, no-any-return]  # the keywords are right
+
+    if run("-c", "import pytest, msgspec").returncode:
+        pytest.skip("the sources or their libraries are closed to other users")
+    plain = ("-n0", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/run")
+    return run("-m", "pytest", *plain, str(file), *more)

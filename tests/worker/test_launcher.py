@@ -10,8 +10,6 @@ import errno
 import hashlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from orchestra.core.errors import DiskFull
 from orchestra.core.redact import MASK, Redactor
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.task import Captured, CommandResult
+from tests.support.others import as_ordinary_user
 from tests.worker.rig import FAMILY, PYTHON, Rig, command, python, sh, with_launcher
 
 pytestmark = pytest.mark.skipif(not os.path.exists(PYTHON), reason="needs a Python that a sandbox can see")
@@ -356,20 +355,5 @@ def test_an_artifact_is_never_written_through_a_link(strict: Rig) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else; all others ran as an ordinary user")
 @pytest.mark.parametrize("file", ["test_launcher.py", "test_sandbox.py", "test_spawner.py", "test_layer_kept.py"])
 def test_it_holds_for_an_ordinary_user_too(tmp_path: Path, file: str) -> None:
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(parent.stat().st_mode | 0o011)
-    here = Path(__file__).parent
-    paths = [
-        str(here.parents[1] / "src"),
-        str(here.parents[1]),
-        *(path for path in sys.path if "site-packages" in path),
-    ]
-    who = {"user": 65534, "group": 65534, "extra_groups": []}
-    arguments = ["-m", "pytest", "-n0", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/run", here / file]
-    env = {"PYTHONPATH": ":".join(paths), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    env["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tmp_path / "hypothesis")
-    if subprocess.run([PYTHON, "-c", "import pytest, msgspec"], env=env, cwd=here, **who).returncode:  # type: ignore[call-overload]  # the keywords are right
-        pytest.skip("the sources or their libraries are closed to other users")
-    done = subprocess.run([PYTHON, *arguments], env=env, cwd=here.parents[1], capture_output=True, text=True, **who)  # type: ignore[call-overload]  # as above
+    done = as_ordinary_user(tmp_path, Path(__file__).with_name(file))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

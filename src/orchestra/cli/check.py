@@ -48,9 +48,12 @@ def verify(run: str, project: Path) -> int:
 def _vouched(folder: RunFolder, app: App) -> str:
     """Who vouches for a run folder, wherever it lies."""
     try:
-        foreign = read_run(folder, app.keyring.known, keep=False).foreign
-    except (OSError, OrchestraError):
-        return "foreign: its journal cannot be read to its end"
+        if folder.path.parent in {kind.root for kind in app.workflows.values()}:
+            foreign = app.summary(folder, keep=False).foreign
+        else:
+            foreign = read_run(folder, app.keyring.known, keep=False).foreign
+    except (OSError, OrchestraError) as error:
+        return f"foreign: nobody can vouch for it ({error})"
     return f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"
 
 

@@ -27,7 +27,6 @@ from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
-from orchestra.core.files import read_bounded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.workflows.dag.files import read_plan_file
@@ -94,10 +93,13 @@ class LineFace:
 
     def show_diff(self, folder: RunFolder, told: dict[str, Any]) -> None:
         """The patch that an event tells of, painted; and what of it is not seen."""
-        path = folder.path / told["patch"]["path"]
-        if path.exists():
-            for text in ("", *paint_diff(read_bounded(path, MOST_PATCH).decode("utf-8", "replace")), ""):
-                self.line(text)
+        try:
+            diff = folder.recorded(told["patch"], MOST_PATCH).decode("utf-8", "replace")
+        except UsageError as error:
+            self.line(click.style(f"  {error}", fg="red"))
+            return
+        for text in ("", *paint_diff(diff), ""):
+            self.line(text)
         for text in masked_lines(self.app, folder.id, masked_in(told)) if self.app else ():
             self.line(click.style(text, fg="yellow"))
 
@@ -216,9 +218,8 @@ class TerminalFace(LineFace):
         assert self._open is not None
         folder, request = self._open
         if _is_plan(request):
-            name = request.payload["patch"]["path"]
             show = whole_plan if whole else plan_lines
-            for line in show(read_plan_file(folder, name), folder.path / "plan.json"):
+            for line in show(read_plan_file(folder, request.payload["patch"]), folder.path / "plan.json"):
                 self.line(line)
         else:
             self.show_diff(folder, request.payload)

@@ -13,7 +13,7 @@ from orchestra.cli.asking import agrees, can_ask
 from orchestra.cli.face import JsonFace, LineFace, QuietFace, TerminalFace
 from orchestra.cli.options import Driving
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import JournalCorrupt, NoConsent, OrchestraError
+from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError
 from orchestra.core.run import RunFolder
 from orchestra.desk import who
 from orchestra.models import Models
@@ -57,8 +57,8 @@ class Session:
                 self.app.face.launched(folder, self.app.summary(folder).workflow)
             end = asyncio.run(self._drive(folder, accept_drift))
         except OrchestraError as error:
-            if folder is None or isinstance(error, JournalCorrupt):
-                raise
+            if folder is None or isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
+                raise  # nothing was driven
             end = self._stopped(folder, error.exit_code, str(error))
         try:
             self._done(end, folder)

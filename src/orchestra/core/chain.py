@@ -29,6 +29,7 @@ _BLANK = BLANK.encode()
 _WIDTH = len(_BLANK)
 _LONG = 1 << 20
 _NONE = "it was not made with your key"
+_UNSEALED = "it was made before runs were sealed, or elsewhere: it was not made with your key"
 _BROKEN = "its line {} was not made with your key, or was changed since"
 
 
@@ -44,6 +45,7 @@ class Chain:
         self._since: Any = None  # hashes the lines that nobody vouches for
         self._last: bytes | str = b""  # the line before, or if that is long only its digest
         self._adopted: Adoption | None = None  # not in the journal yet
+        self._begun = False  # whether the first line has a seal, whosever
 
     def take(self, line: bytes, event: Event, number: int) -> str:
         """Check one more line; why the line before it is damaged, or an empty string."""
@@ -66,6 +68,8 @@ class Chain:
             self._since.update(line)
         before, self._last = self._last, _kept(line)
         self.foreign = self.foreign or number
+        if number == 1:
+            self._begun = "seal" in event.payload
         prev = event.payload.get("prev")
         damaged = prev is not None and prev != (_short(before) if before else "")
         return f"its digest is not the one that line {number} recorded" if damaged else ""
@@ -78,7 +82,9 @@ class Chain:
 
     @property
     def why_foreign(self) -> str:
-        return _NONE if self.foreign == 1 else _BROKEN.format(self.foreign)
+        if self.foreign != 1:
+            return _BROKEN.format(self.foreign)
+        return _NONE if self._begun else _UNSEALED
 
     def adopt(self, adoption: Adoption) -> None:
         """Take a person's word for the lines it covers, if it is about exactly these."""

@@ -98,10 +98,12 @@ class ForeignRun(PolicyError):
 
     code = "FOREIGN"
 
-    def __init__(self, run_id: str, why: str) -> None:
+    def __init__(self, run_id: str, why: str, *, adoptable: bool = True) -> None:
+        cure = f"To see what it would be allowed to do, and to vouch for it: orchestra adopt {run_id}"
+        if not adoptable:
+            cure = "Give its folder back its own name and place"
         super().__init__(
-            f"run {run_id} is foreign: {why}. It can be read, verified, replayed and reported, not driven. "
-            f"To see what it would be allowed to do, and to vouch for it: orchestra adopt {run_id}"
+            f"run {run_id} is foreign: {why}. It can be read, verified, replayed and reported, not driven. {cure}"
         )
         self.why = why
 

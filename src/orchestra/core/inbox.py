@@ -15,8 +15,10 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,15 +61,16 @@ def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, re
     message = msgspec.structs.replace(message, text=redactor.text(message.text))
     message = seal.closes(message, *identity(folder), request)
     target = folder.inbox / f"{request}.json"
-    if os.path.lexists(target) and read(folder, request, seal) is None:
-        _set_aside(target, disk)  # rule 5
     if not folder.inbox.exists():
         folder.inbox.mkdir(mode=0o700, exist_ok=True)
         disk.sync_folder(folder.path)
     temporary = folder.inbox / f".{request}.{os.getpid()}.tmp"
     try:
         disk.write(str(temporary), msgspec.json.encode(message), durable=True)
-        disk.link(str(temporary), str(target))
+        with _alone(folder.inbox):
+            if os.path.lexists(target) and read(folder, request, seal) is None:
+                _set_aside(target, disk)  # rule 5
+            disk.link(str(temporary), str(target))
         disk.sync_folder(folder.inbox)
     except FileExistsError:
         earlier = read(folder, request, seal)
@@ -96,10 +99,24 @@ def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, 
     refused: list[str] = []
     for request in requests:
         path = folder.inbox / f"{request}.json"
-        if os.path.lexists(path) and read(folder, request, seal) is None:
-            _set_aside(path, disk)
-            refused.append(path.name)
+        if not os.path.lexists(path) or read(folder, request, seal) is not None:
+            continue
+        with _alone(folder.inbox):
+            if os.path.lexists(path) and read(folder, request, seal) is None:  # nobody answered meanwhile
+                _set_aside(path, disk)
+                refused.append(path.name)
     return refused
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Be the one who looks into an inbox and then changes it: an answer that came in between would be set aside."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _set_aside(path: Path, disk: Disk) -> None:

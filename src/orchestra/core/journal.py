@@ -27,6 +27,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -89,10 +90,13 @@ class Journal:
         """Write one event (rule 2) and return it as written: chained, redacted (rule 7) and sealed (rule 5)."""
         if self._broken is not None:
             raise self._broken
-        event = msgspec.structs.replace(event, payload={**self._chain.opening(), **event.payload})
+        opening = self._chain.opening()
+        event = msgspec.structs.replace(event, payload={**opening, **event.payload})
         line = _encode(event) + b"\n"
         if outside and self._redactor.suspects(line):
-            event = msgspec.structs.replace(event, payload=self._redactor.record(event.payload))
+            # The opening is ours, and of a fixed form: whatever a secret looks like, it stays.
+            masked: Any = self._redactor.record(event.payload)
+            event = msgspec.structs.replace(event, payload={**masked, **opening})
             line = _encode(event) + b"\n"
         if len(line) > MOST_LINE or self._size + len(line) > MOST_BYTES:
             raise DurabilityError(
@@ -190,6 +194,21 @@ def read_first(path: Path) -> Event | None:
         return None
     finally:
         os.close(fd)
+
+
+def first_is_own(path: Path, seal: Seal | None) -> bool:
+    """Whether this user's key made the first line of a journal: only then counts what it says a person typed."""
+    chain = Chain(seal)
+    try:
+        fd = open_journal(path)
+        try:
+            for _ in _Walk(fd, str(path)).through(chain, viewed):
+                return not chain.foreign
+        finally:
+            os.close(fd)
+    except (OSError, JournalCorrupt):
+        pass  # who cannot be read has typed nothing
+    return False
 
 
 class Follower:

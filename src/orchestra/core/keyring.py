@@ -4,7 +4,8 @@ Rules
 1. The key lies outside every project: in `$XDG_STATE_HOME/orchestra/key` (`~/.local/state/orchestra/key`), made on
    first use, for its owner's eyes only. `ORCHESTRA_KEY` (the secret itself) or `ORCHESTRA_KEY_FILE` take its place:
    that is how two machines share one.
-2. A key file in the project, of another user's, open to others, or that is no regular file, is refused with its cure.
+2. A key in the project vouches for nothing and is not written with. One of another user's, open to others, or that is
+   no regular file, is refused with its cure.
 3. Two processes that make the key at once get the same one: the first name stands.
 4. Reading makes no key. Where there is none, nothing is vouched for.
 """
@@ -42,6 +43,13 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     if not home.startswith("/"):
         raise UsageError(f"there is no home folder to keep a key in: set HOME, XDG_STATE_HOME, or {KEY_FILE}")
     return Path(home) / ".local" / "state" / "orchestra"
+
+
+def within_project(path: Path, project: str) -> bool:
+    """Whether a file that must be the user's alone lies where whoever writes in the project reaches it."""
+    root = os.path.realpath(project).rstrip("/")
+    places = (os.path.abspath(path), os.path.realpath(path))
+    return any(place == root or place.startswith(f"{root}/") for place in places)
 
 
 class Keyring:
@@ -83,7 +91,8 @@ class Keyring:
                 raise UsageError(f"{KEY} has fewer than {_LEAST} characters; a key that can be guessed vouches nothing")
             return self.secret.encode("utf-8", "surrogateescape")
         path = self.file
-        self._refuse_in_project(path)
+        if within_project(path, str(self._project)):
+            return None
         try:
             held = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -103,15 +112,20 @@ class Keyring:
 
     def _made(self) -> bytes:
         path = self.file
+        if within_project(path, str(self._project)):  # rule 2
+            raise UsageError(
+                f"your key {path} lies in the project, where patches and commands reach it: keep it elsewhere "
+                f"(set XDG_STATE_HOME, or {KEY_FILE})"
+            )
         secret = secrets.token_hex(32).encode()
-        temporary = f"{path}.{os.getpid()}.tmp"
+        temporary = Path(f"{path}.{os.getpid()}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._disk.write(temporary, secret + b"\n", durable=True)
             try:
-                self._disk.link(temporary, str(path))
+                self._disk.write(str(temporary), secret + b"\n", durable=True)
+                self._disk.link(str(temporary), str(path))
             finally:
-                os.unlink(temporary)
+                temporary.unlink(missing_ok=True)
             self._disk.sync_folder(path.parent)
         except FileExistsError:
             pass  # rule 3
@@ -123,13 +137,3 @@ class Keyring:
         found = self._found()
         assert found is not None
         return found
-
-    def _refuse_in_project(self, path: Path) -> None:
-        """Rule 2: whoever may write in the project could read it, or put another there."""
-        project = os.path.realpath(self._project)
-        for place in (str(path), os.path.realpath(path)):
-            if place == project or place.startswith(project.rstrip("/") + "/"):
-                raise UsageError(
-                    f"your key {path} lies in the project, where patches and commands reach it: keep it elsewhere "
-                    f"(set XDG_STATE_HOME, or {KEY_FILE})"
-                )

@@ -86,7 +86,7 @@ class Ledger:
         """Read what is there, repair what a crash left, and be ready to go on; ForeignRun if nobody vouches for it."""
         events = self.journal.load(read_adoption(self.folder, self.seal))
         if events and (misplaced := wrong_place(self.folder, events[0])):
-            raise ForeignRun(self.folder.id, misplaced)
+            raise ForeignRun(self.folder.id, misplaced, adoptable=False)
         for event in events:
             self._take(event, self._table.next(self._table_state, event.type, event.phase))
         if self.events:

@@ -23,8 +23,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from orchestra.core.errors import OddFile, RunLocked
+import msgspec
+
+from orchestra.core.errors import OddFile, RunLocked, UsageError
 from orchestra.core.files import digest_below, lines_below, read_below
 from orchestra.core.records import ArtifactRef
 
@@ -101,6 +104,24 @@ class RunFolder:
     def lines(self, name: str, most: int) -> Iterator[bytes]:
         """The same, line by line."""
         return lines_below(self.path, name, most)
+
+    def recorded(self, said: Any, most: int) -> bytes:
+        """The bytes of a file as an event names it; UsageError if they are others now: nobody may be shown those."""
+        try:
+            ref = msgspec.convert(said, ArtifactRef)
+        except msgspec.ValidationError:
+            raise UsageError(f"run {self.id} does not say where that file is; look into {self.artifacts}") from None
+        for name in (ref.path, *self._set_aside(ref.path)):
+            try:
+                data = self.read(name, min(most, ref.bytes))
+            except (OSError, OddFile):
+                continue
+            if digest(data) == ref.sha256:
+                return data
+        raise UsageError(
+            f"{self.path / ref.path} is gone, or is not what the run recorded: it is not shown. "
+            f"What is wrong with the run: orchestra verify {self.id}"
+        )
 
     def find(self, ref: ArtifactRef) -> Path | None:
         """The file an event named, wherever a later attempt moved it (G1-8); None if it is gone or changed."""

@@ -124,12 +124,12 @@ class TaskFiles:
         return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
 
 
-def read_plan_file(folder: RunFolder, name: str) -> Plan:
-    """A plan as it was written down in a run's folder."""
+def read_plan_file(folder: RunFolder, said: Any) -> Plan:
+    """A plan as an event of the run names it."""
     try:
-        return msgspec.json.decode(folder.read(name, MOST_PLAN), type=Plan)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{folder.path / name} cannot be read: {error}") from error
+        return msgspec.json.decode(folder.recorded(said, MOST_PLAN), type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"run {folder.id}: its plan cannot be read: {error}") from error
 
 
 async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None) -> Adopted:

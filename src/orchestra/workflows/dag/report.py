@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from orchestra.binding import containment
+from orchestra.binding import containment, tiers_of
 from orchestra.core import bill
 from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.context import Verdict
@@ -62,7 +62,7 @@ def render(
         f"- run: `{clean(created.runId)}` (dag)",
         f"- status: **{status}**" + (f" — {cell(message)}" if message else ""),
         f"- started {created.ts}, {over} {ended}, duration {seconds_between(created.ts, ended):.1f} s",
-        *containment(created.payload),
+        *containment(created.payload, tiers_of(events)),
         "",
         "## Task Summary",
         "",
