@@ -174,6 +174,7 @@ class App(Desk):
             "policy": msgspec.to_builtins(self.policy),
             "typed": typed,
         }
+        self.refuse_links()
         self.consent.require()
         self._hide_runs(self.project / ".runs")
         return self.engine.start("loop", job.goal, msgspec.to_builtins(job), facts)
@@ -194,6 +195,7 @@ class App(Desk):
         self.refuse_unknown_roles(models)
         if not models.spec("summarizer", "planner") or not self._can_summarize(models):
             job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
+        self.refuse_links()
         self.consent.require()
         return job, models
 
@@ -245,11 +247,11 @@ class App(Desk):
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
+        self.vouched(folder)  # a foreign run may name anybody's run as its parent
         root = self.root_of(folder)
         try:
-            summary = self.summary(root)
-            if summary.foreign:
-                raise ForeignRun(root.id, summary.foreign)
+            summary = self.vouched(root)
+            self.refuse_links()
             self.consent.require()
             self._refuse_scenario(root, summary.created)
             self._tell_containment(root, summary.created)
@@ -388,18 +390,11 @@ class App(Desk):
         """What binds a run: its own policy within all those of the runs above it, and what the project says now."""
         above: list[Event] = [created]
         while parent := above[-1].payload.get("parentRunId"):
-            first = self._first_of(str(parent))
+            first = self.first_of(str(parent))
             if first is None or any(first.runId == event.runId for event in above):
                 break
             above.append(first)
         return bound(map(self.facts, above), self.policy, str(self.project))
-
-    def _first_of(self, run_id: str) -> Event | None:
-        """The first event of a run; None if it is not here, as of a child that came without its parent."""
-        try:
-            return read_first(self.find(run_id).events)
-        except UsageError:
-            return None
 
     def recorded_policy(self, created: Event) -> Policy:
         """What a run recorded when it began; the project's, if it recorded nothing."""

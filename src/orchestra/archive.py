@@ -87,7 +87,7 @@ class Archive:
             raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
         if reference == "last":
             if folders := self.folders():
-                return folders[-1]
+                return self._newest(folders)
             raise UsageError(f'no run in {self.project} yet; start one: orchestra loop "GOAL" --check "CMD"')
         matches = self._called(reference) or [f for f in self._named(reference) if _began(f) is not None]
         if len(matches) == 1:
@@ -118,6 +118,32 @@ class Archive:
                             yield RunFolder(root / entry.name)
             except (FileNotFoundError, NotADirectoryError):
                 continue
+
+    def _newest(self, folders: list[RunFolder]) -> RunFolder:
+        """The newest run that is not foreign: a forged one may say that it is of tomorrow. Without one, the newest."""
+        for folder in reversed(folders):
+            try:
+                if not self.summary(folder, keep=False).foreign:
+                    return folder
+            except JournalCorrupt:
+                return folder
+        return folders[-1]
+
+    def first_of(self, run_id: str) -> Event | None:
+        """The first event of a run; None if it is not here, as of a child that came without its parent."""
+        try:
+            return read_first(self.find(run_id).events)
+        except UsageError:
+            return None
+
+    def refuse_links(self) -> None:
+        """Runs are kept in folders (D-06): behind a link, evidence would lie where patches and commands reach it."""
+        for root in (root for root in self._roots if root.is_relative_to(self.project)):
+            depth = len(root.relative_to(self.project).parts)
+            for folder in (root, *root.parents)[:depth]:
+                if folder.is_symlink():
+                    cure = "remove it, or name another folder in paths.runs"
+                    raise UsageError(f"{folder} is a link, and runs are kept in folders: {cure}")
 
     def root_of(self, folder: RunFolder) -> RunFolder:
         """The run at the top of this run's tree."""

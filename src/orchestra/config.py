@@ -40,6 +40,18 @@ Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Mebibytes = Annotated[int, Meta(ge=1, le=1 << 24)]
 Words = str | tuple[str, ...]
 RUN_ID = "{run_id}"
+_RESERVED: tuple[str, ...] = (
+    "host",
+    "authorization",
+    "proxy-",
+    "x-api-key",
+    "api-key",
+    "cookie",
+    "content-",
+    "transfer-",
+    "connection",
+)
+_RESERVED += ("accept", "te", "trailer", "upgrade", "expect", "idempotency-key", "anthropic-", "openai-", "user-agent")
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}"  # RFC 9110, "token"
 
 
@@ -265,7 +277,8 @@ def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> L
     if path is None:
         return Loaded(Config(), Origins())
     config, origins, mistakes = read_yaml(path, Config)
-    place = Place.of(path.resolve().parent, config.paths.runs, environ)
+    # From the folder in which the file is found, also if it is a link: paths are opened from there (rule 3).
+    place = Place.of(path.absolute().parent, config.paths.runs, environ)
     told = {mistake.places for mistake in mistakes}
     refuse(path, origins, judged(config, place, told), mistakes)
     return Loaded(config, origins)
@@ -322,6 +335,8 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
     yield from _each(config.sandbox.env, wrong_variable, "sandbox", "env")
     if not re.fullmatch(_HEADER, config.telemetry.trace_id_header):
         yield ("telemetry", "trace_id_header"), "it is no name of an HTTP header: letters, digits and - only"
+    elif config.telemetry.trace_id_header.lower().startswith(_RESERVED):
+        yield ("telemetry", "trace_id_header"), "this header has a meaning of its own; choose another name"
     for index, rule in enumerate(config.rules):
         if wrong := _wrong_rule(rule):
             yield ("rules", index), wrong

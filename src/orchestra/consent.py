@@ -213,13 +213,11 @@ def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
         entry = getattr(config.paths, key)
         if not within(place.real(entry), place.base):
             yield line("runs are kept there, outside the project", quoted(place.real(entry)), "paths", key)
-    if not within(place.real(".runs"), place.base):
-        yield Line(
-            ".runs", quoted(place.real(".runs")), "runs are kept there, outside the project", "a link in the project"
-        )
     for name, target in config.tools.items():
         if not within(place.real(target), place.base):
             yield line("commands use this program, outside the project", quoted(place.real(target)), "tools", name)
+    if not config.security.redact_secrets:
+        yield line("secrets are written down and sent to models as they are", "false", "security", "redact_secrets")
     if config.loop.approval != "always":
         yield line("patches are applied without you", config.loop.approval, "loop", "approval")
     if config.dag.approval == "never":
@@ -233,7 +231,8 @@ def _is_outside(entry: str, place: Place) -> bool:
 def _server(name: str, entry: ProviderSection, place: Place) -> str:
     """What a provider says about who gets what is sent, in one line; empty if it says nothing of that."""
     kind = entry.kind or (name if name in KINDS else "")
-    program = place.named(entry.program) if "/" in entry.program else entry.program
+    # As it will be started: from the project's folder, without a meaning for `~` (toolbox.py).
+    program = os.path.normpath(os.path.join(place.base, entry.program)) if "/" in entry.program else entry.program
     file = place.named(entry.file) if entry.file and kind == "local" else ""  # a script is only replies
     said = {"base_url": entry.base_url.rstrip("/"), "key_env": entry.key_env, "program": program, "file": file}
     given = [f"{key}={value if _PLAIN.fullmatch(value) else json_text(value)}" for key, value in said.items() if value]

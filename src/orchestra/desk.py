@@ -81,7 +81,7 @@ class Desk(Archive):
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
         """Record a cancel; whoever drives the run (or the caller, next) ends it."""
-        status = self._vouched(folder).fold.state.status
+        status = self.vouched(folder).fold.state.status
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
         # An earlier canceller may have been killed before it could act.
@@ -118,8 +118,8 @@ class Desk(Archive):
     def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
         inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor, seal=self.keyring.seal)
 
-    def _vouched(self, folder: RunFolder) -> RunSummary:
-        """Rule 3."""
+    def vouched(self, folder: RunFolder) -> RunSummary:
+        """What a run is now; ForeignRun if nobody vouches for it (rule 3)."""
         summary = self.summary(folder)
         if summary.foreign:
             raise ForeignRun(folder.id, summary.foreign)
@@ -127,7 +127,7 @@ class Desk(Archive):
 
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
         """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
-        fold = self._vouched(folder).fold
+        fold = self.vouched(folder).fold
         seal = self.keyring.seal
         asked = {name: event for name, event in fold.pending.items() if event.type == kind}
         unanswered = inbox.waiting(folder, asked, seal)

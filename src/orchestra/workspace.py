@@ -21,12 +21,15 @@ from pathlib import Path
 
 import pathspec
 
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import OddFile, UsageError
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.names import OWN, RUNS
 from orchestra.core.secretfiles import secret_by_name
 
 FILE_BYTES = 40_000
+_MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
+_MOST_STARS = 3  # in a pattern: each more multiplies the ways a name can be matched by its length
 FILES = 100
 LISTED = 2_000
 _REPOSITORIES = {".git", ".hg", ".svn"}
@@ -230,15 +233,14 @@ class Leftovers:
 
 
 def _own_rules(folder: Path, prefix: str) -> _Rules:
-    ignore = folder / ".gitignore"
-    if ignore.is_symlink() or not ignore.is_file():
-        return ()
     try:
-        lines = ignore.read_bytes().decode("utf-8", "replace").splitlines()
-    except OSError:
+        lines = read_bounded(folder / ".gitignore", _MOST_RULES).decode("utf-8", "replace").splitlines()
+    except (OSError, OddFile):
         return ()
     patterns: list[str] = []
-    for line in lines:
+    for line in lines[:_MOST_LINES]:
+        if len(line) > _MOST_LINE or line.replace("**", "").count("*") > _MOST_STARS:
+            continue  # a clone's file: matching it could take forever
         try:
             pathspec.GitIgnoreSpec.from_lines([line])
             patterns.append(line)

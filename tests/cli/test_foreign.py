@@ -544,13 +544,80 @@ def test_a_fork_records_the_policy_of_now_and_names_what_that_changes(tmp_path: 
     assert App(project.path).bound_policy(created).max_task_sec == 10  # a file can take away, never give
 
 
-def test_a_link_in_the_place_of_the_runs_folder_needs_consent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("link", [".runs", ".runs/workflows", "runs"])
+def test_runs_are_not_kept_behind_a_link(tmp_path: Path, link: str) -> None:
+    """git ships links: evidence would lie where patches and commands reach it."""
     project = Project(tmp_path / "p", *WAITS)
-    (tmp_path / "outside").mkdir()
-    (project.path / ".runs").symlink_to(tmp_path / "outside")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project.path / link).parent.mkdir(exist_ok=True)
+    (project.path / link).symlink_to(outside)
+    refused = project.run("tool", "run", "--", "true") if link == "runs" else project.loop()
+    assert refused.returncode == 2 and f"{project.path / link} is a link" in refused.stderr
+    assert list(outside.iterdir()) == []
+
+
+def test_a_foreign_run_speaks_for_no_other(place: Place) -> None:
+    """It may name a genuine run as its parent, and say that it is of tomorrow."""
+    evil = RunFolder(place.folder.path.with_name("2026-01-01_009_loop_evil"))
+    shutil.copytree(place.folder.path, evil.path)
+    first, *rest = place.lines()
+    first["payload"] |= {"parentRunId": place.folder.id, "parentKey": "x.1"}
+    first["payload"]["models"] = {"default": "scripted:/nowhere", "maxBudgetUsd": 1e9, "typedBudget": True}
+    lines = [{**line, "runId": evil.id, "ts": "2099-01-01T00:00:00Z"} for line in (first, *rest)]
+    for line in lines:
+        line["payload"] = {name: value for name, value in line["payload"].items() if name not in ("seal", "prev")}
+    Place(place.project, evil).write(lines)
+    app = App(place.project.path)
+    assert app.find("last").id == place.folder.id
+    for words in (["resume", evil.id, "--model", "m", "--no-input"], ["cancel", evil.id], ["approve", evil.id]):
+        refused = place.project.run(*words)
+        assert refused.returncode == 5 and "is foreign" in refused.stderr, (words, refused.stderr)
+    assert not place.folder.inbox.exists()
+    assert App(place.project.path).summary(place.folder).fold.state.status == "awaiting_approval"
+
+
+def test_a_configuration_behind_a_link_is_judged_from_where_it_is_used(tmp_path: Path) -> None:
+    """It named a folder that was harmless from the link's target and the project's hooks from the project."""
+    project = Project(tmp_path / "p", *WAITS)
+    (project.path / ".git" / "hooks").mkdir(parents=True)
+    (project.path / "hooks").symlink_to(".git/hooks")
+    (project.path / "sub").mkdir()
+    (project.path / "sub" / "hooks").symlink_to(tmp_path)
+    (project.path / "sub" / "conf.yaml").write_text('security: {fs: {allow_write: ["hooks"]}}\n')
+    (project.path / "orchestra.config.yaml").symlink_to("sub/conf.yaml")
     refused = project.loop()
-    assert refused.returncode == 5 and f".runs: {tmp_path / 'outside'}" in refused.stderr
-    assert list((tmp_path / "outside").iterdir()) == []
+    assert refused.returncode == 2 and "the workspace is not written directly" in refused.stderr
+
+
+def test_a_fork_writes_nothing_outside_its_folder(place: Place) -> None:
+    home = Path(os.environ["HOME"])
+    (home / ".profile").write_text("mine")
+    (place.project.path / "theirs").write_text("evil")
+    data = b"evil"
+    sha256 = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    (place.folder.path / "a").symlink_to(place.project.path)
+    up = os.path.relpath(home / ".profile", place.folder.path)
+    lines = place.lines()
+    for name in ("a/theirs", f"a/../{up}", up, str(home / ".profile")):
+        lines[-1]["payload"].setdefault("more", []).append({"path": name, "bytes": len(data), "sha256": sha256})
+    for line in lines:
+        line["payload"] = {name: value for name, value in line["payload"].items() if name not in ("seal", "prev")}
+    place.write(lines)
+    assert place.project.run("adopt", "last", "--yes").returncode == 0
+    assert place.project.run("fork", "last", "--at", str(len(lines)), "--no-drive").returncode == 0
+    assert (home / ".profile").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["lock", "logs", "artifacts", "inbox", "scratch"])
+def test_a_link_in_a_run_folder_is_not_written_through(place: Place, name: str) -> None:
+    target = place.project.path / "elsewhere"
+    inside = place.folder.path / name
+    shutil.rmtree(inside) if inside.is_dir() else inside.unlink(missing_ok=True)
+    target.write_text("mine") if name == "lock" else target.mkdir()
+    inside.symlink_to(target)
+    assert drive(place) in ("ForeignRun", "OddFile")
+    assert target.read_text() == "mine" if name == "lock" else list(target.iterdir()) == []
 
 
 # -- what a review broke ----------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ from orchestra.core.errors import (
     Suspended,
     UsageError,
 )
+from orchestra.core.files import read_bounded
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger, OnEvent, Projection, artifacts_of
@@ -361,8 +362,8 @@ class Engine:
         making = RunFolder(kind.root / f".{new.id}.fork", new.id)  # hidden until it is whole: a kill leaves no half run
         making.path.mkdir(mode=0o700)
         for ref in artifacts_of(kept):  # and no others: a reply that came later is not this run's
-            if (path := folder.find(ref)) is not None:
-                self._disk.publish(making.path / ref.path, path.read_bytes(), durable=True)
+            if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
+                self._disk.publish(making.path / ref.path, read_bounded(path, ref.bytes), durable=True)
         ledger = self._open(making, kind, on_event=_unseen)  # history, not news
         try:
             for event in kept:

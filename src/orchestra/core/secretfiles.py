@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -121,18 +122,25 @@ _KINDS = (
         ".*_history .histfile cookies.txt cookie.txt *.har",
     ),
 )
-_COPIES = (".bak", ".backup", ".old", ".orig", ".save", ".saved", ".copy", ".swp", ".tmp", ".disabled", "~")
+# What editors, tools and people put behind the name of a copy: `.bak`, `~`, `.1`, `.20240131`, ` (copy)`, ` copy 2`.
+_COPY = re.compile(
+    r"(?:\.(?:bak|backup|old|orig|save|saved|copy|sw[a-z]|tmp|disabled|txt|\d{1,14})|~|[. ]+"
+    r"| ?\((?:copy|\d+)\)| copy(?: \d+)?)\Z"
+)
 
 
 def secret_by_name(path: str) -> str:
     """What a file of this path, relative to its project, holds if it is a secret by its name; else an empty string."""
-    folded = path.casefold()
-    while folded.endswith(_COPIES):
-        folded = folded[: -len(next(ending for ending in _COPIES if folded.endswith(ending)))]
-    ending = f"/{folded}"
-    for kind, is_one, is_none in _judges():
-        if is_one(ending) and not is_none(ending):
-            return kind.reason
+    folder, _, name = unicodedata.normalize("NFKC", path).casefold().rpartition("/")
+    bare = name.strip("# ")
+    while bare:
+        ending = f"/{folder}/{bare}" if folder else f"/{bare}"
+        for kind, is_one, is_none in _judges():
+            if is_one(ending) and not is_none(ending):
+                return kind.reason
+        bare, before = _COPY.sub("", bare), bare
+        if bare == before:
+            break
     return ""
 
 

@@ -57,8 +57,10 @@ def wrong_place(folder: RunFolder, created: Event) -> str:
     """Why the journal cannot be that of its folder; empty if it can. No adoption cures this."""
     if created.runId != folder.id:
         return f"its journal is that of run {created.runId}"
-    if os.path.islink(folder.path):
-        return f"its folder is a link to {os.readlink(folder.path)}"
+    for path in (folder.path, folder.artifacts, folder.logs, folder.inbox, folder.scratch, folder.lock):
+        if os.path.islink(path):
+            what = "its folder" if path == folder.path else f"its {path.name}"
+            return f"{what} is a link to {os.readlink(path)}"
     return ""
 
 
