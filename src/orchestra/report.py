@@ -73,7 +73,7 @@ def headline(event: Event) -> str:
             return ""
         case "PHASE_COMPLETED" if payload.get("effect") == "AdoptPlan":
             tasks = (outcome.get("plan") or {}).get("tasks")
-            return f"plan: {count(len(tasks), 'task')}" if isinstance(tasks, list) else "plan: plan.json has it"
+            return f"plan: {count(len(tasks), 'task')}" if isinstance(tasks, list | tuple) else "plan: plan.json has it"
         case "PHASE_COMPLETED" if "exitCode" in outcome and "/" in payload.get("key", ""):
             left = "".join(f"; not taken over: {_note(note)}" for note in outcome.get("untaken", ())[:3])
             return f"{branch_of(event)} done ({_ended(outcome)}, {outcome.get('durationMs', 0) / 1000:.1f} s){left}"

@@ -85,6 +85,29 @@ def test_a_long_text_is_cut_for_views_and_whole_for_who_needs_it(tmp_path: Path)
     assert read_journal(path).events.whole()[0].payload["goal"] == read_events(path)[0].payload["goal"] == goal
 
 
+@pytest.mark.parametrize("shift", range(14))
+def test_a_text_is_not_cut_within_a_character(tmp_path: Path, shift: int) -> None:
+    heavy = "{" * 150_000  # not shown by any view, and weighed as if it were objects
+    for sign in ("\U0001f600", "\\", '"', "한"):
+        goal = "x" * shift + sign * 10_000
+        path = tmp_path / "events.ndjson"
+        path.write_bytes(json.dumps(created(goal=goal, more=heavy)).encode() + b"\n")
+        [event] = read_journal(path).events
+        text, _, rest = event.payload["goal"].rpartition("… (")
+        assert goal.startswith(text) and len(text) > 300
+        assert rest.endswith("KiB in all)")
+
+
+def test_a_long_error_and_a_long_result_do_not_make_a_run_unreadable(tmp_path: Path) -> None:
+    error = {"code": "X", "message": "짧다", "stack": "깊다 " * 10_000}
+    end = line(
+        2, "RUN_FAILED", {"error": error, "result": {"more": ["x"] * 10_000}, "exitCode": 1, "more": "{" * 150_000}
+    )
+    shown = read_journal(written(tmp_path / "events.ndjson", created(), end)).events[1].payload
+    assert shown["error"]["message"] == "짧다" and shown["error"]["stack"].startswith("깊다 깊다")
+    assert (shown["result"], shown["exitCode"]) == ({}, 1)
+
+
 def test_what_came_of_a_step_is_left_out_before_it_takes_too_much(tmp_path: Path) -> None:
     outcome = {**REPLY, "text": "답", "plan": {"tasks": [{}] * 200_000}}
     event = line(

@@ -6,14 +6,15 @@ Rules
 2. JSON is small and what Python makes of it is not: a line of a megabyte can become fifty. What a long line would take
    is estimated before it is decoded; one beyond all bounds is damage.
 3. For a view, an event that would take more than VIEWED is read without its longest parts: of a text the beginning is
-   left, of what else came of a step nothing, and the payload says `abridged`. Whoever drives, or needs the tasks of a
-   plan, reads whole events.
+   left, of what else came of a step or a run nothing, and the payload says `abridged`. What a run was allowed is never
+   left out. Whoever drives, or needs the tasks of a plan, reads whole events.
 4. What a view is given fits: a payload with a field of another kind than readers rely on is damage (core/shape.py).
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from orchestra.core.errors import JournalCorrupt, OddFile
 from orchestra.core.files import MIB, open_bounded, size
 from orchestra.core.records import Event
-from orchestra.core.shape import OUTCOME, PARAMS, PAYLOAD, misfit
+from orchestra.core.shape import ERROR, OUTCOME, PARAMS, PAYLOAD, misfit
 
 MOST_BYTES = 1 << 30
 MOST_LINE = 48 * MIB  # the plan of 100,000 tasks is one line of 40
@@ -58,7 +59,9 @@ class _Long(Struct, frozen=True):
 
 _long = msgspec.json.Decoder(_Long).decode
 _payload = _rough("Payload", PAYLOAD)
-_parts = {"outcome": _rough("Outcome", OUTCOME), "params": _rough("Params", PARAMS)}
+_parts = {"outcome": _rough("Outcome", OUTCOME), "params": _rough("Params", PARAMS), "error": _rough("Error", ERROR)}
+_LEFT_OUT = ("files", "result")
+_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")  # of a pair that stands for one character
 
 
 def open_journal(path: Path, *, write: bool = False) -> int:
@@ -145,7 +148,7 @@ def _kept(record: Struct, *, within: str = "") -> dict[str, Any]:
             kept[name] = _beginning(text)
         elif name in _parts and not within:
             kept[name] = _kept(_parts[name](raw), within=name)
-        elif within == "outcome":
+        elif within == "outcome" or name in _LEFT_OUT:
             kept[name] = {} if text[0] == ord("{") else []
         else:
             raise msgspec.DecodeError(f"its {name} has {size(len(text))}")
@@ -155,6 +158,8 @@ def _kept(record: Struct, *, within: str = "") -> dict[str, Any]:
 def _beginning(text: memoryview) -> str:
     """The first characters of a long JSON string, and how long it is."""
     head = bytes(text[1:_BEGINNING]).decode("utf-8", "ignore")
-    escape = head.rfind("\\", len(head) - 12)  # the last one may be cut, or be half of a pair
-    head = head[:escape].rstrip("\\") if escape >= 0 else head
+    escape = head.find("\\", len(head) - 12)  # the last one may be cut
+    head = _HALF.sub("", head[:escape] if escape >= 0 else head)
+    if (len(head) - len(head.rstrip("\\"))) % 2:
+        head = head[:-1]  # half of an escaped backslash
     return f"{_value(chr(34) + head + chr(34))}… ({size(len(text))} in all)"

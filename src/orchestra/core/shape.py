@@ -157,7 +157,9 @@ class _Payload(Struct):
     workspace: str = ""
 
 
-PAYLOAD, OUTCOME, PARAMS = _Payload.__struct_fields__, _Outcome.__struct_fields__, _Params.__struct_fields__
+# The names of what is kept of an event too long to be shown whole (core/lines.py).
+PAYLOAD, OUTCOME = _Payload.__struct_fields__, _Outcome.__struct_fields__
+PARAMS, ERROR = _Params.__struct_fields__, _Error.__struct_fields__
 _OWN = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AutoApprove", "ChildRun", "Evaluate", "ModelCall"}
 _OWN |= {"NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
 
