@@ -62,26 +62,10 @@ def test_the_reason_names_the_class() -> None:
     assert secret_by_name("id_ecdsa") == "an SSH key"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "prod.env.1",
-        "prod.env.20240101",
-        "prod.env copy",
-        "prod.env (copy)",
-        "#prod.env#",
-        "prod.env.swo",
-        "prod.env.txt",
-    ]
-    + [
-        "prod.env.",
-        "prod.env ",
-        ".ＥＮＶ",
-        "master.key.2",
-        "master.key.txt",
-        "credentials.json.1",
-        "wp-config.php.txt",
-    ],
-)
+COPIES = """prod.env.1 prod.env.20240101 #prod.env# prod.env.swo prod.env.txt prod.env. .ＥＮＶ master.key.2
+master.key.txt credentials.json.1 wp-config.php.txt"""
+
+
+@pytest.mark.parametrize("name", [*COPIES.split(), "prod.env copy", "prod.env (copy)", "prod.env "])
 def test_a_copy_of_a_secret_is_a_secret(name: str) -> None:
     assert secret_by_name(f"etc/{name}"), name

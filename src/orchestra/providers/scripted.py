@@ -11,7 +11,7 @@
 Rules
 1. The first unused reply whose match fits is used, once. None left is BAD_REQUEST, naming the request.
 2. Which replies are used up is derived from the run's journal (`remember`), so a resumed run goes on where it was.
-3. A script is a plain file, no longer than one reply may be.
+3. A script is a plain file, of at most 16 MiB.
 4. `delayMs` is how long the whole reply takes, `chunk` how many characters arrive at a time.
 """
 
