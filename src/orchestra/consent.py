@@ -19,7 +19,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -169,59 +169,71 @@ def own_file(environ: Mapping[str, str]) -> Path | None:
 # -- which lines ------------------------------------------------------------------------------------------------------
 
 
+_Tell = Callable[..., Line]  # why, the value, and its key path
+
+
 def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
     """Every line that does more than the defaults (rule 1)."""
 
-    def line(why: str, value: str, *keys: str | int) -> Line:
-        names = [key for key in keys if not isinstance(key, int)]
-        return Line(".".join(map(str, names)), value, why, origins.where(*keys))
+    def tell(why: str, value: str, *keys: str | int) -> Line:
+        names = [_quoted(key) for key in keys if not isinstance(key, int)]
+        return Line(".".join(names), value, why, origins.where(*keys))
 
-    def quoted(value: str) -> str:
-        return value if _PLAIN.fullmatch(value) else json_text(value)
+    yield from _about_commands(config, place, tell)
+    yield from _about_folders(config, place, tell)
+    yield from _about_models(config, place, tell)
+    yield from _about_asking(config, tell)
 
-    if config.sandbox.tier != "strict":
-        held = "nothing contains commands" if config.sandbox.tier == "none" else "commands are contained less"
-        yield line(held, config.sandbox.tier, "sandbox", "tier")
+
+def _about_commands(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
+    tier = config.sandbox.tier
+    if tier != "strict":
+        why = "nothing contains commands" if tier == "none" else "commands are contained less"
+        yield tell(why, tier, "sandbox", "tier")
     for index, name in enumerate(config.sandbox.env):
-        yield line("commands get this variable of yours", name, "sandbox", "env", index)
-    for name, entry in config.providers.items():
-        if isinstance(entry, ProviderSection) and (said := _server(name, entry, place)):
-            yield line(_why_server(entry), said, "providers", name)
-        elif isinstance(entry, str) and (file := _model_file(entry, config)):
-            yield line(_NATIVE, json_text(place.named(file)), "providers", name)
-    for name, spec in config.roles.items():
-        if file := _model_file(spec, config):
-            yield line(_NATIVE, json_text(place.named(file)), "roles", name)
-    if config.policies.allow_network and config.security.net.allow_domains:
-        for index, domain in enumerate(config.security.net.allow_domains):
-            yield line(
-                "commands may send what they read there", quoted(domain), "security", "net", "allow_domains", index
-            )
+        yield tell("commands get this variable of yours", name, "sandbox", "env", index)
     if config.policies.allow_network:
-        yield line("commands may use the network", "true", "policies", "allow_network")
-    for key, entries in (
-        ("allow_read", config.security.fs.allow_read),
-        ("allow_write", config.security.fs.allow_write),
-    ):
-        for index, entry in enumerate(entries):
-            if _is_outside(entry, place):
-                verb = "read" if key == "allow_read" else "write"
-                yield line(
-                    f"commands may {verb} there, outside the project", place.real(entry), "security", "fs", key, index
-                )
-    for key in ("runs", "logs", "artifacts", "report"):
-        entry = getattr(config.paths, key)
-        if not within(place.real(entry), place.base):
-            yield line("runs are kept there, outside the project", quoted(place.real(entry)), "paths", key)
+        yield tell("commands may use the network", "true", "policies", "allow_network")
+        for index, domain in enumerate(config.security.net.allow_domains):
+            why = "commands may send what they read there"
+            yield tell(why, _quoted(domain), "security", "net", "allow_domains", index)
     for name, target in config.tools.items():
         if not within(place.real(target), place.base):
-            yield line("commands use this program, outside the project", quoted(place.real(target)), "tools", name)
+            why = "commands use this program, outside the project"
+            yield tell(why, _quoted(place.real(target)), "tools", name)
+
+
+def _about_folders(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
+    fs = config.security.fs
+    for key, verb, entries in (("allow_read", "read", fs.allow_read), ("allow_write", "write", fs.allow_write)):
+        for index, entry in enumerate(entries):
+            if _is_outside(entry, place):
+                why = f"commands may {verb} there, outside the project"
+                yield tell(why, _quoted(place.real(entry)), "security", "fs", key, index)
+    for key in ("runs", "logs", "artifacts", "report"):
+        real = place.real(getattr(config.paths, key))
+        if not within(real, place.base):
+            yield tell("runs are kept there, outside the project", _quoted(real), "paths", key)
+
+
+def _about_models(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
+    for name, entry in config.providers.items():
+        if isinstance(entry, ProviderSection) and (said := _server(name, entry, place)):
+            yield tell(_why_server(entry), said, "providers", name)
+        elif isinstance(entry, str) and (file := _model_file(entry, config)):
+            yield tell(_NATIVE, _quoted(place.named(file)), "providers", name)
+    for name, spec in config.roles.items():
+        if file := _model_file(spec, config):
+            yield tell(_NATIVE, _quoted(place.named(file)), "roles", name)
     if not config.security.redact_secrets:
-        yield line("secrets are written down and sent to models as they are", "false", "security", "redact_secrets")
+        yield tell("secrets are written down and sent to models as they are", "false", "security", "redact_secrets")
+
+
+def _about_asking(config: Config, tell: _Tell) -> Iterator[Line]:
     if config.loop.approval != "always":
-        yield line("patches are applied without you", config.loop.approval, "loop", "approval")
+        yield tell("patches are applied without you", config.loop.approval, "loop", "approval")
     if config.dag.approval == "never":
-        yield line("plans and changes are carried out without you", config.dag.approval, "dag", "approval")
+        yield tell("plans and changes are carried out without you", config.dag.approval, "dag", "approval")
 
 
 def _is_outside(entry: str, place: Place) -> bool:
@@ -235,7 +247,7 @@ def _server(name: str, entry: ProviderSection, place: Place) -> str:
     program = os.path.normpath(os.path.join(place.base, entry.program)) if "/" in entry.program else entry.program
     file = place.named(entry.file) if entry.file and kind == "local" else ""  # a script is only replies
     said = {"base_url": entry.base_url.rstrip("/"), "key_env": entry.key_env, "program": program, "file": file}
-    given = [f"{key}={value if _PLAIN.fullmatch(value) else json_text(value)}" for key, value in said.items() if value]
+    given = [f"{key}={_quoted(value)}" for key, value in said.items() if value]
     return " ".join((f"kind={kind}", *given)) if given else ""
 
 
@@ -261,6 +273,6 @@ def _model_file(spec: str, config: Config) -> str:
     return file if kind == "local" else ""
 
 
-def json_text(value: str) -> str:
-    """A value in quotes, so that it can be read in one way only."""
-    return msgspec.json.encode(value).decode()
+def _quoted(value: str) -> str:
+    """A value, in quotes unless it can be read in one way only."""
+    return value if _PLAIN.fullmatch(value) else msgspec.json.encode(value).decode()

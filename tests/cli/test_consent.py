@@ -39,6 +39,10 @@ WIDER = {
     "security: {fs: {allow_write: [OUTSIDE]}}": "security.fs.allow_write: OUTSIDE",
     "paths: {runs: OUTSIDE, logs: 'OUTSIDE/{run_id}/t', artifacts: 'OUTSIDE/{run_id}/a'}": "paths.runs: OUTSIDE",
     "tools: {mytool: /bin/true}": "tools.mytool: ",
+    "roles: {planner: 'local:evil.gguf'}": "roles.planner: ",
+    "providers: {default: 'local:evil.gguf'}": "providers.default: ",
+    "providers: {mine: {kind: local}, default: mine}\nroles: {fixer: 'mine:evil.gguf'}": "roles.fixer: ",
+    "security: {redact_secrets: false}": "security.redact_secrets: false",
     "loop: {approval: risk}": "loop.approval: risk",
     "loop: {approval: never}": "loop.approval: never",
     "dag: {approval: never}": "dag.approval: never",
@@ -138,6 +142,28 @@ def test_a_key_agreed_to_for_one_server_is_not_agreed_to_for_another(tmp_path: P
         assert [line.key for line in App(project.path).consent.missing] == ["providers.default"]
 
 
+def test_a_line_can_be_read_in_one_way_only(tmp_path: Path) -> None:
+    """A value with a newline looked like two lines, and had their digest."""
+    one = clone(tmp_path / "one", 'providers: {claude_code: {program: "claude\\nsandbox.tier: none"}}')
+    two = clone(tmp_path / "two", "providers: {claude_code: {program: claude}}\nsandbox: {tier: none}")
+    assert App(one.path).consent.digest != App(two.path).consent.digest
+    assert "\\nsandbox.tier" in one.run("trust", "--show").stdout
+
+
+def test_no_consent_lies_in_the_project(tmp_path: Path) -> None:
+    project = clone(tmp_path / "p", "sandbox: {tier: none}\n")
+    env = {"XDG_STATE_HOME": str(project.path / "state")}
+    refused = project.run("trust", "--yes", env=env)
+    assert refused.returncode == 2 and "lies in the project" in refused.stderr
+    assert project.loop(env=env).returncode == 5
+
+
+def test_the_key_of_this_user_goes_to_no_server(tmp_path: Path) -> None:
+    project = clone(tmp_path / "p", "providers: {openai_compat: {key_env: ORCHESTRA_KEY}}\n")
+    refused = project.run("config", "validate")
+    assert refused.returncode == 2 and "orchestra's own" in refused.stderr
+
+
 def test_a_machine_without_a_person_names_the_digest(tmp_path: Path) -> None:
     project = clone(tmp_path / "p", "loop: {approval: never}\n")
     shown = project.run("trust", "--show")
@@ -213,14 +239,19 @@ def test_init_agrees_to_what_it_wrote_and_validate_lists_what_needs_consent(tmp_
     assert valid.returncode == 0 and "! providers.default: kind=openai_compat" in valid.stdout
 
 
-@pytest.mark.parametrize("at", [f"{n}:{how}" for n in range(1, 5) for how in ("before", "torn", "after")])
-def test_a_kill_while_agreeing_leaves_consent_or_none(at: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["before", "torn", "after"])
+def test_a_kill_while_agreeing_or_revoking_leaves_consent_or_none(how: str, tmp_path: Path) -> None:
     project = clone(tmp_path / "p", "loop: {approval: never}\n")
-    killed = project.run("trust", "--yes", env={"ORCHESTRA_CHAOS": at})
-    assert killed.returncode in (0, -9)
-    shown = project.run("trust", "--show")
-    assert shown.returncode == 0, shown.stderr
-    assert ("you agreed" in shown.stdout) or ("not agreed to: 1" in shown.stdout)
-    assert killed.returncode == -9 or "you agreed" in shown.stdout
-    assert project.run("trust", "--yes").returncode == 0
-    assert project.loop().returncode == 0
+    for word, steps in (("--yes", 4), ("--revoke", 2)):
+        killed = 0
+        for number in range(1, 10):
+            consent = App(project.path).consent
+            consent.revoke() if word == "--yes" else consent.agree("tester")
+            done = project.run("trust", word, env={"ORCHESTRA_CHAOS": f"{number}:{how}"})
+            assert done.returncode in (0, -9), done.stderr
+            shown = project.run("trust", "--show").stdout
+            assert ("you agreed to all of it" in shown) != ("not agreed to: 1" in shown)
+            if done.returncode == 0:
+                break
+            killed += 1
+        assert killed == steps
