@@ -23,7 +23,9 @@ import pytest
 from orchestra import adopting
 from orchestra.app import App
 from orchestra.core import inbox
+from orchestra.core.disk import Disk
 from orchestra.core.errors import ForeignRun, OrchestraError, UsageError
+from orchestra.core.keyring import Keyring
 from orchestra.core.run import RunFolder
 from orchestra.models import Models
 from orchestra.workflows.loop.shapes import Job
@@ -726,3 +728,15 @@ def test_of_many_who_answer_beside_a_planted_file_exactly_one_wins_and_stays(pla
 def test_it_holds_for_an_ordinary_user_too(tmp_path: Path) -> None:
     done = as_ordinary_user(tmp_path, Path(__file__), "-k", "was_forged or planted_beside")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("how", ["before", "torn", "after"])
+def test_a_kill_while_the_key_is_made_leaves_a_key_or_none(place: Place, how: str, tmp_path: Path) -> None:
+    for number in range(1, 5):
+        home = {"HOME": str(tmp_path / f"{number}")}
+        killed = place.project.run("adopt", "last", "--yes", env={**home, "ORCHESTRA_CHAOS": f"{number}:{how}"})
+        assert killed.returncode == -9
+        kept = Keyring(home, place.project.path, Disk())
+        assert kept.known is not None or not kept.file.exists()
+        assert place.project.run("adopt", "last", "--yes", env=home).returncode == 0
+        assert "vouched" in place.project.run("verify", "last", env=home).stdout
