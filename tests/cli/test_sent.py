@@ -338,3 +338,16 @@ def test_a_run_that_asked_nobody_sent_nothing(project: Project) -> None:
     assert records(project.run("sent", "last", "--json").stdout) == [
         {"type": "total", "requests": 0, "files": 0, "bytes": 0, "knownBytes": 0, "leaves": False}
     ]
+
+
+def test_a_clones_gitignore_holds_nobody_up(tmp_path: Path) -> None:
+    """Each star of a pattern multiplies the ways a name can be matched; a pipe would be waited for."""
+    project = Project(tmp_path / "p")
+    (project.path / ".gitignore").write_text("**/a*a*a*a*a*a*a*a*a*a*b\n" + "x" * 100_000 + "\nseen.log\n")
+    (project.path / ("a" * 60)).write_text("x")
+    (project.path / "seen.log").write_text("ignored all the same")
+    (project.path / "sub").mkdir()
+    os.mkfifo(project.path / "sub" / ".gitignore")
+    assert project.loop().returncode == 3  # `run` gives it a minute
+    sent = project.run("sent", "last").stdout
+    assert "calc.py" in sent and "seen.log" not in sent
