@@ -70,24 +70,25 @@ def test_the_folders_that_the_configuration_names_are_closed_before_they_are_the
         "artifacts": "./{run_id}/a",
     }
     configured(project, paths=paths)
-    (project.path / "state").symlink_to("other")
-    closed = ("state/graph/x", "other/graph/x/inbox/y", "Other/Graph/x", "보고/x.md")
+    closed = ("state/graph/x", "State/Graph/x/inbox/y", "STATE/GRAPH/x", "보고/x.md")
     offered(project, *(new_file(path, APPROVAL) for path in closed))
     assert project.loop("--approval", "never").returncode == 1
     assert ["belongs to orchestra" in message for message in refusals(project)] == [True] * 4
-    assert not (project.path / "other").exists() and not (project.path / "보고").exists()
+    assert not (project.path / "state").exists() and not (project.path / "보고").exists()
     conforms(project)
 
 
-def test_a_folder_that_runs_lead_to_since_the_patch_was_shown_is_closed_too(tmp_path: Path) -> None:
+def test_nothing_is_applied_once_runs_lead_elsewhere(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     offered(project, new_file("data/graph/x", APPROVAL), new_file("NEWS", "a + b"))
     assert project.loop().returncode == 3
     (project.path / "runs").symlink_to("data/graph")
-    assert project.run("approve", "last", "--no-input").returncode == 3  # the fixer's patch waits
-    [told] = refusals(project)
-    assert "data/graph/ belongs to orchestra" in told
+    refused = project.run("approve", "last", "--no-input")
+    assert refused.returncode == 2 and "runs is a link" in refused.stderr
     assert not (project.path / "data").exists()
+    (project.path / "runs").unlink()
+    assert project.run("resume", "last", "--no-input").returncode in (0, 3)  # the grant was recorded
+    assert (project.path / "data" / "graph" / "x").exists()
 
 
 def test_an_answer_that_a_task_writes_does_not_pass_the_gate(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from orchestra.app import App
 from orchestra.core.errors import RunLocked
+from orchestra.core.files import MIB
 from orchestra.core.run import RunFolder
 from tests.support.graph import job
 from tests.support.hostile import (
@@ -37,6 +37,7 @@ from tests.support.hostile import (
     task,
 )
 from tests.support.inside import Said, said
+from tests.support.memory import measured
 from tests.support.project import PROGRAM, Project
 
 VIEWS = (
@@ -198,17 +199,12 @@ MOST_MIB = 200
 JOB = msgspec.to_builtins(job("", intent="그래프"))
 
 
-def measured(project: Path, *arguments: str) -> float:
+def peak(project: Path, *arguments: str) -> float:
     """Run the real program on hostile runs; the most memory it took, in MiB."""
-    with open(os.devnull, "r+b") as nothing, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen([PROGRAM, *arguments], cwd=project, stdin=nothing, stdout=nothing, stderr=err)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        err.seek(0)
-        text = err.read().decode()
-    assert child.returncode in (0, 1, 2, 5), (arguments, text)
-    assert "internal error" not in text and "Traceback" not in text, (arguments, text)
-    return usage.ru_maxrss / 1024
+    done = measured([PROGRAM, *arguments], project)
+    assert done.code in (0, 1, 2, 5), (arguments, done.said[-2000:])
+    assert "internal error" not in done.said and "Traceback" not in done.said, (arguments, done.said[-2000:])
+    return done.peak / MIB
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +244,7 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_no_view_takes_much_memory(heavy: Path, command: str) -> None:
-    assert measured(heavy, *command.split()) <= MOST_MIB
+    assert peak(heavy, *command.split()) <= MOST_MIB
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -52,9 +52,7 @@ def test_what_is_said_names_the_day_and_the_way_on(tmp_path: Path) -> None:
 def test_another_provider_need_not_wait(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     with ModelServer(default=Fail(429, headers={"retry-after": str(int(SIX_HOURS))})) as server:
-        (project.path / "orchestra.config.yaml").write_text(
-            f"providers: {{it: {{kind: openai_compat, model: m, base_url: {server.url}/v1}}}}\n"
-        )
+        project.configure(f"providers: {{it: {{kind: openai_compat, model: m, base_url: {server.url}/v1}}}}\n")
         assert project.loop("--approval", "never", "--role", "planner=it").returncode == 6
         assert len(server.seen) == 1
         other = ("--role", f"planner=scripted:{project.script}")

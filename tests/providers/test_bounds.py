@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from orchestra.providers.bounds import MOST_TEXT, bounds
 from orchestra.providers.calling import Caller, Route
 from orchestra.providers.claude_code import CliReader
 from tests.support.core import open_ledger
+from tests.support.memory import measured
 from tests.support.models import KEY, Line, failure, request
 from tests.support.modelserver import Flood, ModelServer
 from tests.support.project import PLAN, PROGRAM, Project, role
@@ -47,20 +47,9 @@ class Ran(NamedTuple):
 
 def loop(folder: Path, *more: str, env: dict[str, str] | None = None) -> Ran:
     """A real loop in a folder."""
-    with (folder.parent / "said").open("w+") as said:
-        child = subprocess.Popen(
-            [PROGRAM, "loop", "목표", "--check", "true", "--no-input", *more],
-            cwd=folder,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-        )
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        files = {path.stat().st_ino: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
-        return Ran(child.returncode, said.read(), used.ru_maxrss * 1024, sum(files.values()))
+    done = measured([PROGRAM, "loop", "목표", "--check", "true", "--no-input", *more], folder, env)
+    files = {path.stat().st_ino: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    return Ran(*done, written=sum(files.values()))
 
 
 def asked(folder: Path, url: str, kind: str, tokens: int) -> Ran:
