@@ -26,6 +26,7 @@ from msgspec import Struct
 from orchestra.app import App
 from orchestra.archive import RunSummary
 from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
+from orchestra.core.files import entries_below, mode_and_size
 from orchestra.core.journal import read_first
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import REMOVED, RunFolder, digest, is_driven
@@ -356,15 +357,4 @@ def _leftover(app: App, name: str, path: Path, runs: dict[str, Run], below: dict
 
 def _size(top: Path) -> int:
     """How many bytes the files of a folder have; what vanishes meanwhile counts for nothing."""
-    total, folders = 0, [str(top)]
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_size
-        except OSError:
-            continue
-    return total
+    return sum(mode_and_size(entry)[1] for entry in entries_below(top))

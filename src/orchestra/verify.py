@@ -23,7 +23,7 @@ import msgspec
 from msgspec import UnsetType
 
 from orchestra.core.errors import DurabilityError, IllegalEvent, JournalCorrupt, OddFile
-from orchestra.core.files import MIB
+from orchestra.core.files import MIB, entries_below, mode_and_size
 from orchestra.core.journal import read_journal
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
@@ -285,18 +285,10 @@ class _Artifacts:
 
 
 def _raw_replies(top: Path) -> Iterator[str]:
-    """The raw replies that others can read; no link is followed, and a folder that cannot be read holds none."""
-    folders = [str(top)]
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif entry.name.endswith(".raw.txt") and entry.stat(follow_symlinks=False).st_mode & 0o077:
-                        yield entry.path
-        except OSError:
-            continue
+    """The raw replies that others can read."""
+    for entry in entries_below(top):
+        if entry.name.endswith(".raw.txt") and mode_and_size(entry)[0] & 0o077:
+            yield entry.path
 
 
 def _said_nothing(folder: RunFolder, event: Event, ref: ArtifactRef) -> bool:

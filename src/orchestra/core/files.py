@@ -139,6 +139,30 @@ def ends_with(path: Path, data: bytes) -> bool:
         os.close(fd)
 
 
+def entries_below(top: Path) -> Iterator[os.DirEntry[str]]:
+    """Whatever lies below a folder and is none; no link is followed, and a folder that cannot be read holds nothing."""
+    folders = [str(top)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        yield entry
+        except OSError:
+            continue
+
+
+def mode_and_size(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """Of something that may vanish meanwhile: then it has neither."""
+    try:
+        held = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0, 0
+    return held.st_mode, held.st_size
+
+
 def size(count: int) -> str:
     """A number of bytes for people."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", MIB), ("KiB", 1 << 10)):
