@@ -58,7 +58,7 @@ class Chain:
                 state = self._state.copy()
                 state.update(self._before + line[:at] + _BLANK + line[at + _WIDTH : -1])
                 if state.hexdigest().encode() == mark:
-                    self._before, self._last = mark, _kept(line)
+                    self._before, self._last = mark, line if len(line) <= _LONG else _short(line)
                     return ""
                 self._since = hashlib.sha256(self._before)
             if "vouches" in event.payload and mark == _seal(self._state, self.digest.encode(), line, at):
@@ -107,10 +107,11 @@ class Chain:
     def close(self, line: bytes) -> tuple[bytes, str]:
         """The next line with its seal in the blank place, and the seal."""
         assert self._state is not None
-        before = self._before if self._adopted is None else self._adopted.sha256.encode()
+        state = self._state.copy()
+        state.update((self._before if self._adopted is None else self._adopted.sha256.encode()) + line[:-1])
+        mark: str = state.hexdigest()
         at = line.find(_PLACE) + len(_PLACE)
-        mark = _seal(self._state, before, line, at)
-        return line[:at] + mark + line[at + _WIDTH :], mark.decode()
+        return line[:at] + mark.encode() + line[at + _WIDTH :], mark
 
     def wrote(self, line: bytes, mark: str) -> None:
         """The line with this seal is in the journal."""

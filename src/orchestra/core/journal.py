@@ -72,17 +72,27 @@ class Journal:
 
     def load(self, adoption: Adoption | None = None) -> list[Event]:
         """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
-        self._chain, walk = Chain(self._seal), _Walk(self._fd, str(self.path))
+        self._chain = chain = Chain(self._seal)
+        path, events, end, torn = str(self.path), list[Event](), 0, 0
         with uncollected():
-            events = [event for _, event in walk.through(self._chain, whole)]
+            # Written out, not a `_Walk`: every start of a long run waits for this.
+            for number, line in enumerate(lines(self._fd, path), start=1):
+                if not line.endswith(b"\n"):
+                    torn = len(line)
+                    break
+                event = whole(line, path, number)
+                if damage := chain.take(line, event, number):
+                    raise JournalCorrupt(path, number - 1, damage)
+                events.append(event)
+                end += len(line)
         if adoption is not None:
             self._chain.adopt(adoption)
         if self._chain.foreign:
             raise ForeignRun(self.path.parent.name, self._chain.why_foreign)
-        self.torn_bytes = walk.torn
-        if self.torn_bytes:
-            os.ftruncate(self._fd, walk.end)
-        self._size = walk.end
+        self.torn_bytes = torn
+        if torn:
+            os.ftruncate(self._fd, end)
+        self._size = end
         # What an earlier process appended may not be synced yet: the next barrier covers it.
         return events
 
@@ -91,7 +101,9 @@ class Journal:
         if self._broken is not None:
             raise self._broken
         opening = self._chain.opening()
-        event = msgspec.structs.replace(event, payload={**opening, **event.payload})
+        payload = {**opening, **event.payload}
+        event.payload.clear()  # the event is the journal's now; a copy of it would cost as much as its seal
+        event.payload.update(payload)
         line = _encode(event) + b"\n"
         if outside and self._redactor.suspects(line):
             # The opening is ours, and of a fixed form: whatever a secret looks like, it stays.
