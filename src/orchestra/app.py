@@ -247,17 +247,16 @@ class App(Desk):
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
         """Drive a run, from its root: a child is driven by its parent."""
-        self.vouched(folder)  # a foreign run may name anybody's run as its parent
-        root = self.root_of(folder)
         try:
-            summary = self.vouched(root)
+            summary = self.vouched_root(folder)
+            root, policy = summary.folder, self.bound_policy(summary.created)
             self.refuse_links()
             self.consent.require()
             self._refuse_scenario(root, summary.created)
-            self._tell_containment(root, summary.created)
+            if policy.tier != "strict":  # one line whenever commands are contained less than they could be
+                self.face.notice(root, weaker(policy.tier))
             if needs_trial(summary.events):
                 scratch = Scratch(self.workshop.scratch, root.id, self.project)
-                policy = self.bound_policy(summary.created)
                 await must_run(self.workshop, policy, scratch, redactor=self.redactor, disk=self.disk)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
@@ -274,11 +273,6 @@ class App(Desk):
         for difference in differences(self.recorded_policy(kept[0]), self.policy):
             self.face.notice(new, f"another policy than that of {folder.id}: {difference}")
         return new
-
-    def _tell_containment(self, folder: RunFolder, created: Event) -> None:
-        """One line whenever commands are contained less than they could be."""
-        if (tier := self.bound_policy(created).tier) != "strict":
-            self.face.notice(folder, weaker(tier))
 
     def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""

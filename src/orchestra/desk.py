@@ -125,6 +125,12 @@ class Desk(Archive):
             raise ForeignRun(folder.id, summary.foreign)
         return summary
 
+    def vouched_root(self, folder: RunFolder) -> RunSummary:
+        """The run at the top of this run's tree; a foreign run, which may name anybody's as its parent, has none."""
+        summary = self.vouched(folder)
+        root = self.root_of(folder)
+        return summary if root.path == folder.path else self.vouched(root)
+
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
         """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
         fold = self.vouched(folder).fold

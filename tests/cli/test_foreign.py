@@ -3,6 +3,8 @@
 Each case takes a genuine run that waits for a person and changes, plants, links, truncates or moves something of it.
 The forger can write everything in the project and has no key. What must hold: nothing that was not granted is applied,
 no command runs uncontained, no person's word is invented; and what is genuine still goes on.
+
+It is long because the forgeries and the tests that use them belong together.
 """
 
 from __future__ import annotations

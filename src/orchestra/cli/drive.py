@@ -40,9 +40,8 @@ def resume(
     """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget."""
     app = App(how.project)
     folder = app.find(run)
-    app.vouched(folder)
-    root = app.root_of(folder)
-    recorded = app.models_of(root, app.summary(root).created)
+    root = app.vouched_root(folder)
+    recorded = app.models_of(root.folder, root.created)
     models: Models | None = None
     if any(who):
         models = Models(
@@ -110,9 +109,7 @@ def cancel(run: str, reason: str, project: Path) -> int:
     orchestra cancel last --reason "the goal has changed"
     """
     app = App(project)
-    named = app.find(run)
-    app.vouched(named)  # a foreign run may name anybody's run as its parent
-    folder = app.root_of(named)
+    folder = app.vouched_root(app.find(run)).folder
     app.ask_to_cancel(folder, reason=options.clean(reason))
     end = asyncio.run(app.engine.cancel(folder))
     click.echo(f"{folder.id}: {end.status if end else 'cancel recorded; the process driving it is stopping'}", err=True)

@@ -75,7 +75,7 @@ class Journal:
         self._chain = chain = Chain(self._seal)
         path, events, end, torn = str(self.path), list[Event](), 0, 0
         with uncollected():
-            # Written out, not a `_Walk`: every start of a long run waits for this.
+            # Written out, not `_checked`: every start of a long run waits for this, and must know where the lines end.
             for number, line in enumerate(lines(self._fd, path), start=1):
                 if not line.endswith(b"\n"):
                     torn = len(line)
@@ -168,7 +168,7 @@ def read_journal(
     fd = open_journal(path)
     try:
         with uncollected():
-            for line, event in _Walk(fd, str(path)).through(chain, viewed):
+            for line, event in _checked(fd, str(path), chain, viewed):
                 collector.take(line, event)
                 if each is not None:
                     each(event)
@@ -185,7 +185,7 @@ def read_events(path: Path, *, until: str = "") -> list[Event]:
     fd = open_journal(path)
     try:
         with uncollected():
-            for _, event in _Walk(fd, str(path)).through(Chain(None), whole):
+            for _, event in _checked(fd, str(path), Chain(None), whole):
                 events.append(event)
                 if event.id == until:
                     break
@@ -214,7 +214,7 @@ def first_is_own(path: Path, seal: Seal | None) -> bool:
     try:
         fd = open_journal(path)
         try:
-            for _ in _Walk(fd, str(path)).through(chain, viewed):
+            for _ in _checked(fd, str(path), chain, viewed):
                 return not chain.foreign
         finally:
             os.close(fd)
@@ -253,22 +253,14 @@ def _open(path: Path) -> int:
     return open_journal(path, write=True)
 
 
-class _Walk:
-    """One way through a journal: its whole lines, checked and read."""
-
-    def __init__(self, fd: int, path: str) -> None:
-        self.end = 0  # bytes of the whole lines so far
-        self.torn = 0  # bytes after the last one
-        self._fd = fd
-        self._path = path
-
-    def through(self, chain: Chain, read: Callable[[bytes, str, int], Event]) -> Iterator[tuple[bytes, Event]]:
-        for number, line in enumerate(lines(self._fd, self._path), start=1):
-            if not line.endswith(b"\n"):
-                self.torn = len(line)
-                return
-            event = read(line, self._path, number)
-            if damage := chain.take(line, event, number):
-                raise JournalCorrupt(self._path, number - 1, damage)
-            self.end += len(line)
-            yield line, event
+def _checked(
+    fd: int, path: str, chain: Chain, read: Callable[[bytes, str, int], Event]
+) -> Iterator[tuple[bytes, Event]]:
+    """The whole lines of a journal, each checked and read. One that has no end yet is left out."""
+    for number, line in enumerate(lines(fd, path), start=1):
+        if not line.endswith(b"\n"):
+            return
+        event = read(line, path, number)
+        if damage := chain.take(line, event, number):
+            raise JournalCorrupt(path, number - 1, damage)
+        yield line, event
