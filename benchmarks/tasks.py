@@ -58,8 +58,8 @@ def bench() -> list[Row]:
 
 def _contained(workshop: Workshop, policy: Policy) -> tuple[Command, Sandbox]:
     """What the runner makes of such a task."""
-    effect = RunCommand(argv=("true",), timeoutMs=10_000, artifact="t", task="t")
-    tool = workshop.resolve(effect, policy)
+    effect = RunCommand(argv=("true",), timeoutMs=10_000, artifact="t", asker="model", keeps="files", task="t")
+    tool = workshop.resolve(effect, policy, granted=lambda argv: False)
     if not isinstance(tool, Tool):
         raise RuntimeError(f"`true` cannot run: {tool}")
     sandbox = workshop.sandbox(policy, tool, upper=None, layers=())

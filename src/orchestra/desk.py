@@ -53,8 +53,9 @@ class Desk(Archive):
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
         wanted = _digest(folder, request)
         known = {file["path"] for file in request.payload.get("files", ())}
-        if only and request.payload.get("subject") == "plan":
-            raise UsageError(f"run {folder.id} waits with a plan, which is approved as a whole: leave --only out")
+        subject = request.payload.get("subject", "patch")
+        if only and subject != "patch":
+            raise UsageError(f"run {folder.id} waits with a {subject}, which is approved as a whole: leave --only out")
         for path in only:
             if path not in known:
                 raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")

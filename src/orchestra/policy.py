@@ -32,10 +32,10 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.domains import Entry, common
+from orchestra.core.work import Asker
 
 ApprovalPolicy = Literal["always", "risk", "never"]
 Decision = Literal["allow", "ask", "forbid"]
-Asker = Literal["model", "person"]
 FsMode = Literal["read-only", "rw"]
 Tier = Literal["strict", "landlock", "none"]
 Readings = tuple[tuple[str, ...], ...]

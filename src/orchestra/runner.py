@@ -11,6 +11,8 @@ Rules
 4. What a command wrote in the workspace's copy is thrown away, kept as a private layer for later commands (build
    output, caches), or, for an `rw` task, made into a patch for the gate. None of it touches the workspace here (C-14).
 5. The smallest limit wins: the task's, the policy's, what is left of the run's (S2-49, S2-50, S2-113).
+6. A check, a graph's task and a tool call are told apart by what they keep (`RunCommand.keeps`), and who wants a
+   command by its `asker`; neither is inferred.
 """
 
 from __future__ import annotations
@@ -30,8 +32,17 @@ from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef, Event, utf8
-from orchestra.core.run import RunFolder
-from orchestra.core.work import TOTAL_TIME, CommandOutcome, Denied, InputFile, Reply, RunCommand
+from orchestra.core.run import RunFolder, digest
+from orchestra.core.work import (
+    NOT_GRANTED,
+    TOTAL_TIME,
+    CommandOutcome,
+    Denied,
+    InputFile,
+    Reply,
+    RunCommand,
+    command_digest,
+)
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
 from orchestra.policy import Constraints, Policy, for_task
@@ -68,6 +79,30 @@ class _Ready(Struct):
     since_ns: int = 0
     layers: tuple[Path, ...] = ()  # of the tasks before it
     writes: bool = False  # what it changes becomes a patch
+    passing: bool = False  # its scratch folder goes when it has ended
+
+
+class _Grants:
+    """The commands that a person granted in this run, read from its journal as it grows."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._read = 0
+        self._asked: dict[str, tuple[str, tuple[str, ...]]] = {}  # by request: its digest and its commands
+        self._granted: set[str] = set()
+
+    def __call__(self, argv: tuple[str, ...]) -> bool:
+        events = self._ledger.events
+        for event in events[self._read :]:
+            payload = event.payload
+            if event.type == "APPROVAL_REQUESTED" and payload.get("commands"):
+                self._asked[payload["approvalId"]] = payload["digest"], tuple(payload["commands"])
+            elif event.type == "APPROVAL_GRANTED" and payload.get("effect") == "Approve":
+                digest, commands = self._asked.get(payload.get("approvalId", ""), ("", ()))
+                if payload["outcome"]["digest"] == digest:  # D-11
+                    self._granted.update(commands)
+        self._read = len(events)
+        return command_digest(argv) in self._granted
 
 
 class Runner:
@@ -97,6 +132,7 @@ class Runner:
         self._trays = 0
         self._untouched: list[Tray] = []  # as good as new: most tasks hand nothing over
         self._policies: dict[Constraints, tuple[Policy, str]] = {}
+        self._granted = _Grants(ledger)
 
     # -- before the intent is written ---------------------------------------------------------------------------------
 
@@ -133,22 +169,22 @@ class Runner:
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
         ledger = self._ledger
         await self._shop.must_hold(self._policy.tier, self._scratch, redactor=ledger.redactor, disk=ledger.disk)
-        tool = self._shop.resolve(effect, self._policy)
+        tool = self._shop.resolve(effect, self._policy, granted=self._granted)
         if isinstance(tool, Refused):
             return _Ready(problem=tool.problem, code=tool.code)
         self._note(tool.note)
         bound, _ = self._bound(effect)
-        writes = effect.task != "" and bound.fs == "rw"
+        writes = effect.keeps == "files" and bound.fs == "rw"
         if writes and bound.tier != "strict":
             why = f"`fs: rw` needs tier strict: tier {bound.tier} cannot keep its changes apart to make a patch of them"
             return _Ready(problem=why, code=PolicyError.code)
-        folder = self._folder(effect, writes=writes)
+        folder = self._folder(effect, key, writes=writes)
         below = self._below(effect)
         files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
-        upper = folder if bound.tier == "strict" and (writes or not effect.task) else None
+        upper = folder if bound.tier == "strict" and (writes or effect.keeps != "files") else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
         artifacts = str(self._ledger.folder.artifact(effect.artifact))
-        tray = self._tray(artifacts) if effect.task else None
+        tray = self._tray(artifacts) if effect.keeps == "files" else None
         if tray:
             sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
         stdout, stderr = _outputs(effect, key, artifacts)
@@ -170,12 +206,15 @@ class Runner:
             since_ns=time.time_ns(),
             layers=below,
             writes=writes,
+            passing=effect.keeps == "nothing",
         )
 
-    def _folder(self, effect: RunCommand, *, writes: bool) -> Path | None:
+    def _folder(self, effect: RunCommand, key: str, *, writes: bool) -> Path | None:
         """Where a command keeps what lies over the workspace; most tasks have no such thing."""
-        if not effect.task:
+        if effect.keeps == "layer":
             return self._checks()
+        if effect.keeps == "nothing":
+            return self._scratch.fresh(f"call~{digest(key.encode())[7:19]}")
         if writes or effect.files:
             return self._scratch.fresh(effect.task)
         self._scratch.clear(effect.task)
@@ -212,7 +251,7 @@ class Runner:
 
     def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, artifacts: str, max_sec: float) -> Command:
         env = {**self._shop.environment(tool), **dict(effect.env)}
-        if effect.task:
+        if effect.keeps == "files":
             env[OUT] = artifacts
         if sandbox.domains:
             address = f"http://127.0.0.1:{PROXY_PORT}"
@@ -227,15 +266,21 @@ class Runner:
     # -- after --------------------------------------------------------------------------------------------------------
 
     async def __call__(self, effect: RunCommand, step: Step) -> CommandOutcome:
-        """Let it go, and say what it did."""
+        """Release the blocked process, wait for it, and return its outcome."""
         if effect.dry:
             return CommandOutcome(_shown(effect), None, "not_run", 0, False, "")
         ready = self._ready.pop(step.key)
         if ready.held is None:
+            if effect.keeps == "nothing" and ready.code in (PolicyError.code, NOT_GRANTED):
+                raise StepFailed(step.key, ready.code, ready.problem)  # the flow decides what a refused call leads to
             outcome = CommandOutcome(_shown(effect), None, "not_run", 0, False, "", error=ready.problem)
             return self._judged(effect, step, outcome, ready.code)
-        with self._keeper.working():
-            result = await ready.held.run()
+        try:
+            with self._keeper.working():
+                result = await ready.held.run()
+        finally:
+            if ready.passing and ready.folder is not None:
+                discard(ready.folder)
         if result.refused:
             raise SandboxError(explained(result.error or "", self._shop.workspace, self._shop.run_as))
         return self._judged(effect, step, self._outcome(effect, step, result, ready), _code(result))
@@ -261,14 +306,16 @@ class Runner:
             durationMs=result.durationMs,
             timedOut=result.timedOut,
             output="\n".join(part for part in (result.stdout.excerpt.rstrip(), result.stderr.excerpt.rstrip()) if part),
-            artifact=refs[0] if refs and not effect.task else None,
+            artifact=refs[0] if refs and effect.keeps == "layer" else None,
             error=error,
-            artifacts=(*refs, *handed) if effect.task else (),
+            artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
             limit=result.limit or "",
             denials=tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials),
             changes=changed,
             untaken=untaken,
             tier=self._policy.tier,
+            stdout=result.stdout.excerpt if effect.keeps == "nothing" else "",
+            stderr=result.stderr.excerpt if effect.keeps == "nothing" else "",
         )
 
     def _take_changes(self, effect: RunCommand, step: Step, ready: _Ready) -> tuple[Reply | None, tuple[Denied, ...]]:
@@ -376,9 +423,11 @@ def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
 
 
 def _outputs(effect: RunCommand, key: str, artifacts: str) -> tuple[str, str | None]:
-    """Where its output goes: one file for a check; for a task two, each attempt with its own."""
-    if not effect.task:
+    """Where its output goes: one file for a check; for others two, each attempt with its own."""
+    if effect.keeps == "layer":
         return artifacts, None
+    if effect.keeps == "nothing":
+        return f"{artifacts}.stdout.txt", f"{artifacts}.stderr.txt"
     attempt = int(key.rpartition(".")[2])
     prefix = "" if attempt == 1 else f"attempt-{attempt}."
     return f"{artifacts}/{prefix}stdout.txt", f"{artifacts}/{prefix}stderr.txt"

@@ -5,13 +5,15 @@ Rules
    (worker/probe.py) and remembered for as long as the machine stays the same.
 2. What a sandbox is given are paths without links: a folder that leads elsewhere since the run began is refused.
 3. The environment is the sandbox's own and what the configuration hands on: nothing of orchestra's (S2-136).
+4. A command that a rule asks about runs only if the run's journal has a person's grant for exactly its words. This
+   holds for every workflow: a flow that forgets to ask gets a refusal, not a command.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,8 +24,8 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import PolicyError, SandboxError
 from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
-from orchestra.core.work import RunCommand
-from orchestra.policy import Asker, Policy, decide, within
+from orchestra.core.work import NOT_GRANTED, RunCommand
+from orchestra.policy import Policy, decide, within
 from orchestra.scratch import Scratch
 from orchestra.toolbox import NoTool, Tool, Toolbox
 from orchestra.worker.launcher import Launcher
@@ -111,14 +113,18 @@ class Workshop:
     def _memory(self, tier: Tier) -> Path:
         return self.scratch / f"proof-{tier}-{'self' if self.run_as is None else self.run_as}.json"
 
-    def resolve(self, effect: RunCommand, policy: Policy) -> Tool | Refused:
-        """The tool, or why it cannot run."""
-        asker: Asker = "person" if effect.typed or not effect.task else "model"
-        ruling = decide(effect.argv, policy, asker=asker)
+    def resolve(
+        self, effect: RunCommand, policy: Policy, *, granted: Callable[[tuple[str, ...]], bool]
+    ) -> Tool | Refused:
+        """The tool, or why it cannot run. `granted`: whether a person granted exactly this command (rule 4)."""
+        ruling = decide(effect.argv, policy, asker=effect.asker)
         if ruling.decision == "forbid":
             return Refused(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
+        if ruling.decision == "ask" and not granted(effect.argv):
+            why = f"{ruling.reason} ({ruling.where}): a person must grant exactly this command, and nobody has"
+            return Refused(problem=why, code=NOT_GRANTED)
         name = effect.argv[0]
-        by_path = asker == "person" and "/" in name
+        by_path = effect.asker == "person" and "/" in name
         tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
         return Refused(problem=tool.reason) if isinstance(tool, NoTool) else tool
 

@@ -111,7 +111,8 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
                 lines.append(f"  {safe(name)} is answered; go on: {command(app, 'resume', run_id)}")
             elif request.type == "APPROVAL_REQUESTED":
                 lines.append(f"  waits for your approval: {brief(request.payload.get('summary', ''), _SHOWN)}")
-                lines.append(f"    see it: {command(app, 'diff', run_id)}")
+                if request.payload.get("subject") != "command":  # the summary is all of it
+                    lines.append(f"    see it: {command(app, 'diff', run_id)}")
                 lines += (f"  {line}" for line in masked_lines(app, run_id, masked_in(request.payload)))
                 which = ("--digest", request.payload.get("digest", "")[:SHORT_DIGEST]) if several else ()
                 lines.append(f"    {command(app, 'approve', run_id, *which)}")

@@ -203,7 +203,8 @@ class TerminalFace(LineFace):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
         if request.type == "APPROVAL_REQUESTED":
-            if request.id != self._newest:  # asked in an earlier life: its diff is not on this screen
+            # Asked by an earlier process: its diff is not on this screen. A command has no event that shows it.
+            if request.id != self._newest or request.payload.get("subject") == "command":
                 self._show_patch()
             self._show_reasons()
             self._ask_approval()
@@ -217,7 +218,9 @@ class TerminalFace(LineFace):
     def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
         folder, request = self._open
-        if _is_plan(request):
+        if request.payload.get("subject") == "command":
+            self.line(f"  $ {safe(request.payload['summary'])}")
+        elif _is_plan(request):
             show = whole_plan if whole else plan_lines
             for line in show(read_plan_file(folder, request.payload["patch"]), folder.path / "plan.json"):
                 self.line(line)
@@ -235,7 +238,8 @@ class TerminalFace(LineFace):
     def _ask_approval(self) -> None:
         assert self._open is not None
         some = "[a 1,2] only these files  " if len(self._open[1].payload["files"]) > 1 else ""
-        again = "[d] show all of it" if _is_plan(self._open[1]) else "[d]iff again"
+        subject = self._open[1].payload.get("subject", "patch")
+        again = "[d]iff again" if subject == "patch" else f"[d] show the whole {subject}"
         self._prompt(f"[a]pprove  {some}[r]eject  {again}  [q] leave it waiting > ", self._decided)
 
     def _decided(self, said: str) -> None:
@@ -248,8 +252,8 @@ class TerminalFace(LineFace):
                 paths = tuple(file["path"] for file in request.payload["files"])
                 chosen = _numbers(rest, paths)
                 if chosen is None:
-                    whole = "  a plan is approved as a whole: a alone, please"
-                    self.line(whole if _is_plan(request) else f"  give numbers from 1 to {len(paths)}, e.g. a 1,2")
+                    whole = "  this is approved as a whole: a alone, please"
+                    self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2" if paths else whole)
                     return self._ask_approval()
                 self._deliver(lambda app: app.approve(folder, digest=digest, only=chosen))
             case "r" | "reject" | "n" | "no" | "아니오":

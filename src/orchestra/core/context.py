@@ -71,6 +71,12 @@ class Verdict(Struct, frozen=True):
     error: ErrorInfo | None = None
     exit_code: int = 0
 
+    def __post_init__(self) -> None:
+        if self.status == "failed" and self.error is None:
+            raise ValueError(
+                "a failed run says why: Verdict(status='failed', error=ErrorInfo(code, message))"
+            )  # S1-119
+
 
 class Step(Struct, frozen=True):
     """What a handler is told about the step it performs."""

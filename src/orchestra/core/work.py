@@ -16,7 +16,10 @@ from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
 Decision = Literal["pass", "fixable", "blocked"]
 Asking = Literal["always", "risk", "never"]  # when a person must see a change first
+Asker = Literal["model", "person"]  # whose wish a command is: a person's needs no whitelist
+Keeps = Literal["layer", "files", "nothing"]  # what stays of a command's writing (RunCommand)
 TOTAL_TIME = "TOTAL_TIMEOUT"  # how a step fails for which the run has no time left (S2-50)
+NOT_GRANTED = "NOT_GRANTED"  # how a command fails that a rule wants a person to grant, and nobody has
 
 # -- models -----------------------------------------------------------------------------------------------------------
 
@@ -113,15 +116,28 @@ class CommandOutcome(Struct, frozen=True, omit_defaults=True):
     changes: Reply | None = None  # what it changed in the workspace's copy, as a patch for the gate
     untaken: tuple[Denied, ...] = ()  # changes no patch can carry
     tier: str = ""  # the containment it ran in
+    stdout: str = ""  # of a tool call, apart from `output`; bounded, cleaned and redacted as that
+    stderr: str = ""
 
 
-class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True):
-    """Run one command in the sandbox: an L3 task (D-09). argv only, never a shell."""
+class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_only=True):
+    """Run one command in the sandbox: an L3 task (D-09). argv only, never a shell.
+
+    `asker` has no default: who wants a command decides whether the whitelist holds for it (policy.py, rule 2).
+    `keeps` says what stays of what it writes, and which of the three kinds of command it is:
+
+        layer     a check: its build output is there for the checks after it; its output is one file, `artifact`
+        files     a graph's task: the files it hands over and its two outputs are kept in the folder `artifact`; its
+                  changes become a patch if it may write (`fs`)
+        nothing   a tool call: what it writes is thrown away; its outcome carries stdout and stderr apart
+    """
 
     argv: tuple[str, ...]
     timeoutMs: int
-    artifact: str  # the file of its output; with `task`, the folder of its output and of what it leaves
-    task: str = ""  # the label of the graph's task; empty: a check a person asked for
+    artifact: str
+    asker: Asker
+    keeps: Keeps
+    task: str = ""  # the label of the graph's task
     taskId: str = ""
     env: tuple[tuple[str, str], ...] = ()
     files: tuple[InputFile, ...] = ()
@@ -130,9 +146,11 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True):
     after: tuple[str, ...] = ()  # tasks whose private layers (build output, caches) it sees
     mustPass: bool = False  # anything but exit 0 fails the step, and may be tried again (S2-13, G2-5)
     dry: bool = False
-    typed: bool = False  # by a person: it needs no whitelist (policy.py, rule 2)
 
     outcome: ClassVar[Any] = CommandOutcome
+
+    def identity(self) -> str:
+        return digest_of([type(self).__name__, _recorded_form(self)])
 
     def public(self) -> dict[str, Any]:
         # The inputs stay out of the event: the plan has them, once.
@@ -140,6 +158,43 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True):
         if self.task:
             told |= {"task": self.task, "taskId": self.taskId}
         return told
+
+
+class _RecordedCommand(Struct, frozen=True, omit_defaults=True):
+    """A RunCommand in the form whose digest journals hold: that form is older than `asker` and `keeps`.
+
+    Checks and tasks keep their old digest, so that runs which waited since then go on. Any other kind names both.
+    """
+
+    argv: tuple[str, ...]
+    timeoutMs: int
+    artifact: str
+    task: str = ""
+    taskId: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    files: tuple[InputFile, ...] = ()
+    fs: Literal["read-only", "rw"] = "read-only"
+    net: bool = False
+    after: tuple[str, ...] = ()
+    mustPass: bool = False
+    dry: bool = False
+    typed: bool = False
+    keeps: str = ""
+    asker: str = ""
+
+
+def _recorded_form(command: RunCommand) -> _RecordedCommand:
+    fields = {name: getattr(command, name) for name in command.__struct_fields__ if name not in ("asker", "keeps")}
+    if command.keeps == "files" and command.task:
+        return _RecordedCommand(**fields, typed=command.asker == "person")
+    if command.keeps == "layer" and command.asker == "person":
+        return _RecordedCommand(**fields)
+    return _RecordedCommand(**fields, keeps=command.keeps, asker=command.asker)
+
+
+def command_digest(argv: tuple[str, ...]) -> Digest:
+    """What a person grants when a rule asks about a command: exactly these words."""
+    return digest_of(argv)
 
 
 class Adopted(Struct, frozen=True, omit_defaults=True):
@@ -253,17 +308,18 @@ class Approval(Struct, frozen=True, omit_defaults=True):
 
 
 class Approve(Effect[Approval], frozen=True, omit_defaults=True):
-    """Ask a person whether this patch may be applied."""
+    """Ask a person whether this patch may be applied, this plan carried out, or this command run."""
 
     approvalId: str
     digest: Digest
     policy: str
     reasons: tuple[str, ...]
     summary: str
-    patch: ArtifactRef
+    patch: ArtifactRef | None  # the file of the patch or the plan
     files: tuple[PatchFile, ...]
-    subject: Literal["patch", "plan"] = "patch"
+    subject: Literal["patch", "plan", "command"] = "patch"
     masked: tuple[Masked, ...] = ()  # a plan has none: one that holds a secret is refused
+    commands: tuple[Digest, ...] = ()  # the commands that rules want granted, each by `command_digest`
 
     intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
     continues: ClassVar[bool] = True

@@ -1,26 +1,34 @@
-"""The gate, as flows pass through it: propose, approve, apply. One way for a model's patch and for a command's changes.
+"""The gate, as flows pass through it: propose, approve, apply. One way for a model's patch and for a command's changes;
+and one for a command that a rule wants a person to grant.
 
 Linear code over a durable context, like every flow; what happens at the gate is in gatekeeper.py.
 """
 
 from __future__ import annotations
 
+import shlex
+
 from msgspec import Struct
 
 from orchestra.binding import stricter
 from orchestra.core.context import Context
+from orchestra.core.errors import PolicyError, StepFailed
 from orchestra.core.work import (
+    NOT_GRANTED,
     Applied,
     ApplyPatch,
     Approval,
     Approve,
     AutoApprove,
+    CommandOutcome,
     PatchFile,
     PatchProposal,
     ProposePatch,
     Refusal,
     RefusePatch,
     Reply,
+    RunCommand,
+    command_digest,
 )
 from orchestra.policy import ApprovalPolicy, reasons_to_ask
 
@@ -82,3 +90,34 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
         masked=proposal.masked,
     )
     return await ctx.perform("approve", request)
+
+
+async def run_command(ctx: Context, name: str, command: RunCommand) -> CommandOutcome:
+    """Run a model's command; where a rule asks, a person grants exactly these words first. PolicyError if refused."""
+    try:
+        return await ctx.perform(name, command)
+    except StepFailed as failed:
+        if failed.code == PolicyError.code:
+            raise PolicyError(str(failed)) from failed
+        if failed.code != NOT_GRANTED:
+            raise
+        request = _granting(command, failed)
+    approval = await ctx.perform(f"{name}-grant", request)
+    if not approval.granted:
+        raise PolicyError(f"a person refused `{request.summary}`: {approval.reason or 'no reason given'}")
+    return await ctx.perform(name, command)
+
+
+def _granting(command: RunCommand, failed: StepFailed) -> Approve:
+    digest = command_digest(command.argv)
+    return Approve(
+        approvalId=f"approval-{failed.key.replace('/', '~')}",
+        digest=digest,
+        policy="rule",
+        reasons=(str(failed),),
+        summary=shlex.join(command.argv),
+        patch=None,
+        files=(),
+        subject="command",
+        commands=(digest,),
+    )

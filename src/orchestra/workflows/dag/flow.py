@@ -19,6 +19,7 @@ from orchestra.core.model import Constraints as CallConstraints
 from orchestra.core.records import ArtifactRef, ErrorInfo
 from orchestra.core.text import some
 from orchestra.core.work import (
+    NOT_GRANTED,
     TOTAL_TIME,
     Adopted,
     AdoptPlan,
@@ -28,8 +29,9 @@ from orchestra.core.work import (
     ModelCall,
     Note,
     RunCommand,
+    command_digest,
 )
-from orchestra.policy import decide
+from orchestra.policy import Ruling, decide
 from orchestra.workflows.dag.plan import make_plan, read_plan
 from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, planner_prompt, summarizer_prompt
 from orchestra.workflows.gate import Ticket, pass_gate
@@ -140,7 +142,8 @@ async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) 
 async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, name: str) -> Approval:
     """A person sees the plan first where the policy, a rule or what its tasks may do asks for it."""
     job = msgspec.structs.replace(job, approval=stricter(job.approval, adopted.approval))
-    reasons = plan_reasons(job, plan)
+    asked = asked_commands(job, plan)
+    reasons = plan_reasons(job, plan, asked)
     if not reasons:
         policy = "dry run" if job.dry else job.approval if job.asker == "model" else "a person's own command"
         return await ctx.perform("approve", AutoApprove(adopted.file.sha256, policy))
@@ -153,19 +156,24 @@ async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, nam
         patch=adopted.file,
         files=(),
         subject="plan",
+        commands=tuple(dict.fromkeys(command_digest(command(task)) for task, _ in asked)),
     )
     return await ctx.perform("approve", request)
 
 
-def plan_reasons(job: Job, plan: Plan) -> tuple[str, ...]:
+def asked_commands(job: Job, plan: Plan) -> tuple[tuple[PlannedTask, Ruling], ...]:
+    """The tasks whose command a rule wants a person to grant; without the grant it is refused (commands/run.py)."""
+    if job.dry or job.asker == "person" or not job.policy.rules:  # only a rule asks, and only about a model's command
+        return ()
+    ruled = ((task, decide(command(task), job.policy, asker="model")) for task in plan.tasks)
+    return tuple((task, ruling) for task, ruling in ruled if ruling.decision == "ask")
+
+
+def plan_reasons(job: Job, plan: Plan, commands: tuple[tuple[PlannedTask, Ruling], ...]) -> tuple[str, ...]:
     """Why a person must see this plan first. A rule that says "ask" is kept whatever the approval policy says."""
     if job.dry or job.asker == "person":
         return ()
-    asked = tuple(
-        f"task {task.label}: {ruling.reason} ({ruling.where})"
-        for task in (plan.tasks if job.policy.rules else ())  # only a rule asks
-        if (ruling := decide(command(task), job.policy, asker="model")).decision == "ask"
-    )
+    asked = tuple(f"task {task.label}: {ruling.reason} ({ruling.where})" for task, ruling in commands)
     if job.approval == "never":
         return asked
     writes = [task.label for task in plan.tasks if task.constraints.sandbox.fs == "rw"]
@@ -213,6 +221,8 @@ async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, 
         argv=command(task),
         timeoutMs=round(limits.max_duration_sec * 1000),
         artifact=task.label,
+        asker=job.asker,
+        keeps="files",
         task=task.label,
         taskId=task.task_id,
         env=tuple(sorted(task.inputs.env.items())),
@@ -222,12 +232,12 @@ async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, 
         after=after,
         mustPass=True,
         dry=job.dry,
-        typed=job.asker == "person",
     )
     try:
         outcome = await ctx.perform("run", wanted, retry=_retry(job, limits.max_retries))
     except StepFailed as failed:
-        return Done("failed", str(failed), expired=failed.code == TOTAL_TIME, refused=failed.code == PolicyError.code)
+        refused = failed.code in (PolicyError.code, NOT_GRANTED)
+        return Done("failed", str(failed), expired=failed.code == TOTAL_TIME, refused=refused)
     if outcome.changes is None:
         return Done("done", output=outcome.output, artifacts=outcome.artifacts)
     ticket = Ticket(f"{task.label}/changes.patch", f"approval-task-{task.label}", job.approval, task.intent)

@@ -31,9 +31,9 @@ from orchestra.core.inputs import check_inputs
 from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
-from orchestra.core.work import InputFile
-from orchestra.policy import Asker, Policy, decide, for_task
+from orchestra.core.work import Asker, InputFile
 from orchestra.policy import Constraints as Wishes
+from orchestra.policy import Policy, decide, for_task
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
 MOST_TASKS = 100_000

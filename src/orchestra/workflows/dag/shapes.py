@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.model import Prompt
-from orchestra.core.work import InputFile
-from orchestra.policy import ApprovalPolicy, Asker, Policy
+from orchestra.core.work import Asker, InputFile
+from orchestra.policy import ApprovalPolicy, Policy
 
 FsMode = Literal["read-only", "rw"]
 NetMode = Literal["allow", "deny"]

@@ -249,7 +249,10 @@ async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome
     outcomes: list[CommandOutcome] = []
     for number, argv in enumerate(job.checks, start=1):
         name = f"{artifact('evaluate', turn.iteration)}.check-{number}.txt"
-        outcomes.append(await here.perform(f"check-{number}", RunCommand(argv, job.checkTimeoutMs, name)))
+        check = RunCommand(
+            argv=argv, timeoutMs=job.checkTimeoutMs, artifact=name, asker="person", keeps="layer"
+        )  # a person named it: `--check` or the configuration
+        outcomes.append(await here.perform(f"check-{number}", check))
     return tuple(outcomes)
 
 
