@@ -14,10 +14,10 @@ from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
 from orchestra.core.effects import Effect
 from orchestra.core.ledger import Ledger
-from orchestra.core.machine import Table
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
+from orchestra.core.tables import Table
 
 TABLE = Table(
     name="bench",

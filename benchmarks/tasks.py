@@ -18,23 +18,23 @@ from durable import SEAL, redactor
 from launch import bare_bwrap
 from measure import Row, Timed, interleaved, scratch, time_text
 
+from orchestra.commands.clock import Timekeeper
+from orchestra.commands.run import Runner
+from orchestra.commands.sandbox import Workshop
+from orchestra.commands.scratch import Scratch
+from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.context import Context, Handlers
 from orchestra.core.disk import Disk
 from orchestra.core.ledger import Ledger
 from orchestra.core.run import RunFolder
 from orchestra.core.work import AdoptPlan, AutoApprove, RunCommand
-from orchestra.gatekeeper import Gatekeeper
-from orchestra.policy import Layer, Policy
-from orchestra.runner import Runner
-from orchestra.scratch import Scratch
-from orchestra.timekeeper import Timekeeper
-from orchestra.toolbox import Tool, Toolbox
+from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.policy.decide import Layer, Policy
 from orchestra.worker.task import Command, Sandbox
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.states import TABLE
-from orchestra.workshop import Workshop
 
 ROUNDS, TASKS, WORKERS = 7, 500, 4
 

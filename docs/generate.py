@@ -27,7 +27,7 @@ import click
 
 from orchestra.cli.commands import COMMANDS
 from orchestra.cli.program import program
-from orchestra.core.machine import Table
+from orchestra.core.tables import Table
 from orchestra.schemas import RECORDS, schema
 from orchestra.workflows.dag import states as dag
 from orchestra.workflows.loop import states as loop
@@ -171,7 +171,7 @@ CONFIG_OTHERS = """\
 
 def config_page() -> str:
     """The commented sample, what of it works, and the environment."""
-    sample = importlib.resources.files("orchestra").joinpath("config.sample.yaml").read_text(encoding="utf-8")
+    sample = importlib.resources.files("orchestra.config").joinpath("sample.yaml").read_text(encoding="utf-8")
     parts = [NOTE, "", CONFIG_INTRO, "```yaml", sample.rstrip("\n"), "```", "", CONFIG_RULES.rstrip("\n")]
     parts += [f"| `{variable}` | `{flag}` | {', '.join(names)} |" for variable, flag, names in _variables()]
     return "\n".join(parts) + "\n" + CONFIG_OTHERS

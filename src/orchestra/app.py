@@ -14,17 +14,25 @@ from pathlib import Path
 
 import msgspec
 
-from orchestra.archive import RunSummary
-from orchestra.binding import asks_more, bound, differences, recorded, weaker
-from orchestra.borders import Place, homes
-from orchestra.config import Config, find_config, policy_of, read_config, to_yaml
-from orchestra.consent import Consent
+from orchestra.commands.clock import InTime, Timekeeper
+from orchestra.commands.program import Talking
+from orchestra.commands.run import Runner, end_left_over
+from orchestra.commands.sandbox import Workshop
+from orchestra.commands.scratch import Scratch, scratch_root
+from orchestra.commands.tools import NoTool, Toolbox
+from orchestra.commands.trial import must_run, needs_trial
+from orchestra.config.borders import Place, homes
+from orchestra.config.consent import Consent
+from orchestra.config.overlay import Overlay, laid_over
+from orchestra.config.settings import Config, find_config, policy_of, read_config, to_yaml
+from orchestra.context.workspace import gather, openable
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Engine, RunEnd, Workflow
 from orchestra.core.errors import ContractError, ForeignRun, PolicyError, SandboxError, UsageError
 from orchestra.core.events import Events
+from orchestra.core.faces import Face, Silent, Told
 from orchestra.core.journal import read_first, read_journal
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger
@@ -43,23 +51,14 @@ from orchestra.core.work import (
     RefusePatch,
     RunCommand,
 )
-from orchestra.desk import Desk
-from orchestra.evaluation import record_evaluation
-from orchestra.gatekeeper import Gatekeeper
-from orchestra.guard import closed_folders, code_files
-from orchestra.models import ROLES, Choice, Directory, Models, wrong_role
-from orchestra.overlay import Overlay, laid_over
-from orchestra.policy import ApprovalPolicy, Policy, decide, within
+from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.policy.binding import asks_more, bound, differences, recorded, weaker
+from orchestra.policy.decide import ApprovalPolicy, Policy, decide, within
 from orchestra.providers.calling import CONTEXT_BYTES, Caller, Remembers, Route, Serves
+from orchestra.providers.choose import ROLES, Choice, Directory, Models, wrong_role
 from orchestra.providers.rawfiles import UNKNOWN, settle
-from orchestra.report import render, write_report
-from orchestra.runner import Runner, end_left_over
-from orchestra.scratch import Scratch, scratch_root
-from orchestra.talking import Talking
-from orchestra.telling import Face, Silent, Told
-from orchestra.timekeeper import InTime, Timekeeper
-from orchestra.toolbox import NoTool, Toolbox
-from orchestra.trial import must_run, needs_trial
+from orchestra.runs.answers import Desk
+from orchestra.runs.find import RunSummary
 from orchestra.worker.probe import Proof
 from orchestra.workflows.dag.board import Board
 from orchestra.workflows.dag.files import TaskFiles, adopt
@@ -71,11 +70,12 @@ from orchestra.workflows.dag.report import render as render_dag
 from orchestra.workflows.dag.report import write_report as write_dag_report
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.dag.states import TABLE as DAG_TABLE
+from orchestra.workflows.guard import closed_folders, code_files
+from orchestra.workflows.loop.evaluation import record_evaluation
 from orchestra.workflows.loop.flow import loop
+from orchestra.workflows.loop.report import render, write_report
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE as LOOP_TABLE
-from orchestra.workshop import Workshop
-from orchestra.workspace import gather, openable
 
 
 class App(Desk):
@@ -140,7 +140,7 @@ class App(Desk):
     # -- starting and driving -----------------------------------------------------------------------------------------
 
     def start_loop(self, job: Job, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
-        """Start a patch loop in this project. `typed`: what a person said on the command line (binding.py, rule 2)."""
+        """Start a patch loop. `typed`: what a person said on the command line (policy/binding.py, rule 2)."""
         self._refuse_home()
         job = msgspec.structs.replace(job, context=self._openable(job.context))
         models = self.directory.settled(models)

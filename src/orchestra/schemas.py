@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from orchestra.config import Config
+from orchestra.config.settings import Config
 from orchestra.core import effects, work
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import Message
@@ -15,10 +15,10 @@ from orchestra.core.records import Event, WorkflowState
 from orchestra.core.sent import Sent
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.providers.scripted import Script
-from orchestra.scenario import EvalReport, Scenario
 from orchestra.workflows.dag import shapes as dag
 from orchestra.workflows.dag.board import Line
 from orchestra.workflows.dag.history import Moment
+from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.loop.shapes import Job
 
 RECORDS: dict[str, tuple[Any, str]] = {

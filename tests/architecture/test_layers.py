@@ -16,51 +16,22 @@ MODULES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 
-# What each layer may import, besides itself. faces -> app -> workflows -> patch, policy -> core.
+# What each layer may import, besides itself: faces -> app -> runs -> workflows -> what does the work -> core.
 LAYERS: dict[str, set[str]] = {
     "core": set(),
     "patch": {"core"},
     "policy": {"core"},
-    "yamlfile": {"core"},
-    "borders": {"core", "policy"},
-    "config": {"core", "policy", "yamlfile", "borders"},
-    "binding": {"core", "policy"},
-    "consent": {"core", "policy", "borders", "config", "yamlfile"},
-    "overlay": {"core", "policy", "binding", "borders", "config", "yamlfile"},
-    "scenario": {"core", "config", "overlay", "workflows", "yamlfile"},
-    "agents": {"core", "config", "models", "workflows", "yamlfile"},
-    "toolbox": {"core", "policy", "borders", "config"},
-    "workspace": {"core"},
-    "providers": {"core", "yamlfile"},
     "worker": {"core"},
-    "workflows": {"core", "patch", "policy", "binding"},
-    "gatekeeper": {"core", "patch", "policy"},
-    "report": {"core", "binding"},
-    "evaluation": {"core"},
-    "telling": {"core"},
-    "verify_tasks": {"core", "workflows"},
-    "verify": {"core", "verify_tasks"},
-    "schemas": {"core", "patch", "providers", "workflows", "config", "scenario"},
-    "archive": {"core", "patch", "gatekeeper"},
-    "desk": {"core", "archive", "models"},
-    "timekeeper": {"core"},
-    "scratch": {"core", "policy", "borders", "worker", "workspace"},
-    "workshop": {"core", "policy", "worker", "scratch", "toolbox"},
-    "runner": {"core", "patch", "policy", "worker", "workspace", "workshop", "scratch", "timekeeper", "toolbox"},
-    "models": {"core", "config", "providers"},
-    "guard": {"core", "patch", "config", "borders", "models"},
-    "talking": {"core", "policy", "providers", "worker", "scratch", "toolbox", "workshop"},
-    "trial": {"core", "policy", "scratch", "toolbox", "worker", "workshop"},
-    "app": {"core", "patch", "policy", "config", "workspace", "providers", "worker", "workflows", "gatekeeper"}
-    | {"report", "evaluation", "telling", "toolbox", "archive", "timekeeper", "scratch", "runner", "trial", "desk"}
-    | {"binding", "borders", "consent", "guard", "models", "talking", "workshop", "overlay"},
-    "adopting": {"core", "archive", "binding", "desk", "app"},
-    "cleaning": {"core", "policy", "worker", "archive", "models", "app"},
-    "cli": {"core", "policy", "config", "toolbox", "archive", "desk", "app", "models", "cleaning"}
-    | {"report", "verify", "schemas", "workflows", "overlay", "scenario", "agents", "adopting", "consent"},
-    "__main__": {"cli"},
-    "__init__": set(),
+    "config": {"core", "policy"},
+    "context": {"core"},
+    "providers": {"core", "config"},
+    "commands": {"core", "patch", "policy", "worker", "config", "context", "providers"},
+    "workflows": {"core", "patch", "policy", "config", "context", "providers", "commands", "worker"},
+    "runs": {"core", "patch", "policy", "config", "providers", "worker", "workflows"},
+    "app": {"core", "patch", "policy", "config", "context", "providers", "commands", "worker", "workflows", "runs"},
+    "cli": {"core", "policy", "config", "providers", "commands", "workflows", "runs", "app"},
 }
+FLAT = {"__init__": "app", "app": "app", "schemas": "app", "__main__": "cli"}  # modules that lie beside the packages
 # A flow may not touch the world; it performs effects.
 IMPURE = {
     "os",
@@ -80,8 +51,8 @@ IMPURE |= {"threading", "urllib", "http", "secrets", "glob", "fcntl", "signal", 
 
 
 def layer(module: str) -> str:
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else "__init__"
+    name = [*module.split("."), "__init__"][1]
+    return FLAT.get(name, name)
 
 
 def imports(path: Path, *, everywhere: bool = True) -> Iterator[tuple[str, int]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from orchestra.agents import CAST, LEVELS, MESSAGES
-from orchestra.models import AGENTS, ROLES
+from orchestra.providers.choose import AGENTS, ROLES
 from orchestra.schemas import RECORDS
+from orchestra.workflows.dag.agents import CAST, LEVELS, MESSAGES
 from tests.support.project import Project, records
 
 BARE = "/usr/bin:/bin"  # a PATH without the claude CLI

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from orchestra.app import App
-from orchestra.cleaning import look, remove
 from orchestra.core.errors import RunLocked
 from orchestra.core.run import RunFolder
+from orchestra.runs.clean import look, remove
 from tests.support.children import WIDE
 from tests.support.children import run as parent_with_child
 from tests.support.graph import task

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from orchestra import adopting
 from orchestra.app import App
 from orchestra.core import inbox
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ForeignRun, OrchestraError, UsageError
 from orchestra.core.keyring import Keyring
 from orchestra.core.run import RunFolder
-from orchestra.models import Models
+from orchestra.providers.choose import Models
+from orchestra.runs import adopt as adopting
 from orchestra.workflows.loop.shapes import Job
 from tests.support.others import as_ordinary_user
 from tests.support.project import NOOP, PLAN, RIGHT_PATCH, Project, agree, role

@@ -14,12 +14,12 @@ import pytest
 from msgspec import Struct
 
 from orchestra.app import App
+from orchestra.context.workspace import openable
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Workflow
 from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
 from orchestra.workflows.loop.shapes import Job
-from orchestra.workspace import openable
 from tests.support.core import OPEN_TABLE
 from tests.support.models import KEY
 from tests.support.modelserver import Fail, ModelServer, Say, Stall

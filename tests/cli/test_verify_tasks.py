@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestra.verify import verify
+from orchestra.runs.verify import verify
 from orchestra.workflows.dag.states import TABLE
 from tests.support.tasks import Tasks, step
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestra.config import FILE_NAME, Config, find_config, policy_of, read_config, run_path
+from orchestra.config.settings import FILE_NAME, Config, find_config, policy_of, read_config, run_path
 from orchestra.core.errors import UsageError
-from orchestra.policy import Constraints, decide, for_task
+from orchestra.policy.decide import Constraints, decide, for_task
 from tests.support.project import Project
 
 SAMPLE = Path(__file__).with_name("s2_sample.config.yaml")  # the seed's text, byte by byte

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestra.core import bill
 from orchestra.core.calls import PastCall
 from orchestra.core.model import Usage
 from orchestra.core.records import ArtifactRef
+from orchestra.workflows import bill
 
 RAW = ArtifactRef("artifacts/plan/iter-0001.raw.txt", 1, "sha256:" + "0" * 64)
 

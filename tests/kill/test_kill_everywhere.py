@@ -16,7 +16,7 @@ import pytest
 
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
-from orchestra.verify import verify
+from orchestra.runs.verify import verify
 from orchestra.workflows.loop.states import TABLE
 from tests.kill.harness import SHARDS, Gone, Operations, Zygote, difference, journals, told_once
 from tests.support.core import OPEN_TABLE

@@ -18,7 +18,7 @@ import yaml
 
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
-from orchestra.verify import verify
+from orchestra.runs.verify import verify
 from orchestra.workflows.dag.states import TABLE
 from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, difference, journals, told_once
 from tests.support.tasks import SUMMARY, step

@@ -27,7 +27,7 @@ from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Workflow
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
-from orchestra.models import Models
+from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.loop.shapes import Job
 from tests.support.core import OPEN_TABLE, CountingDisk

@@ -328,7 +328,12 @@ def test_what_checks_are_judged_by() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("orchestra.config.yaml", "sub/Orchestra.Config.YAML", "orchestra.config.yml", "orchestra.config.yaml:x"),
+        *(
+            "orchestra.config.yaml",
+            "sub/Orchestra.Config.YAML",
+            "orchestra.config.yml",
+            "orchestra.config.yaml:x",
+        ),
         *("orchestra\u200b.config.yaml", ".config/orchestra/config.yaml"),
     ],
 )

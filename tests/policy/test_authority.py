@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.commands.sandbox import Refused, Workshop
+from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.context import Verdict
 from orchestra.core.records import ErrorInfo
 from orchestra.core.work import NOT_GRANTED, Asker, RunCommand, command_digest
-from orchestra.policy import Layer, Policy, Rule
-from orchestra.toolbox import Tool, Toolbox
-from orchestra.workshop import Refused, Workshop
+from orchestra.policy.decide import Layer, Policy, Rule
 
 ASKS = Rule(prefix=(("ls",),), decision="ask", reason="look first")
 POLICY = Policy(layers=(Layer(whitelist=("ls", "cat"), rules=(ASKS,)),))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import orchestra
-from orchestra.borders import Place, wrong_read, wrong_write
-from orchestra.scratch import Scratch, scratch_root
+from orchestra.commands.scratch import Scratch, scratch_root
+from orchestra.config.borders import Place, wrong_read, wrong_write
 
 
 def place(tmp_path: Path, **environ: str) -> Place:

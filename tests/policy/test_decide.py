@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from orchestra.policy import (
+from orchestra.policy.decide import (
     RUNNERS,
     WRAPPERS,
     Example,

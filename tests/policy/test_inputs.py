@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestra.core.inputs import check_inputs
+from orchestra.policy.inputs import check_inputs
 
 
 def codes(

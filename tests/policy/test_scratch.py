@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.scratch import Scratch
+from orchestra.commands.scratch import Scratch
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.toolbox import NoTool, Tool, Toolbox
+from orchestra.commands.tools import NoTool, Tool, Toolbox
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 BASE = os.path.realpath(sys.base_prefix)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.commands.sandbox import Workshop
+from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.errors import SandboxError
 from orchestra.core.names import OWN
-from orchestra.policy import Policy
-from orchestra.toolbox import Tool, Toolbox
-from orchestra.workshop import Workshop
+from orchestra.policy.decide import Policy
 
 NOTHING = Policy(layers=())
 

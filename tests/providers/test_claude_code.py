@@ -17,7 +17,7 @@ from orchestra.core.model import Usage
 from orchestra.providers.bounds import bounds
 from orchestra.providers.claude_code import ClaudeCode, CliReader, login_file
 from orchestra.providers.patience import Limits
-from orchestra.providers.talk import Converse, Ended, Talk
+from orchestra.providers.program import Converse, Ended, Talk
 from tests.support.models import KEY, Line, failure, needs_claude, request
 from tests.support.modelserver import Behaviour, Cut, ErrorEvent, Fail, Garbage, ModelServer, Say, Stall
 

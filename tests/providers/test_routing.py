@@ -13,7 +13,7 @@ from orchestra.app import App
 from orchestra.core.errors import UsageError
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.models import Models
+from orchestra.providers.choose import Models
 from orchestra.workflows.loop.shapes import Job
 from tests.support.models import KEY
 from tests.support.modelserver import ModelServer, Say

@@ -13,7 +13,7 @@ from orchestra.app import App
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Workflow
 from orchestra.core.run import RunFolder
-from orchestra.policy import Layer, Policy
+from orchestra.policy.decide import Layer, Policy
 from tests.support.core import OPEN_TABLE
 from tests.support.graph import job
 

@@ -14,11 +14,11 @@ from orchestra.core.context import Context, Handlers, Step
 from orchestra.core.disk import Disk
 from orchestra.core.effects import Effect
 from orchestra.core.ledger import Ledger
-from orchestra.core.machine import Table
 from orchestra.core.records import EVENT_TYPES, FINAL, PHASES, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
+from orchestra.core.tables import Table
 
 T = TypeVar("T")
 _ANY = {f"{t} {p}" if t.startswith("PHASE_") else t: "open" for t in EVENT_TYPES if t != "RUN_CREATED" for p in PHASES}

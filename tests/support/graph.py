@@ -30,7 +30,7 @@ from orchestra.core.work import (
     ModelReply,
     RunCommand,
 )
-from orchestra.policy import Layer, Policy
+from orchestra.policy.decide import Layer, Policy
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job

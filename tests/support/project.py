@@ -18,7 +18,7 @@ from orchestra.core.errors import OrchestraError
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.verify import verify
+from orchestra.runs.verify import verify
 from orchestra.workflows.dag.states import TABLE as DAG_TABLE
 from orchestra.workflows.loop.states import TABLE
 

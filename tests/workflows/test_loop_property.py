@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from orchestra.app import App
 from orchestra.core.records import FINAL
-from orchestra.models import Models
-from orchestra.verify import verify
+from orchestra.providers.choose import Models
+from orchestra.runs.verify import verify
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE
 from tests.support.project import FIX_PATCH, NOOP, PLAN, WRONG_PATCH, Project, ask, patch

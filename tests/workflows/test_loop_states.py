@@ -8,8 +8,8 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from orchestra.core.errors import IllegalEvent
-from orchestra.core.machine import trigger
 from orchestra.core.records import EVENT_TYPES, PHASES, EventType, Phase
+from orchestra.core.tables import trigger
 from orchestra.workflows.loop.states import TABLE
 
 EVENTS: list[tuple[EventType, Phase | UnsetType]] = [

@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.archive import RunSummary
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import BudgetReached, RunLocked
@@ -20,8 +19,9 @@ from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.core.text import brief, count
 from orchestra.core.work import Masked
-from orchestra.desk import SHORT_DIGEST
-from orchestra.report import said_of_checks
+from orchestra.runs.answers import SHORT_DIGEST
+from orchestra.runs.find import RunSummary
+from orchestra.workflows.loop.report import said_of_checks
 
 _MASKED_SHOWN = 20
 

@@ -11,14 +11,14 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from orchestra.agents import Agents, Answerer, Flags, Inspected, Told, find_level
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.policy import contained, opened, program_of, sandbox_facts
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
-from orchestra.policy import Policy
-from orchestra.toolbox import NoTool, Tool
+from orchestra.commands.tools import NoTool, Tool
+from orchestra.policy.decide import Policy
+from orchestra.workflows.dag.agents import Agents, Answerer, Flags, Inspected, Told, find_level
 
 _WIDTH = 100  # at most
 _STICKY = "\u00a0"  # a space at which no line is broken: what a person copies stays whole

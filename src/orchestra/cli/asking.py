@@ -7,7 +7,7 @@ import sys
 import click
 
 from orchestra.cli.text import safe
-from orchestra.consent import Consent, Line
+from orchestra.config.consent import Consent, Line
 
 
 def can_ask(*, no_input: bool) -> bool:

@@ -15,7 +15,6 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.cli.wide import Rows, aligned, table
-from orchestra.core.bill import often
 from orchestra.core.calls import PastCall, calls_in, past_calls
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
@@ -23,7 +22,8 @@ from orchestra.core.journal import read_journal
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count, some
-from orchestra.models import token_counts
+from orchestra.providers.choose import token_counts
+from orchestra.workflows.bill import often
 
 _MOST_PROMPT = 32 * MIB
 _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")

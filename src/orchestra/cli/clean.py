@@ -1,4 +1,4 @@
-"""The command `clean`: says which old runs it would remove, asks, and removes them (cleaning.py says how)."""
+"""The command `clean`: says which old runs it would remove, asks, and removes them (runs/clean.py says how)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.cleaning import Leftover, Sweep, Tree, finish, look, remove
 from orchestra.cli import options
 from orchestra.cli.asking import can_ask
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import RunLocked, UsageError
 from orchestra.core.text import count
+from orchestra.runs.clean import Leftover, Sweep, Tree, finish, look, remove
 
 _YES = ("y", "Y", "yes", "예")
 

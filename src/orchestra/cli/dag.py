@@ -10,10 +10,10 @@ import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.session import Session
+from orchestra.cli.driving import Session
 from orchestra.cli.text import print_json
 from orchestra.core.errors import UsageError
-from orchestra.policy import ApprovalPolicy, Policy
+from orchestra.policy.decide import ApprovalPolicy, Policy
 from orchestra.workflows.dag.shapes import Job, planner_prompt
 
 

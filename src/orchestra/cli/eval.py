@@ -21,22 +21,22 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command
 from orchestra.cli.audit import total
 from orchestra.cli.dag import configured_job, read_plan
-from orchestra.cli.session import Session
+from orchestra.cli.driving import Session
 from orchestra.cli.text import safe
-from orchestra.config import refuse
+from orchestra.config.settings import refuse
 from orchestra.core.calls import calls_in
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, PolicyError, ProviderErrorCode, UsageError
 from orchestra.core.records import FINAL
 from orchestra.core.text import cell
-from orchestra.models import Models
-from orchestra.policy import ApprovalPolicy
-from orchestra.scenario import EvalReport, Expectation, Read, Result, judge, read_scenario
+from orchestra.policy.decide import ApprovalPolicy
+from orchestra.providers.choose import Models
+from orchestra.runs.find import RunSummary
+from orchestra.workflows.dag.scenario import EvalReport, Expectation, Read, Result, judge, read_scenario
 from orchestra.workflows.dag.shapes import Job
 
 _ORDINARY = (0, 1, 2, 3)  # of runs: what of these fails a scenario is an exit code of 1; 2 says that nothing was run

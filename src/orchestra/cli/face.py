@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from orchestra.archive import MOST_PATCH
 from orchestra.cli.advice import ending, masked_in, masked_lines
 from orchestra.cli.graph import plan_lines, whole_plan
 from orchestra.cli.live import Live
@@ -29,6 +28,7 @@ from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
+from orchestra.runs.find import MOST_PATCH
 from orchestra.workflows.dag.files import read_plan_file
 from orchestra.workflows.dag.shapes import Plan
 

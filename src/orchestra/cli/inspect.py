@@ -19,7 +19,6 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.archive import RunSummary
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.graph import marked
@@ -28,6 +27,7 @@ from orchestra.cli.wide import table
 from orchestra.core.errors import UsageError
 from orchestra.core.records import FINAL, clock, now, seconds_between
 from orchestra.core.text import some
+from orchestra.runs.find import RunSummary
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.dag.flow import command as argv_of
 from orchestra.workflows.dag.history import Attempt, attempts_of, patch_of

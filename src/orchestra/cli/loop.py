@@ -9,9 +9,9 @@ import shutil
 import click
 
 from orchestra.cli import options
-from orchestra.cli.session import Session
+from orchestra.cli.driving import Session
 from orchestra.core.errors import UsageError
-from orchestra.policy import ApprovalPolicy
+from orchestra.policy.decide import ApprovalPolicy
 from orchestra.workflows.loop.shapes import Job
 
 _OPERATORS = "|&;<>"  # what a shell would act on

@@ -15,7 +15,7 @@ from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
 from orchestra.core.errors import ProviderError, UsageError
 from orchestra.core.model import Constraints, Prompt, ProviderRequest, ProviderResponse
-from orchestra.models import Offer
+from orchestra.providers.choose import Offer
 
 _SYSTEM = "Answer the user, briefly."
 

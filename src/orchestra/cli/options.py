@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from orchestra.core.records import utf8
-from orchestra.models import Directory, Models
+from orchestra.providers.choose import Directory, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]

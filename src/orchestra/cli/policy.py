@@ -14,11 +14,11 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
 from orchestra.cli.wide import table
-from orchestra.config import FILE_NAME
+from orchestra.commands.tools import NoTool, Tool, Toolbox
+from orchestra.config.settings import FILE_NAME
 from orchestra.core.errors import UsageError
-from orchestra.core.inputs import check_inputs
-from orchestra.policy import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
-from orchestra.toolbox import NoTool, Tool, Toolbox
+from orchestra.policy.decide import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
+from orchestra.policy.inputs import check_inputs
 
 FORBIDDEN = 5  # exit code (design §8)
 _SAMPLE = """\

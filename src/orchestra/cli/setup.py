@@ -10,9 +10,9 @@ import click
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.asking import tell
-from orchestra.config import FILE_NAME, refuse
+from orchestra.config.settings import FILE_NAME, refuse
 from orchestra.core.errors import UsageError
-from orchestra.desk import who
+from orchestra.runs.answers import who
 
 
 @click.group()
@@ -70,7 +70,7 @@ def init(project: Path) -> int:
     if not project.is_dir():
         raise UsageError(f"{project} is not a folder; give -C DIR")
     target = project / FILE_NAME
-    text = importlib.resources.files("orchestra").joinpath("config.sample.yaml").read_text(encoding="utf-8")
+    text = importlib.resources.files("orchestra.config").joinpath("sample.yaml").read_text(encoding="utf-8")
     try:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from orchestra.core.records import Event
 from orchestra.core.text import clean, escaped
-from orchestra.report import headline
+from orchestra.workflows.loop.report import headline
 
 _AT_ONCE = 1000
 _COLOURS = {

@@ -12,14 +12,14 @@ import msgspec
 
 from orchestra.cli import options
 from orchestra.cli.dag import shown_config
-from orchestra.cli.session import Session
+from orchestra.cli.driving import Session
 from orchestra.cli.text import safe
 from orchestra.core.errors import PolicyError, UsageError
 from orchestra.core.files import MIB, open_below
-from orchestra.core.inputs import check_inputs
 from orchestra.core.run import MOST_ARTIFACT, RunFolder
-from orchestra.models import Models
-from orchestra.policy import FsMode, Policy, decide
+from orchestra.policy.decide import FsMode, Policy, decide
+from orchestra.policy.inputs import check_inputs
+from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job
 
 

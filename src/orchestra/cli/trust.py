@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from orchestra import adopting
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command
 from orchestra.cli.asking import agrees, can_ask, tell
 from orchestra.cli.text import safe
-from orchestra.consent import TRUST
+from orchestra.config.consent import TRUST
 from orchestra.core.errors import NoConsent, PolicyError, UsageError
-from orchestra.desk import who
+from orchestra.runs import adopt as adopting
+from orchestra.runs.answers import who
 
 
 @click.command()

@@ -12,9 +12,9 @@ The effects of models, commands, patches, people and judgement are in core/work.
     RunCommand       PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                worker/commands.py
     ChildRun         PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                core/engine.py
     Sleep Now NewId  PHASE_STARTED        PHASE_COMPLETED                               core/context.py
-    ProposePatch     -                    PATCH_PRODUCED                                gatekeeper.py
-    Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED          gatekeeper.py
-    ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED            gatekeeper.py
+    ProposePatch     -                    PATCH_PRODUCED                                patch/gatekeeper.py
+    Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED          patch/gatekeeper.py
+    ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED            patch/gatekeeper.py
     AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                             core/inbox.py
     Evaluate         -                    EVALUATION_PASSED | _FIXABLE | _BLOCKED       workflows' own judgement,
     written down

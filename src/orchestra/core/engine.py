@@ -50,10 +50,10 @@ from orchestra.core.files import read_bounded
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.keyring import Keyring
 from orchestra.core.ledger import Ledger, OnEvent, Projection, artifacts_of
-from orchestra.core.machine import Fold, Table
 from orchestra.core.records import FINAL, ErrorInfo, Event, RunStatus
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, create_folder, digest, slug
+from orchestra.core.tables import Fold, Table
 from orchestra.core.vouching import Standing, read_run
 from orchestra.core.work import ApplyPatch, Approve, AskPerson
 

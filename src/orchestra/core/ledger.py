@@ -22,11 +22,11 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import DurabilityError, ForeignRun
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
-from orchestra.core.machine import Fold, Table
 from orchestra.core.records import ArtifactRef, Event, EventType, Phase, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
+from orchestra.core.tables import Fold, Table
 from orchestra.core.vouching import wrong_place
 
 OnEvent = Callable[[Event], None]

@@ -6,7 +6,7 @@ Rules
    `.git.` and NTFS's short form `git~1`.
 3. A path meets a folder if it lies in it, is it, or is a file where the folder's own way leads.
 
-OWN is the one list of the folders that orchestra keeps in every project; a configuration adds its own (config.py).
+OWN is the one list of the folders that orchestra keeps in every project; a configuration adds its own.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class CommandOutcome(Struct, frozen=True, omit_defaults=True):
 class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_only=True):
     """Run one command in the sandbox: an L3 task (D-09). argv only, never a shell.
 
-    `asker` has no default: who wants a command decides whether the whitelist holds for it (policy.py, rule 2).
+    `asker` has no default: who wants a command decides whether the whitelist holds for it (policy/decide.py, rule 2).
     `keeps` says what stays of what it writes, and which of the three kinds of command it is:
 
         layer     a check: its build output is there for the checks after it; its output is one file, `artifact`

@@ -9,7 +9,7 @@ Rules
 5. `guarded` lists what a person must see whatever the policy says: changes to what orchestra itself obeys or runs.
 
 Symlinks on the way to a file, existing targets and texts that do not match are judged where files are known:
-gatekeeper.py, apply.read_images and locate.compute. Secrets in added lines are core's redaction's business.
+patch/gatekeeper.py, apply.read_images and locate.compute. Secrets in added lines are core's redaction's business.
 """
 
 from __future__ import annotations

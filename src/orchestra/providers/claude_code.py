@@ -34,9 +34,9 @@ from orchestra.providers.bounds import Bounds, bounds
 from orchestra.providers.failures import meaning
 from orchestra.providers.messages import Event, MessagesReader
 from orchestra.providers.patience import Limits, Patience
+from orchestra.providers.program import Converse, Ended, Talk
 from orchestra.providers.prompting import user_text
 from orchestra.providers.reading import UNREADABLE
-from orchestra.providers.talk import Converse, Ended, Talk
 
 LOGIN = ".claude/.credentials.json"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")

@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.config.yamlfile import read_text, read_yaml
 from orchestra.core.calls import PastCall
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
@@ -40,7 +41,6 @@ from orchestra.core.model import (
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
 from orchestra.providers.calling import late
-from orchestra.yamlfile import read_text, read_yaml
 
 _MOST_SCRIPT = 16 * MIB  # all replies of a run
 

@@ -1,7 +1,7 @@
 """The gate, as flows pass through it: propose, approve, apply. One way for a model's patch and for a command's changes;
 and one for a command that a rule wants a person to grant.
 
-Linear code over a durable context, like every flow; what happens at the gate is in gatekeeper.py.
+Linear code over a durable context, like every flow; what happens at the gate is in patch/gatekeeper.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import shlex
 
 from msgspec import Struct
 
-from orchestra.binding import stricter
 from orchestra.core.context import Context
 from orchestra.core.errors import PolicyError, StepFailed
 from orchestra.core.work import (
@@ -30,7 +29,8 @@ from orchestra.core.work import (
     RunCommand,
     command_digest,
 )
-from orchestra.policy import ApprovalPolicy, reasons_to_ask
+from orchestra.policy.binding import stricter
+from orchestra.policy.decide import ApprovalPolicy, reasons_to_ask
 
 
 class Passage(Struct, frozen=True):

@@ -12,7 +12,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from orchestra.binding import stricter
 from orchestra.core.context import Context, Retry, Verdict
 from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
 from orchestra.core.model import Constraints as CallConstraints
@@ -31,7 +30,8 @@ from orchestra.core.work import (
     RunCommand,
     command_digest,
 )
-from orchestra.policy import Ruling, decide
+from orchestra.policy.binding import stricter
+from orchestra.policy.decide import Ruling, decide
 from orchestra.workflows.dag.plan import make_plan, read_plan
 from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, planner_prompt, summarizer_prompt
 from orchestra.workflows.gate import Ticket, pass_gate

@@ -27,13 +27,13 @@ from msgspec import Struct
 
 from orchestra.core.collector import uncollected
 from orchestra.core.errors import ContractError
-from orchestra.core.inputs import check_inputs
 from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
 from orchestra.core.work import Asker, InputFile
-from orchestra.policy import Constraints as Wishes
-from orchestra.policy import Policy, decide, for_task
+from orchestra.policy.decide import Constraints as Wishes
+from orchestra.policy.decide import Policy, decide, for_task
+from orchestra.policy.inputs import check_inputs
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
 MOST_TASKS = 100_000

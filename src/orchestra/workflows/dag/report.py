@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from orchestra.binding import containment, tiers_of
-from orchestra.core import bill
 from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.context import Verdict
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import FINAL, Event, now, seconds_between, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import cell, clean
+from orchestra.policy.binding import containment, tiers_of
+from orchestra.workflows import bill
 from orchestra.workflows.dag.board import Board, Entry, record
 
 OUTPUT_LINES = 20  # of a failed task's output

@@ -7,7 +7,7 @@ happen to one task, and `board.py` asks it for every event. docs/dag-states.md i
 from __future__ import annotations
 
 from orchestra.core.errors import IllegalEvent
-from orchestra.core.machine import Table
+from orchestra.core.tables import Table
 from orchestra.workflows.dag.shapes import TaskState
 
 # S2-125 … S2-131, and G2-1: blocked leads to running when all dependencies are done. `done` and `failed` are final.

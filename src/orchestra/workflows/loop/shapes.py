@@ -20,7 +20,7 @@ from orchestra.core.work import CheckResult, CommandOutcome, Decision, ModelRepl
 from orchestra.patch.diff import Refused, parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
-from orchestra.policy import ApprovalPolicy
+from orchestra.policy.decide import ApprovalPolicy
 
 FAILURE_CHARS = 4_000  # of a failing check's output, per check, in a prompt: its head and tail
 

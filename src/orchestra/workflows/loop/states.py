@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from orchestra.core.machine import Table
+from orchestra.core.tables import Table
 
 _FIX = {"PHASE_STARTED fix": "fix"}
 

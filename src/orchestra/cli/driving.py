@@ -1,0 +1,111 @@
+"""Driving a run from the command line: choose the face, drive, say how it ended, return the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from orchestra.app import App
+from orchestra.cli.asking import agrees, can_ask
+from orchestra.cli.face import JsonFace, LineFace, QuietFace, TerminalFace
+from orchestra.cli.options import Driving
+from orchestra.config.overlay import Overlay
+from orchestra.core.engine import RunEnd
+from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError
+from orchestra.core.run import RunFolder
+from orchestra.providers.choose import Models
+from orchestra.runs.answers import who
+
+
+class Session:
+    """One command's face and app."""
+
+    def __init__(self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None) -> None:
+        self.face = choose_face(how)
+        self.app = App(how.project, face=self.face, models=models, overlay=overlay)
+        if isinstance(self.face, LineFace):
+            self.face.app = self.app
+        self.patient = isinstance(self.face, TerminalFace)
+        self._unheard = False  # nobody listens any more
+
+    def drive(
+        self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
+    ) -> int:
+        """Start or find a run and drive it; the exit code of how it ended. `known`: it exists, so say which it is."""
+        end = self.conduct(start, known=known, accept_drift=accept_drift)
+        if self._unheard:  # the exit code still says how it ended
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
+        return end.exit_code
+
+    def conduct(
+        self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
+    ) -> RunEnd:
+        """The same, for a command that has more to say afterwards; how it ended."""
+        folder: RunFolder | None = None
+        if self.patient and self.app.consent.missing:
+            if not agrees(self.app.consent):
+                raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
+            self.app.consent.agree(who())
+        try:
+            folder = start()
+            if known:
+                self.app.face.launched(folder, self.app.summary(folder).workflow)
+            end = asyncio.run(self._drive(folder, accept_drift))
+        except OrchestraError as error:
+            if folder is None or isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
+                raise  # nothing was driven
+            end = self._stopped(folder, error.exit_code, str(error))
+        try:
+            self._done(end, folder)
+            sys.stdout.flush()
+        except OSError:
+            self._unheard = True
+        return end
+
+    async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
+        """Drive until the run stops, or someone stops us. Ctrl-C ends in order, however often it is pressed."""
+        task = asyncio.ensure_future(self.app.drive(folder, patient=self.patient, accept_drift=accept_drift))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+        if isinstance(self.face, TerminalFace):
+            self.face.bind(stop=task.cancel)
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                task.cancel()
+        if task.cancelled():
+            # It ends now: one more Ctrl-C must not cut the last words off.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN)
+            left = isinstance(self.face, TerminalFace) and self.face.left
+            return self._stopped(folder, 3 if left else 130)
+        return task.result()
+
+    def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
+        """A drive that ended without the run's word: interrupted, out of budget, out of disk, not ours to drive."""
+        return RunEnd(folder.id, self.app.summary(folder).fold.state.status, code, message)
+
+    def _done(self, end: RunEnd, folder: RunFolder) -> None:
+        if isinstance(self.face, JsonFace):
+            self.face.done(end)
+            if end.message:
+                sys.stderr.write(f"orchestra: {end.message}\n")
+        else:
+            self.face.done(end, self.app, folder)
+
+
+def choose_face(how: Driving) -> JsonFace | LineFace | TerminalFace:
+    """JSON or silence if asked; prompts only where a person can see and answer them."""
+    if how.as_json:
+        return JsonFace()
+    if how.quiet:
+        return QuietFace()
+    return TerminalFace() if can_ask(no_input=how.no_input) else LineFace()

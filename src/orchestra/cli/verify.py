@@ -1,0 +1,193 @@
+"""Commands that check: verify, schema, doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from orchestra import __version__
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.text import safe
+from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.run import RunFolder
+from orchestra.core.vouching import read_run
+
+
+@click.command()
+@click.argument("run", metavar="DIR|RUN")
+@options.project
+def verify(run: str, project: Path) -> int:
+    """Check a run folder against the spec; each broken requirement is printed with its id (exit 1).
+
+    DIR is any run folder; RUN a run of this project, as everywhere.
+    """
+    from orchestra.runs.verify import verify as check
+
+    app = App(project)
+    folder = Path(run) if Path(run).is_dir() else _find(run, app)
+    findings = check(folder.resolve(), {name: kind.table for name, kind in app.workflows.items()})
+    for finding in findings:
+        click.echo(safe(str(finding)))
+    click.echo(safe(_vouched(RunFolder(folder.resolve()), app)))
+    if findings:
+        click.echo(safe(f"{folder}: {len(findings)} requirement(s) broken"), err=True)
+        return 1
+    click.echo(safe(f"{folder}: conforms"))
+    return 0
+
+
+def _vouched(folder: RunFolder, app: App) -> str:
+    """Who vouches for a run folder, wherever it lies."""
+    try:
+        if folder.path.parent in {kind.root for kind in app.workflows.values()}:
+            foreign = app.summary(folder, keep=False).foreign
+        else:
+            foreign = read_run(folder, app.keyring.known, keep=False).foreign
+    except (OSError, OrchestraError) as error:
+        return f"foreign: nobody can vouch for it ({error})"
+    return f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"
+
+
+def _find(run: str, app: App) -> Path:
+    try:
+        return app.find(run).path
+    except UsageError as error:
+        raise UsageError(f"{run} is neither a run folder nor a run here: {error}") from error
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="Only the names, with what each record is.")
+def schema(name: str | None, listing: bool) -> int:
+    """JSON Schema of the record NAME; without NAME, of every record, by name.
+
+    A record is known by its name here (event, state, …) and by its type's (Event, WorkflowState, …).
+    """
+    from orchestra.schemas import RECORDS, find
+    from orchestra.schemas import schema as schema_of
+
+    if listing:
+        for known, (_, what) in RECORDS.items():
+            click.echo(f"{known:<22} {what}")
+        return 0
+    found: Any = {known: schema_of(known) for known in RECORDS} if name is None else schema_of(find(name))
+    click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    return 0
+
+
+@click.command()
+@options.project
+def doctor(project: Path) -> int:
+    """What works on this machine, and what to do about the rest."""
+    worst = 0
+    marks = {
+        True: click.style("ok  ", fg="green"),
+        False: click.style("FAIL", fg="red"),
+        None: click.style("note", fg="yellow"),
+    }
+    for good, what, cure in _probes(project):
+        click.echo(f"{marks[good]} {what}" + (f"\n     → {cure}" if not good else ""))
+        worst = 1 if good is False else worst
+    return worst
+
+
+def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
+    """What was looked at, whether it holds (None: only worth knowing), and the cure."""
+    version = sys.version.split()[0]
+    yield sys.version_info >= (3, 11), f"orchestra {__version__} on Python {version}", "install Python 3.11 or newer"
+    yield (
+        sys.platform == "linux",
+        f"platform {sys.platform}",
+        "only Linux is supported yet: processes are contained by its means",
+    )
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    yield encoding == "utf8", f"terminal encoding {sys.stdout.encoding}", "set LANG=C.UTF-8, or Hangul will not print"
+    yield shutil.which("git") is not None, "git is installed", "apt-get install git (only checks that use it need it)"
+    try:
+        app = App(project)
+    except OrchestraError as error:
+        yield False, "configuration", str(error)
+        return
+    yield True, f"configuration: {app.config_path or 'none, all defaults'}", ""
+    if missing := app.consent.missing:
+        lines = "; ".join(safe(line.text) for line in missing)
+        yield False, f"consent: you have not agreed to {len(missing)} of its lines", f"{lines}: orchestra trust"
+    yield (
+        os.access(app.project, os.W_OK),
+        f"project folder {app.project} is writable",
+        "choose another folder with -C DIR",
+    )
+    free = shutil.disk_usage(app.project).free // 2**20
+    yield free > 200, f"{free} MiB free for runs", "make room: a full disk stops a run (it stays resumable)"
+    yield (
+        _locks(app.project),
+        "file locks work here",
+        "put the project on a local file system: flock is needed for one driver per run",
+    )
+    if not app.config.security.redact_secrets:
+        yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
+    yield from _sandbox(app)
+    offers = app.directory.offers()
+    for offer in offers:
+        if offer.default:
+            what = f"models: {offer.name} answers" + (f" with {offer.model}" if offer.model else "")
+            yield offer.ready, what, app.redactor.text(offer.state)
+        elif offer.name in app.config.providers:
+            yield True if offer.ready else None, f"models: {offer.name}", app.redactor.text(offer.state)
+    if not any(offer.default for offer in offers):
+        yield None, "models: nobody answers unless you say who (--provider NAME)", app.directory.ways
+
+
+def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
+    """Which tier holds here, proved by attempts (sandbox.md §1, 6)."""
+    tier = app.policy.tier
+    if tier == "none":
+        yield None, "sandbox: none, commands run as you", "set sandbox.tier to strict"
+        yield _try_project(app)
+        return
+    try:
+        proof = asyncio.run(app.prove_sandbox())
+    except OrchestraError as error:
+        yield False, f"sandbox: tier {tier}", str(error)
+        return
+    by = f"bubblewrap {proof.bwrap}" if tier == "strict" else f"Landlock ABI {proof.landlock_abi}"
+    word = "holds" if proof.held else "does not hold"
+    yield proof.held, f"sandbox: tier {tier} {word} ({by}, Linux {proof.kernel})", f"{proof.reason}. {proof.remedy}"
+    for expected, what in (("refused", "attempts were refused"), ("done", "ordinary things worked")):
+        names = [finding.name for finding in proof.findings if finding.expected == expected and finding.ok]
+        if names:
+            yield True, f"  {len(names)} {what}: {', '.join(names)}", ""
+    if proof.held:
+        yield _try_project(app)
+    for point in proof.weak:
+        yield None, "  weaker than it could be", point
+
+
+def _try_project(app: App) -> tuple[bool | None, str, str]:
+    """Whether what holds on this machine also works for this project: it may be closed to the commands' user."""
+    try:
+        asyncio.run(app.try_sandbox())
+    except OrchestraError as error:
+        return False, f"  commands cannot run in {app.project}", str(error)
+    return True, f"  commands can run in {app.project}", ""
+
+
+def _locks(folder: Path) -> bool:
+    import fcntl
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as one:
+            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except OSError:
+        return False

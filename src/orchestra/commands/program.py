@@ -1,0 +1,152 @@
+"""Talking to a provider that is a program: run by the one worker, in a sandbox of its own (D-09, C-13).
+
+Rules
+1. It finds an empty folder to work in, a home made for this call, and what it needs of the host to run at all. The
+   project and the person's home are not there.
+2. It is online: it must reach its model. That is C-16's line: the policy binds tools, and this is none.
+3. The containment is the configured tier's, proved like any other; if it does not hold, there is no call.
+4. What it found in its home is removed when it ends. What a kill left is removed by the next who talks, in whichever
+   run, or goes with its own run's scratch folder.
+5. What it left in its home is hostile: it is read through descriptors, links are not followed, and only so much of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from orchestra.commands.sandbox import Workshop
+from orchestra.commands.scratch import Scratch
+from orchestra.commands.tools import NoTool
+from orchestra.core.disk import Disk
+from orchestra.core.errors import SandboxError
+from orchestra.core.redact import Redactor
+from orchestra.policy.decide import Policy
+from orchestra.providers.program import Ended, Talk
+from orchestra.worker.removal import discard
+from orchestra.worker.task import MIB, Command, Limits, Sandbox
+from orchestra.worker.wrap import HOME
+
+_HOME = "{home}"  # in the program's arguments
+_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # variables that name a file it must be able to read: it gets a copy
+_LIMITS = Limits(memory_bytes=4096 * MIB)
+_MOST_BACK = 1 << 16  # bytes of a file that is read again
+_numbers = itertools.count(1)
+
+
+class Host(Protocol):
+    """Whose program it is."""
+
+    policy: Policy
+    redactor: Redactor
+    disk: Disk
+
+
+class Talking:
+    """Runs provider programs for one project."""
+
+    def __init__(self, workshop: Workshop, host: Host) -> None:
+        self._shop = workshop
+        self._host = host
+
+    async def __call__(self, program: str, talk: Talk) -> Ended:
+        """Say it, and let what comes back be heard."""
+        toolbox = self._shop.toolbox
+        tool = toolbox.resolve_path(program) if "/" in program else toolbox.resolve(program)
+        if isinstance(tool, NoTool):
+            return Ended(problem=tool.reason)
+        host, tier = self._host, self._host.policy.tier
+        self._sweep()
+        scratch = Scratch(self._shop.scratch, talk.run or f"talk-{os.getpid()}", self._shop.workspace)
+        await self._shop.must_hold(tier, scratch, redactor=host.redactor, disk=host.disk)
+        folder = scratch.fresh(f"talk-{os.getpid()}-{next(_numbers)}")
+        try:
+            certificates = {name: talk.env[name] for name in _FILES if os.path.isfile(talk.env.get(name, ""))}
+            copies = {f"{name}.pem": Path(path).read_bytes() for name, path in certificates.items()}
+            home, work = self._furnish(folder, {**talk.home, **copies})
+            inside = HOME if tier == "strict" else str(home)
+            sandbox = Sandbox(
+                tier=tier,
+                workspace=str(work),
+                reads=tool.prefixes,
+                writes=((str(home), inside),),
+                online=True,
+                limits=_LIMITS,
+                run_as=self._shop.run_as,
+            )
+            command = Command(
+                argv=(tool.path, *(word.replace(_HOME, inside) for word in talk.arguments)),
+                cwd=inside,  # always the same: a CLI tells the model where it is, and a cache wants the same words
+                env={
+                    **self._shop.environment(tool),
+                    **{name: value for name, value in talk.env.items() if name not in _FILES},
+                    **{name: f"{inside}/{name}.pem" for name in certificates},
+                    "HOME": inside,
+                },
+                stdin=talk.stdin,
+                timeout_ms=talk.timeout_ms,
+                grace_ms=500,
+            )
+            result = await self._shop.launcher.listen(
+                command, sandbox, folder / "stderr.txt", talk.on_bytes, redactor=host.redactor, disk=host.disk
+            )
+            if result.refused:
+                raise SandboxError(f"{result.error}. Look: orchestra doctor")
+            code = result.exitCode if result.signal is None else -result.signal
+            return Ended(exit_code=code, problem=result.error or "", stderr=result.stderr.excerpt)
+        finally:
+            for name in talk.back:
+                if (data := _read_hostile(folder / "home", name)) is not None:
+                    talk.on_back(name, data)
+            discard(folder)
+            if not talk.run:
+                scratch.remove()
+
+    def _sweep(self) -> None:
+        """Rule 4: homes that a killed process left, with a login in them perhaps."""
+        for folder in (*self._shop.scratch.glob("talk-*"), *self._shop.scratch.glob("*/talk-*")):
+            pid = folder.name.split("-")[1]
+            if pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
+                discard(folder)
+
+    def _furnish(self, folder: Path, files: Mapping[str, bytes]) -> tuple[Path, Path]:
+        """Its home with what it is to find there, and an empty folder to stand in."""
+        home, work = folder / "home", folder / "work"
+        made = [home, work]
+        for name, data in files.items():
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(data)
+            made += [path, path.parent]
+        home.mkdir(exist_ok=True, mode=0o700)
+        work.mkdir(mode=0o755)
+        if self._shop.run_as is not None and os.geteuid() == 0:
+            for path in made:
+                os.chown(path, self._shop.run_as, self._shop.run_as)
+        return home, work
+
+
+def _read_hostile(home: Path, name: str) -> bytes | None:
+    """A file the program left, if it is a plain one of a sensible size (rule 5)."""
+    opened: list[int] = []
+    try:
+        opened.append(os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        *folders, last = name.split("/")
+        for part in folders:
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            opened.append(os.open(part, flags, dir_fd=opened[-1]))
+        opened.append(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=opened[-1]))
+        found = os.fstat(opened[-1])
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not 0 < found.st_size <= _MOST_BACK:
+            return None
+        return os.read(opened[-1], _MOST_BACK)
+    except OSError:
+        return None
+    finally:
+        for fd in opened:
+            os.close(fd)

@@ -1,0 +1,446 @@
+"""The runner: handler of `RunCommand`. Every command of every workflow is an L3 task of this worker (D-09).
+
+decide (policy) → find the tool (toolbox) → wrap and run (worker) → look at what it wrote (layer) → outcome
+
+Rules
+1. Nothing runs that the policy forbids, and nothing runs uncontained unless the configuration says so in a word that is
+   recorded. The containment is proved on this machine before the first command (worker/probe.py).
+2. A process exists, contained and blocked, before its intent is written; the intent names its pid and start time. What
+   an earlier life left is ended by them (sandbox.md trap 4).
+3. The environment is the sandbox's own, what the configuration hands on and the task's `inputs.env` (S2-136).
+4. What a command wrote in the workspace's copy is thrown away, kept as a private layer for later commands (build
+   output, caches), or, for an `rw` task, made into a patch for the gate. None of it touches the workspace here (C-14).
+5. The smallest limit wins: the task's, the policy's, what is left of the run's (S2-49, S2-50, S2-113).
+6. A check, a graph's task and a tool call are told apart by what they keep (`RunCommand.keeps`), and who wants a
+   command by its `asker`; neither is inferred.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.commands.clock import Timekeeper
+from orchestra.commands.sandbox import Refused, Workshop
+from orchestra.commands.scratch import Scratch
+from orchestra.commands.tools import Tool
+from orchestra.context.workspace import Leftovers, builds, keepable, missed
+from orchestra.core.context import Step
+from orchestra.core.errors import PolicyError, SandboxError, StepFailed
+from orchestra.core.ledger import Ledger
+from orchestra.core.records import ArtifactRef, Event, utf8
+from orchestra.core.run import RunFolder, digest
+from orchestra.core.work import (
+    NOT_GRANTED,
+    TOTAL_TIME,
+    CommandOutcome,
+    Denied,
+    InputFile,
+    Reply,
+    RunCommand,
+    command_digest,
+)
+from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
+from orchestra.patch.written import diff_of
+from orchestra.policy.decide import Constraints, Policy, for_task
+from orchestra.policy.decide import digest as policy_digest
+from orchestra.worker.kept import fold, prune
+from orchestra.worker.launcher import PROXY_PORT, Held
+from orchestra.worker.layer import changes
+from orchestra.worker.leftover import kill_left_over
+from orchestra.worker.outputs import TRAY_MODE, Tray, collect
+from orchestra.worker.proxy import Proxy
+from orchestra.worker.reach import explained
+from orchestra.worker.removal import discard
+from orchestra.worker.task import Artifact, Command, CommandResult, Sandbox
+
+OUT = "ORCHESTRA_ARTIFACTS"  # names the folder whose files a command hands over
+_LAYERS = 16
+OnLine = Callable[[str, str], None]
+
+
+class _Ready(Struct):
+    """A command between its preparation and its end."""
+
+    held: Held | None = None
+    problem: str = ""
+    code: str = "NOT_STARTED"
+    folder: Path | None = None  # of its scratch, if it has a layer or files of its own
+    tray: Tray | None = None  # for what a task hands over
+    artifacts: str = ""  # where that is kept
+    since_ns: int = 0
+    layers: tuple[Path, ...] = ()  # of the tasks before it
+    writes: bool = False  # what it changes becomes a patch
+    passing: bool = False  # its scratch folder goes when it has ended
+
+
+class _Grants:
+    """The commands that a person granted in this run, read from its journal as it grows."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._read = 0
+        self._asked: dict[str, tuple[str, tuple[str, ...]]] = {}  # by request: its digest and its commands
+        self._granted: set[str] = set()
+
+    def __call__(self, argv: tuple[str, ...]) -> bool:
+        events = self._ledger.events
+        for event in events[self._read :]:
+            payload = event.payload
+            if event.type == "APPROVAL_REQUESTED" and payload.get("commands"):
+                self._asked[payload["approvalId"]] = payload["digest"], tuple(payload["commands"])
+            elif event.type == "APPROVAL_GRANTED" and payload.get("effect") == "Approve":
+                digest, commands = self._asked.get(payload.get("approvalId", ""), ("", ()))
+                if payload["outcome"]["digest"] == digest:  # D-11
+                    self._granted.update(commands)
+        self._read = len(events)
+        return command_digest(argv) in self._granted
+
+
+class Runner:
+    """Handler of RunCommand for one run."""
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        policy: Policy,
+        ledger: Ledger,
+        keeper: Timekeeper,
+        *,
+        backoff: float,
+        on_line: OnLine,
+        on_note: Callable[[str], None],
+    ) -> None:
+        self._shop = workshop
+        self._policy = policy
+        self._ledger = ledger
+        self._keeper = keeper
+        self._backoff = backoff
+        self._on_line = on_line
+        self._on_note = on_note
+        self._noted: set[str] = set()
+        self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.workspace)
+        self._ready: dict[str, _Ready] = {}
+        self._trays = 0
+        self._untouched: list[Tray] = []  # as good as new: most tasks hand nothing over
+        self._policies: dict[Constraints, tuple[Policy, str]] = {}
+        self._granted = _Grants(ledger)
+
+    # -- before the intent is written ---------------------------------------------------------------------------------
+
+    async def prepare(self, effect: RunCommand, key: str, left: Event | None) -> Mapping[str, Any]:
+        """Rule 2: the process, blocked; its pid and start time for the intent."""
+        if left is not None and "process" in left.payload:
+            process = left.payload["process"]
+            kill_left_over(int(process["pid"]), str(process["startTime"]))
+        if effect.dry:
+            return {}
+        ready = self._ready[key] = await self._make_ready(effect, key)
+        if ready.held is None or not ready.held.pid:
+            return {}
+        process = {"pid": ready.held.pid, "startTime": ready.held.start_time}
+        return {"process": process, "tier": self._policy.tier, "policy": self._bound(effect)[1]}
+
+    def _bound(self, effect: RunCommand) -> tuple[Policy, str]:
+        """The policy this command runs under, and its digest: the run's, tightened to what the command asks for."""
+        net: Literal["allow", "deny"] = "allow" if effect.net else "deny"
+        wishes = Constraints(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
+        if wishes not in self._policies:
+            policy = for_task(self._policy, wishes)
+            self._policies[wishes] = policy, policy_digest(policy)
+        return self._policies[wishes]
+
+    async def drop(self, key: str) -> None:
+        """The intent could not be written."""
+        ready = self._ready.pop(key, None)
+        if ready is not None and ready.held is not None:
+            await ready.held.drop()
+
+    async def _make_ready(self, effect: RunCommand, key: str) -> _Ready:
+        if self._keeper.left <= 0:
+            return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
+        ledger = self._ledger
+        await self._shop.must_hold(self._policy.tier, self._scratch, redactor=ledger.redactor, disk=ledger.disk)
+        tool = self._shop.resolve(effect, self._policy, granted=self._granted)
+        if isinstance(tool, Refused):
+            return _Ready(problem=tool.problem, code=tool.code)
+        self._note(tool.note)
+        bound, _ = self._bound(effect)
+        writes = effect.keeps == "files" and bound.fs == "rw"
+        if writes and bound.tier != "strict":
+            why = f"`fs: rw` needs tier strict: tier {bound.tier} cannot keep its changes apart to make a patch of them"
+            return _Ready(problem=why, code=PolicyError.code)
+        folder = self._folder(effect, key, writes=writes)
+        below = self._below(effect)
+        files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
+        upper = folder if bound.tier == "strict" and (writes or effect.keeps != "files") else None
+        sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
+        artifacts = str(self._ledger.folder.artifact(effect.artifact))
+        tray = self._tray(artifacts) if effect.keeps == "files" else None
+        if tray:
+            sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
+        stdout, stderr = _outputs(effect, key, artifacts)
+        held = await self._shop.launcher.prepare(
+            self._command(effect, tool, sandbox, artifacts, bound.max_task_sec),
+            sandbox,
+            stdout,
+            stderr,
+            redactor=self._ledger.redactor,
+            disk=self._ledger.disk,
+            on_line=lambda line: self._on_line(key, line),
+            proxy=lambda listener: Proxy(listener, sandbox.domains),
+        )
+        return _Ready(
+            held=held,
+            folder=folder,
+            tray=tray,
+            artifacts=artifacts,
+            since_ns=time.time_ns(),
+            layers=below,
+            writes=writes,
+            passing=effect.keeps == "nothing",
+        )
+
+    def _folder(self, effect: RunCommand, key: str, *, writes: bool) -> Path | None:
+        """Where a command keeps what lies over the workspace; most tasks have no such thing."""
+        if effect.keeps == "layer":
+            return self._checks()
+        if effect.keeps == "nothing":
+            return self._scratch.fresh(f"call~{digest(key.encode())[7:19]}")
+        if writes or effect.files:
+            return self._scratch.fresh(effect.task)
+        self._scratch.clear(effect.task)
+        return None
+
+    def _tray(self, artifacts: str) -> Tray:
+        """An empty folder for what a task hands over, which it sees in the place of its artifacts."""
+        try:  # bwrap could not make the place where a folder to read holds it
+            os.mkdir(artifacts)
+        except OSError:
+            os.makedirs(artifacts, exist_ok=True)
+        if self._untouched:
+            return self._untouched.pop()
+        self._trays += 1
+        folder = self._scratch.fresh(f"tray~{self._trays}", mode=TRAY_MODE)
+        run_as = self._shop.run_as
+        if run_as is not None and os.geteuid() == 0:
+            os.chown(folder, run_as, run_as)
+        return Tray.of(str(folder))
+
+    def _checks(self) -> Path:
+        """Where checks write: over the build output of those before it, as long as no patch changed the files."""
+        state = str(sum(event.type == "PATCH_APPLIED" for event in self._ledger.events))
+        folder, gone = self._scratch.used("checks", state=state)
+        if gone:
+            one = "one check (sh -c 'make && ./test') or in a build folder"
+            self._note(f"later checks do not see {', '.join(gone[:3])}, which a check wrote: do it in {one}")
+        return folder
+
+    def _note(self, note: str) -> None:
+        if note and note not in self._noted:
+            self._noted.add(note)
+            self._on_note(note)
+
+    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, artifacts: str, max_sec: float) -> Command:
+        env = {**self._shop.environment(tool), **dict(effect.env)}
+        if effect.keeps == "files":
+            env[OUT] = artifacts
+        if sandbox.domains:
+            address = f"http://127.0.0.1:{PROXY_PORT}"
+            env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
+        return Command(
+            argv=(tool.path, *effect.argv[1:]),
+            cwd=str(self._shop.workspace),
+            env=env,
+            timeout_ms=math.ceil(1000 * min(max_sec, self._keeper.left)),  # rule 5
+        )
+
+    # -- after --------------------------------------------------------------------------------------------------------
+
+    async def __call__(self, effect: RunCommand, step: Step) -> CommandOutcome:
+        """Release the blocked process, wait for it, and return its outcome."""
+        if effect.dry:
+            return CommandOutcome(_shown(effect), None, "not_run", 0, False, "")
+        ready = self._ready.pop(step.key)
+        if ready.held is None:
+            if effect.keeps == "nothing" and ready.code in (PolicyError.code, NOT_GRANTED):
+                raise StepFailed(step.key, ready.code, ready.problem)  # the flow decides what a refused call leads to
+            outcome = CommandOutcome(_shown(effect), None, "not_run", 0, False, "", error=ready.problem)
+            return self._judged(effect, step, outcome, ready.code)
+        try:
+            with self._keeper.working():
+                result = await ready.held.run()
+        finally:
+            if ready.passing and ready.folder is not None:
+                discard(ready.folder)
+        if result.refused:
+            raise SandboxError(explained(result.error or "", self._shop.workspace, self._shop.run_as))
+        return self._judged(effect, step, self._outcome(effect, step, result, ready), _code(result))
+
+    def _outcome(self, effect: RunCommand, step: Step, result: CommandResult, ready: _Ready) -> CommandOutcome:
+        folder = self._ledger.folder
+        refs = tuple(_ref(artifact, folder) for artifact in result.artifacts)
+        error = result.error or ("" if result.signal is None else f"ended by signal {result.signal}")
+        if result.limit and result.limit != "time":
+            error = f"ended at its {result.limit} limit"
+        passed = result.exitCode == 0 and not result.timedOut
+        changed: Reply | None = None
+        untaken: tuple[Denied, ...] = ()
+        handed: tuple[ArtifactRef, ...] = ()
+        if ready.tray is not None:
+            changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
+            handed, left = self._collect(ready.tray, ready.artifacts)
+            untaken += left
+        return CommandOutcome(
+            command=_shown(effect),
+            exitCode=result.exitCode,
+            status="not_run" if result.error else "pass" if passed else "fail",
+            durationMs=result.durationMs,
+            timedOut=result.timedOut,
+            output="\n".join(part for part in (result.stdout.excerpt.rstrip(), result.stderr.excerpt.rstrip()) if part),
+            artifact=refs[0] if refs and effect.keeps == "layer" else None,
+            error=error,
+            artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
+            limit=result.limit or "",
+            denials=tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials),
+            changes=changed,
+            untaken=untaken,
+            tier=self._policy.tier,
+            stdout=result.stdout.excerpt if effect.keeps == "nothing" else "",
+            stderr=result.stderr.excerpt if effect.keeps == "nothing" else "",
+        )
+
+    def _take_changes(self, effect: RunCommand, step: Step, ready: _Ready) -> tuple[Reply | None, tuple[Denied, ...]]:
+        """Rule 4: what an `rw` task wrote, as a patch; its caches stay as a layer for the tasks after it."""
+        if not ready.writes or ready.folder is None:
+            self._scratch.remember(effect.task, ready.layers)
+            return None, ()
+        upper = ready.folder / "up"
+        upper.chmod(0o755)  # a command may have closed its workspace, even to itself
+        harvest = changes(upper, self._shop.workspace, ignored=Leftovers(self._shop.workspace), since_ns=ready.since_ns)
+        made = diff_of(harvest.files)
+        kept = keepable(harvest.kept, self._shop.workspace)
+        gone = missed(harvest.kept, kept, upper)
+        harvest = msgspec.structs.replace(harvest, kept=kept)
+        prune(upper, harvest)
+        discard(ready.folder / "work")
+        own = (upper,) if harvest.kept else ()
+        self._scratch.remember(effect.task, (*ready.layers, *own))
+        untaken = tuple(Denied(r.path or "everything", r.reason) for r in harvest.refused)
+        untaken += tuple(Denied(path, "taken for build output") for path in builds(harvest.kept))
+        untaken += tuple(Denied(path, "ignored, and the project has its own") for path in gone)
+        untaken += tuple(Denied(r.path or "everything", r.message) for r in made.refused)
+        if not made.diff:
+            return None, untaken
+        text = f"{PATCH_BEGIN}\n{made.diff}{PATCH_END}\n"
+        return Reply(self._ledger.redactor.text(text), self._keep(ready.artifacts, step, text)), untaken
+
+    def _below(self, effect: RunCommand) -> tuple[Path, ...]:
+        """The private layers of the tasks before it; many are folded into one, because a mount takes few."""
+        layers = tuple(dict.fromkeys(layer for name in effect.after for layer in self._scratch.layers(name)))
+        if len(layers) <= _LAYERS:
+            return layers
+        folded = self._scratch.fresh(f"{effect.task}~below") / "up"
+        fold(layers, folded)
+        return (folded,)
+
+    def _keep(self, artifacts: str, step: Step, text: str) -> ArtifactRef:
+        """The exact bytes, as of a model's reply: what people read is redacted, what is applied is not (gatekeeper)."""
+        data = utf8(text)
+        path = Path(artifacts, f"changes-{step.key.rpartition('.')[2]}.raw.txt")
+        self._ledger.disk.publish(path, data, durable=True)
+        return self._ledger.folder.reference(path, data)
+
+    def _collect(self, tray: Tray, artifacts: str) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
+        """The files it handed over, and those that could not be taken."""
+        found = collect(tray, f"{artifacts}/files", disk=self._ledger.disk, redactor=self._ledger.redactor)
+        if found.untouched:
+            self._untouched.append(tray)
+        refs = tuple(_ref(artifact, self._ledger.folder) for artifact in found.artifacts)
+        return refs, tuple(Denied(skipped.path or "more files", skipped.reason) for skipped in found.skipped)
+
+    def _judged(self, effect: RunCommand, step: Step, outcome: CommandOutcome, code: str) -> CommandOutcome:
+        """An outcome as it is; or, where it must pass, the step's failure, which may be tried again (G2-5)."""
+        if not effect.mustPass or outcome.status == "pass":
+            return outcome
+        how = "timed out" if outcome.timedOut else outcome.error or f"exit code {outcome.exitCode}"
+        last = outcome.output.strip().rpartition("\n")[2][-200:]
+        attempt = int(step.intent.payload.get("attempt", 1)) if step.intent else 1
+        wait = self._backoff * 2.0 ** (attempt - 1)
+        retriable = code in _RETRIED
+        if retriable and self._keeper.left <= wait:  # G2-4: no waiting past the total limit
+            code, retriable, how = TOTAL_TIME, False, f"{how}; the run's total time is over"
+        if retriable:
+            self._keeper.waits(wait)
+        raise StepFailed(
+            step.key,
+            code,
+            f"{how}: {last}" if last and not outcome.error else how,
+            retriable=retriable,
+            details={"outcome": msgspec.to_builtins(outcome)},
+        )
+
+
+def end_left_over(events: Iterable[Event]) -> None:
+    """Kill what an earlier life began and nobody will begin again, because the run ends (rule 2)."""
+    begun: dict[str, Mapping[str, Any]] = {}
+    for event in events:
+        if event.type == "PHASE_STARTED" and "process" in event.payload:
+            begun[event.payload["key"]] = event.payload["process"]
+        else:
+            begun.pop(event.payload.get("key", ""), None)
+    for process in begun.values():
+        kill_left_over(int(process["pid"]), str(process["startTime"]))
+
+
+_RETRIED = ("EXIT", "TIMEOUT", "SIGNAL", "LIMIT")
+
+
+def _code(result: CommandResult) -> str:
+    if result.error:
+        return "NOT_STARTED"
+    if result.timedOut:
+        return "TIMEOUT"
+    if result.limit:
+        return "LIMIT"
+    return "SIGNAL" if result.signal is not None else "EXIT"
+
+
+def _shown(effect: RunCommand) -> str:
+    return shlex.join(effect.argv)
+
+
+def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
+    return ArtifactRef(artifact.path.removeprefix(f"{folder.path}/"), artifact.bytes, artifact.sha256)
+
+
+def _outputs(effect: RunCommand, key: str, artifacts: str) -> tuple[str, str | None]:
+    """Where its output goes: one file for a check; for others two, each attempt with its own."""
+    if effect.keeps == "layer":
+        return artifacts, None
+    if effect.keeps == "nothing":
+        return f"{artifacts}.stdout.txt", f"{artifacts}.stderr.txt"
+    attempt = int(key.rpartition(".")[2])
+    prefix = "" if attempt == 1 else f"attempt-{attempt}."
+    return f"{artifacts}/{prefix}stdout.txt", f"{artifacts}/{prefix}stderr.txt"
+
+
+def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:
+    """`inputs.files` as a layer over the workspace (S2-135). The names were checked when the plan was read."""
+    for file in files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(utf8(file.content))
+    for place, _, names in os.walk(folder):
+        os.chmod(place, 0o755)
+        for name in names:
+            os.chmod(os.path.join(place, name), 0o644)
+    return folder

@@ -1,0 +1,1 @@
+"""Which files of a workspace a model gets to see."""

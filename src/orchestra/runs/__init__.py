@@ -1,0 +1,1 @@
+"""Find, summarise, answer, adopt, verify and remove runs."""

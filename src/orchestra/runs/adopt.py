@@ -1,0 +1,121 @@
+"""Adopting a run: what a foreign run is and would be allowed to do, said plainly, and a person's word for its tree.
+
+Rules
+1. Nothing of a foreign run is believed before: it is described from its journal, bound as it would be bound here
+   (policy/binding.py), so that what it asks for and what it would get stand side by side.
+2. The whole tree is adopted or nothing is told: a child that nobody vouches for would stop its parent. A kill between
+   two runs leaves the first adopted and the others foreign; adopting again goes on.
+3. A run belongs to this project from then on: its workspace is bound anew.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from orchestra.app import App
+from orchestra.core.adoption import Adoption, keep_adoption
+from orchestra.core.errors import UsageError
+from orchestra.core.records import now
+from orchestra.core.run import RunFolder
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import brief, count
+from orchestra.core.vouching import Standing, read_run, wrong_place
+from orchestra.policy.binding import said
+from orchestra.runs.answers import who
+from orchestra.runs.find import RunSummary
+
+
+class Candidate(Struct, frozen=True):
+    """A run of the tree that would be adopted."""
+
+    summary: RunSummary
+    standing: Standing
+
+
+def candidates(app: App, folder: RunFolder) -> list[Candidate]:
+    """The runs of this run's tree that nobody vouches for here, the root first."""
+    seal = app.keyring.seal  # made if there is none: what is described is what is sealed afterwards
+    tree = app.tree(_root(app, folder))
+    found = [Candidate(app.summary(one, keep=False), read_run(one, seal, keep=False)) for one in tree]
+    for one in found:
+        if why := wrong_place(one.summary.folder, one.summary.created):
+            raise UsageError(
+                f"run {one.summary.folder.id} cannot be adopted: {why}. Give its folder back its own name and place"
+            )
+    return [one for one in found if one.summary.foreign]
+
+
+def adopt(app: App, runs: list[Candidate]) -> None:
+    """Vouch for these runs, as they are now, in this project."""
+    for one in runs:
+        folder = one.summary.folder
+        with folder.locked():
+            standing = read_run(folder, app.keyring.seal, keep=False)
+            if (standing.lines, standing.sha256) != (one.standing.lines, one.standing.sha256):
+                raise UsageError(f"run {folder.id} has changed since you looked at it; look again")
+            adoption = Adoption(
+                lines=standing.lines, sha256=standing.sha256, workspace=str(app.project), by=who(), at=now()
+            )
+            keep_adoption(folder, adoption, disk=app.disk, seal=app.keyring.seal)
+
+
+def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
+    """What a run is and what it would be allowed to do: name and value, in the order to read them."""
+    created, events = one.summary.created, one.standing.events
+    payload, state = created.payload, one.summary.fold.state
+    yield "run", one.summary.folder.id
+    yield "goal", brief(payload.get("goal", ""), _SHOWN)
+    yield "foreign", one.summary.foreign
+    yield "made", f"{created.ts}, workflow {one.summary.workflow}, {count(len(events), 'event')}, {state.status}"
+    yield "belongs to", f"{one.standing.workspace or 'no folder'}; adopted, to {app.project}"
+    granted = app.bound_policy(created)
+    asked = app.recorded_policy(created)
+    for name, field in _POWERS.items():
+        wish, gets = said(getattr(asked, field)), said(getattr(granted, field))
+        yield name, gets if wish == gets else f"{gets} (it asks for {wish}; this project does not allow more)"
+    params = payload.get("params") or {}
+    for argv in params.get("checks") or ():
+        yield "runs as a check", shlex.join(map(str, argv))
+    if params.get("asker") == "person":
+        yield "its commands", "count as typed by a person: they need no whitelist"
+    yield "asks a person", f"{payload.get('approval') or 'as the project says'}"
+    models = app.models_of(one.summary.folder, created)
+    yield "models", ", ".join(filter(None, (models.default, *models.roles.values()))) or "none"
+    if opened := params.get("context"):
+        yield "shows models", f"{said(tuple(opened))}, also where that is a secret by its name"
+    yield "budget", "none" if models.maxBudgetUsd is None else f"{models.maxBudgetUsd:g} USD"
+    grants = Counter(outcome_of(event).get("by", "?") for event in events if event.type == "APPROVAL_GRANTED")
+    if grants:
+        givers = ", ".join(list(grants)[:5])
+        yield "approvals in it", f"{grants.total()}, which would count as given: {givers}"
+    for name, request in one.summary.fold.pending.items():
+        text = request.payload.get("summary") or request.payload.get("question") or ""
+        yield "waits with", f"{name}: {brief(text, _SHOWN)}"
+
+
+_SHOWN = 2_000  # characters of a goal or a request
+_POWERS = {
+    "containment": "tier",
+    "tools": "whitelist",
+    "files": "fs",
+    "reads": "reads",
+    "writes": "writes",
+    "network": "domains",
+    "seconds a task": "max_task_sec",
+    "seconds in all": "max_total_sec",
+    "tries again": "max_retries",
+    "at once": "max_workers",
+    "may use": "bounds",
+}
+
+
+def _root(app: App, folder: RunFolder) -> RunFolder:
+    """The top of its tree, as far as it is here: a run may have come without its parent."""
+    try:
+        return app.root_of(folder)
+    except UsageError:
+        return folder

@@ -1,0 +1,188 @@
+"""The desk: where a person's word to a run is taken down. Approve, reject, answer, cancel, choose who answers from now
+on; nothing is driven here.
+
+Rules
+1. A word is for one request. Where several wait, the person says which; none is granted by chance (D-11).
+2. What is recorded lies in the run's inbox, from where whoever drives the run takes it (core/inbox.py).
+3. A run that nobody vouches for is given no word: what it asks may be somebody else's wish.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core import inbox
+from orchestra.core.disk import Disk
+from orchestra.core.errors import ForeignRun, OddFile, UsageError
+from orchestra.core.files import MIB, read_bounded
+from orchestra.core.records import FINAL, Event
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder
+from orchestra.core.text import clean
+from orchestra.core.vouching import identity
+from orchestra.providers.choose import Models
+from orchestra.runs.find import Archive, RunSummary
+
+SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
+
+
+_MODELS = "models"  # in a run's inbox
+
+
+class KeptModels(Struct, frozen=True):
+    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
+
+    models: Models
+    seal: str = ""
+
+
+class Desk(Archive):
+    """The runs of one project, and a person's word to them."""
+
+    disk: Disk
+    redactor: Redactor
+    most_usd: float | None  # what the configuration lets a run cost
+
+    def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
+        """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
+        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
+        wanted = _digest(folder, request)
+        known = {file["path"] for file in request.payload.get("files", ())}
+        subject = request.payload.get("subject", "patch")
+        if only and subject != "patch":
+            raise UsageError(f"run {folder.id} waits with a {subject}, which is approved as a whole: leave --only out")
+        for path in only:
+            if path not in known:
+                raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")
+        message = inbox.message("approve", by or who(), digest=wanted, accepted=only)
+        self._deliver(folder, name, message)
+        return name
+
+    def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
+        """Record a rejection; the reason goes to whoever is asked again, or with `end` the run ends."""
+        if not reason.strip():
+            raise UsageError("the reason is empty; say what is wrong: --reason TEXT")
+        name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
+        message = inbox.message("reject", by or who(), text=reason, digest=_digest(folder, request), end=end)
+        self._deliver(folder, name, message)
+        return name
+
+    def answer(self, folder: RunFolder, text: str, *, by: str = "") -> str:
+        """Record an answer to the pending question."""
+        if not text.strip():
+            raise UsageError("the answer is empty; say something: orchestra answer RUN TEXT")
+        name, _ = self._pending(folder, "QUESTION_RAISED")
+        self._deliver(folder, name, inbox.message("answer", by or who(), text=text))
+        return name
+
+    def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
+        """Record a cancel; whoever drives the run (or the caller, next) ends it."""
+        status = self.vouched(folder).fold.state.status
+        if status in FINAL.values():
+            raise UsageError(f"run {folder.id} is already {status}")
+        # An earlier canceller may have been killed before it could act.
+        if inbox.read(folder, inbox.CANCEL, self.keyring.seal) is None:
+            self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
+
+    def models_of(self, root: RunFolder, created: Event) -> Models:
+        """Who answers in a run: what a person said last when resuming it, or what it began with."""
+        try:
+            recorded = msgspec.convert(self.facts(created).get("models", {}), Models)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
+        try:
+            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
+        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+            return self._within_budget(recorded)
+        seal = self.keyring.known
+        return self._within_budget(kept.models if seal and seal.holds(kept, *identity(root), _MODELS) else recorded)
+
+    def _within_budget(self, models: Models) -> Models:
+        """The budget the file has now binds, unless a person typed another (policy/binding.py)."""
+        most = self.most_usd
+        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
+            return models
+        return msgspec.structs.replace(models, maxBudgetUsd=most)
+
+    def keep_models(self, root: RunFolder, models: Models) -> None:
+        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
+        root.inbox.mkdir(exist_ok=True)
+        masked = msgspec.json.decode(self.redactor.data(msgspec.json.encode(models)), type=Models)
+        kept = self.keyring.seal.closes(KeptModels(masked), *identity(root), _MODELS)
+        self.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
+
+    def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
+        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor, seal=self.keyring.seal)
+
+    def vouched(self, folder: RunFolder) -> RunSummary:
+        """What a run is now; ForeignRun if nobody vouches for it (rule 3)."""
+        summary = self.summary(folder)
+        if summary.foreign:
+            raise ForeignRun(folder.id, summary.foreign)
+        return summary
+
+    def vouched_root(self, folder: RunFolder) -> RunSummary:
+        """The run at the top of this run's tree; a foreign run, which may name anybody's as its parent, has none."""
+        summary = self.vouched(folder)
+        root = self.root_of(folder)
+        return summary if root.path == folder.path else self.vouched(root)
+
+    def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
+        """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
+        fold = self.vouched(folder).fold
+        seal = self.keyring.seal
+        asked = {name: event for name, event in fold.pending.items() if event.type == kind}
+        unanswered = inbox.waiting(folder, asked, seal)
+        meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
+        if digest and asked and not meant:  # D-11
+            now = " or ".join(event.payload.get("digest", "?") for event in (unanswered or asked).values())
+            raise UsageError(
+                f"run {folder.id}: what waits now is {now}, not {digest}; look again: orchestra diff {folder.id}"
+            )
+        if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
+            raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")
+        for name, event in (inbox.waiting(folder, meant, seal) or meant or unanswered or asked).items():
+            return name, event
+        what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"
+        other = next(iter(fold.pending.values()), None)
+        hint = ""
+        if other is not None:
+            verb = "answer" if other.type == "QUESTION_RAISED" else "approve"
+            hint = f"; it waits for something else: orchestra {verb} {folder.id}"
+        raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
+
+
+def _digest(folder: RunFolder, request: Event) -> str:
+    """What a grant is bound to (D-11)."""
+    if digest := request.payload.get("digest", ""):
+        return str(digest)
+    raise UsageError(f"run {folder.id}: event {request.id} asks for an approval and does not say of what")
+
+
+def _is_digest(given: str, digest: str) -> bool:
+    """Whether a digest, or enough of its beginning to be no accident, was given."""
+    return given == digest or (len(given) >= SHORT_DIGEST and digest.startswith(given))
+
+
+def _choice(requests: Mapping[str, Event]) -> str:
+    lines: list[str] = []
+    for event in list(requests.values())[:10]:
+        payload = event.payload
+        files = ", ".join(file["path"] for file in payload.get("files", ())[:3])
+        lines.append(
+            f"\n  --digest {payload.get('digest', '?')[:SHORT_DIGEST]}  {payload.get('summary', '')} ({files})"
+        )
+    return clean("".join(lines))
+
+
+def who() -> str:
+    """The person at this terminal, as events name them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"

@@ -1,0 +1,360 @@
+"""Removing the folders of old runs: which may go, and how one goes.
+
+Rules
+1. A run goes with its child runs, and only if all of them have ended and nobody drives one.
+2. Those that ended last stay, as many as a person wants. So does what a run that stays was made from (forked or
+   replayed), and whatever is in doubt; each with the reason.
+3. What is no run folder of this project's own is not touched: a link, the copy of a run, a run of another project.
+4. A run goes in two steps. First its folder gets a name that is no run's, the root before its children; then that is
+   removed. So a kill leaves a whole run or none, and a name by which the next time finds what is left to do.
+5. No link is followed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.app import App
+from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
+from orchestra.core.files import entries_below, mode_and_size
+from orchestra.core.journal import read_first
+from orchestra.core.records import FINAL, Event
+from orchestra.core.run import REMOVED, RunFolder, digest, is_driven
+from orchestra.policy.decide import within
+from orchestra.providers.choose import Models
+from orchestra.runs.find import RunSummary
+from orchestra.worker.removal import discard
+
+_REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
+
+
+class Run(Struct, frozen=True):
+    """What is kept of a run folder while all are judged: there may be many, with long journals."""
+
+    folder: RunFolder
+    parent: str = ""
+    workflow: str = ""
+    status: str = ""  # empty if its journal is damaged
+    updated: str = ""
+    driven: bool = False
+    run_id: str = ""  # as its journal says it; empty if that much cannot be read
+    workspace: str | None = None
+    mark: str = ""  # of its first event: by this it is known again
+    sources: tuple[tuple[str, str], ...] = ()  # the runs it was made from, and how
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in FINAL.values()
+
+
+class Tree(Struct, frozen=True):
+    """A run that has ended and its child runs; the root first."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def root(self) -> Run:
+        return self.runs[0]
+
+    @property
+    def id(self) -> str:
+        return self.root.folder.id
+
+    @property
+    def ended(self) -> str:
+        return self.root.updated
+
+    @property
+    def size(self) -> int:
+        """How many bytes its files have."""
+        return sum(_size(run.folder.path) for run in self.runs)
+
+
+class Stays(Struct, frozen=True):
+    """A run that is not new and stays all the same."""
+
+    run_id: str
+    why: str
+
+
+class Leftover(Struct, frozen=True):
+    """What a clean that was killed had begun to remove (rule 4), and the child runs it had not come to."""
+
+    run_id: str
+    path: Path
+    trees: tuple[Tree, ...]
+    waits: str = ""  # why it cannot be finished yet: a child run that must stay
+
+
+class Sweep(Struct, frozen=True):
+    """What would go, and what would not."""
+
+    going: tuple[Tree, ...]  # those that ended first come first
+    staying: tuple[Stays, ...]
+    leftovers: tuple[Leftover, ...]
+    newest: int  # of those that have ended and may go, how many stay because they are the newest
+    open: int  # how many have not ended
+
+
+def look(app: App, keep: int) -> Sweep:
+    """What may go if the `keep` that ended last stay. Changes nothing."""
+    runs = {found.folder.id: found for found in _found(app)}
+    below: dict[str, list[str]] = {}
+    for name, found in runs.items():
+        below.setdefault(found.parent, []).append(name)
+    leftovers = tuple(_leftovers(app, runs, below))
+    trees, doubtful = _judged(app, runs, below)
+    trees.sort(key=lambda tree: (tree.ended, tree.id))
+    going, needed = _unneeded(app, runs, trees[: max(len(trees) - keep, 0)])
+    return Sweep(
+        going=tuple(going),
+        staying=(*doubtful, *needed, *_lone_children(runs, leftovers)),
+        leftovers=leftovers,
+        newest=min(keep, len(trees)),
+        open=sum(bool(found.status) and not found.has_ended for found in runs.values() if not found.parent),
+    )
+
+
+def remove(app: App, tree: Tree) -> tuple[str, ...]:
+    """Remove a tree (rule 4); RunLocked if somebody drives a run of it. The names that could not be removed."""
+    with ExitStack() as locks:
+        for run in tree.runs:
+            locks.enter_context(run.folder.locked())
+        for run in tree.runs:
+            _must_be(run, app.summary(run.folder, keep=False))
+        for folder in (run.folder for run in tree.runs):
+            app.disk.replace(str(folder.path), str(folder.removed))
+            app.disk.sync_folder(folder.path.parent)
+        # The root's is the last to go: as long as it is there, the next clean finishes the whole tree. The locks are
+        # held meanwhile, or another clean would take it for cut off.
+        return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
+
+
+def _must_be(judged: Run, now: RunSummary) -> None:
+    """Ids are used again: what has this one now, and nobody else can change, is it what was judged?"""
+    if _mark(now.created) != judged.mark or now.fold.state.status not in FINAL.values():
+        raise RunLocked(f"run {judged.folder.id} is not the one it was a moment ago: it stays")
+
+
+def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
+    """Remove what a clean that was killed left. The names that could not be removed."""
+    stuck = tuple(name for tree in leftover.trees for name in remove(app, tree))
+    if leftover.waits:
+        return (*stuck, f"{leftover.path.name}: {leftover.waits}")
+    return stuck or discard(leftover.path)
+
+
+# -- what may go ------------------------------------------------------------------------------------------------------
+
+
+def _found(app: App) -> Iterator[Run]:
+    replayed = functools.cache(functools.partial(_replayed, app))  # most runs name the same provider
+    for folder, seen in app.overview():
+        created = seen.created if isinstance(seen, RunSummary) else _first(folder)
+        if created is None:
+            yield Run(folder)
+            continue
+        payload = created.payload
+        found = Run(
+            folder,
+            parent=payload.get("parentRunId") or "",
+            workflow=payload.get("workflow", ""),
+            run_id=created.runId,
+            workspace=payload.get("workspace"),
+            mark=_mark(created),
+            sources=tuple(_sources(app, folder, created, replayed)),
+        )
+        if isinstance(seen, RunSummary):
+            state = seen.fold.state
+            found = msgspec.structs.replace(found, status=state.status, updated=state.updatedAt, driven=seen.driven)
+        yield found
+
+
+def _mark(created: Event) -> str:
+    return digest(msgspec.json.encode(created))
+
+
+def _first(folder: RunFolder) -> Event | None:
+    """The first event of a damaged journal, if that much can be read: it says whose child the run is."""
+    try:
+        return read_first(folder.events)
+    except JournalCorrupt:
+        return None
+
+
+def _family(name: str, below: dict[str, list[str]]) -> list[str]:
+    """A run and those below it, each before its own; a run that says it is below itself comes once."""
+    found: dict[str, None] = {}
+    left = [name]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found[one] = None
+            left += reversed(below.get(one, ()))
+    return list(found)
+
+
+def _tree(family: Iterable[Run]) -> Tree:
+    return Tree(tuple(found for found in family if found.status))
+
+
+def _judged(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
+    """The trees that may go, and why others that have ended, or nobody can tell, may not."""
+    trees: list[Tree] = []
+    doubtful: list[Stays] = []
+    for root in below.get("", ()):
+        family = [runs[one] for one in _family(root, below)]
+        why = next((reason for one in family if (reason := _doubt(app, one, root=root))), "")
+        if not why:
+            trees.append(_tree(family))
+        elif runs[root].has_ended or not runs[root].status:
+            doubtful.append(Stays(root, why))
+    return trees, doubtful
+
+
+def _lone_children(runs: dict[str, Run], leftovers: tuple[Leftover, ...]) -> Iterator[Stays]:
+    """Child runs of a run that is not here, unless they are of one that was being removed; and of themselves."""
+    begun = {run.folder.id for one in leftovers for tree in one.trees for run in tree.runs}
+    for name, found in runs.items():
+        if found.parent and found.parent not in runs and name not in begun:
+            yield Stays(name, f"it is a child of run {found.parent}, which is not here; look at it yourself")
+        elif _is_below_itself(name, runs):
+            yield Stays(name, "it says that it is its own child; look at it yourself")
+
+
+def _is_below_itself(name: str, runs: dict[str, Run]) -> bool:
+    above, passed = runs[name].parent, {name}
+    while above in runs and above not in passed:
+        passed.add(above)
+        above = runs[above].parent
+    return above == name
+
+
+def _doubt(app: App, found: Run, *, root: str) -> str:
+    """Why this run, and with it the tree of `root`, must stay; empty if it may go (rules 1 to 3)."""
+    why = _reason(app, found)
+    return why if found.folder.id == root or not why else f"its child run {found.folder.id}: {why}"
+
+
+def _reason(app: App, found: Run) -> str:
+    folder = found.folder
+    if not _is_ours(folder):
+        return "it is, or has in it, a link where a run has none; look at it yourself"
+    if not found.status:
+        return f"its journal is damaged (orchestra verify {folder.id} says where)"
+    if found.run_id != folder.id:
+        return f"its journal is that of run {found.run_id}: it is a copy; look at it yourself"
+    workspace = str(app.project) if found.workspace is None else found.workspace
+    moved = not os.path.isdir(workspace) and within(str(folder.path), str(app.project))  # with its runs in it
+    if workspace != str(app.project) and not moved:
+        return f"it is of another project: {workspace}"
+    if found.driven:
+        return "a process drives it"
+    return "" if found.has_ended else "it has not ended"
+
+
+def _is_ours(folder: RunFolder) -> bool:
+    """Whether it is a real folder with a real journal and lock (rule 5)."""
+    kinds = tuple(map(_kind, (folder.path, folder.events, folder.lock)))
+    return kinds[:2] == (stat.S_IFDIR, stat.S_IFREG) and kinds[2] in (stat.S_IFREG, 0)
+
+
+def _kind(path: Path) -> int:
+    """What a name is, itself and not where it leads; 0 if there is nothing."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return 0
+
+
+def _unneeded(app: App, runs: dict[str, Run], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
+    """Those of `going` that no run that stays was made from (rule 2), and why the others stay."""
+    needed: list[Stays] = []
+    configured = dict(_configured(app))
+    while True:
+        leaving = {run.folder.id for tree in going for run in tree.runs}
+        wanted = {
+            source: f"run {name} {how} it"
+            for name, found in runs.items()
+            if name not in leaving
+            for source, how in found.sources
+        } | configured
+        kept = {tree.id: wanted[one.folder.id] for tree in going for one in tree.runs if one.folder.id in wanted}
+        if not kept:
+            return going, needed
+        needed += [Stays(name, why) for name, why in kept.items()]
+        going = [tree for tree in going if tree.id not in kept]
+
+
+def _sources(app: App, folder: RunFolder, created: Event, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """The runs this one was made from, and how."""
+    if forked := created.payload.get("forkedFrom"):
+        yield forked["runId"], "was forked from"
+    try:
+        began = msgspec.convert(created.payload.get("models", {}), Models)
+    except msgspec.ValidationError:
+        return  # nothing of it says which
+    for models in (began, app.models_of(folder, created)):
+        for spec in filter(None, (models.default, *models.roles.values())):
+            if source := replayed(spec):
+                yield source, "replays"
+
+
+def _configured(app: App) -> Iterator[tuple[str, str]]:
+    """The runs that the configuration names as providers."""
+    for name in app.config.providers:
+        if source := _replayed(app, name):
+            yield source, f"providers.{name} of {app.config_path} replays it"
+
+
+def _replayed(app: App, spec: str) -> str:
+    """The run that a provider answers from; empty if it does not, or leads nowhere."""
+    try:
+        choice = app.directory.choose(spec)
+        return app.find(choice.argument).id if choice.kind == "replay" else ""
+    except UsageError:
+        return ""
+
+
+# -- what a kill left -------------------------------------------------------------------------------------------------
+
+
+def _leftovers(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> Iterator[Leftover]:
+    for root in dict.fromkeys(workflow.root for workflow in app.workflows.values()):
+        try:
+            with os.scandir(root) as entries:
+                names = sorted(entry.name for entry in entries if entry.name.endswith(REMOVED))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for name in names:
+            found = _REMOVED.fullmatch(name)
+            if found and _kind(root / name) == stat.S_IFDIR and not is_driven(RunFolder(root / name)):
+                yield _leftover(app, found[1], root / name, runs, below)
+
+
+def _leftover(app: App, name: str, path: Path, runs: dict[str, Run], below: dict[str, list[str]]) -> Leftover:
+    families = [[runs[one] for one in _family(child, below)] for child in below.get(name, ())]
+    if name in runs:  # a person put it back: then they are its own
+        families = []
+    trees: list[Tree] = []
+    waits = ""
+    for family in families:
+        why = next((f"its child run {one.folder.id}: {why}" for one in family if (why := _reason(app, one))), "")
+        if not why:
+            trees.append(_tree(family))
+        waits = waits or why
+    return Leftover(name, path, tuple(trees), waits)
+
+
+def _size(top: Path) -> int:
+    """How many bytes the files of a folder have; what vanishes meanwhile counts for nothing."""
+    return sum(mode_and_size(entry)[1] for entry in entries_below(top))

@@ -1,0 +1,331 @@
+"""Verify a run folder against S1, and a task graph against S2, by requirement id.
+
+Works on files alone (S1-126): any implementation's.
+
+Rules
+1. Each finding names the requirement it breaks. A torn last line is no finding: it is what a kill leaves, and the next
+   open repairs it.
+2. The folder may be anybody's: what is read of it is bounded, and no event is kept in memory. Of findings of one kind
+   the first MOST are told.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import UnsetType
+
+from orchestra.core.errors import DurabilityError, IllegalEvent, JournalCorrupt, OddFile
+from orchestra.core.files import MIB, entries_below, mode_and_size
+from orchestra.core.journal import read_journal
+from orchestra.core.ledger import artifacts_of
+from orchestra.core.lines import MOST_BYTES
+from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState
+from orchestra.core.run import RunFolder
+from orchestra.core.shape import misfit, outcome_of
+from orchestra.core.tables import Fold, Table
+from orchestra.workflows.dag.verify import is_printed, verify_tasks
+
+MOST = 100  # findings of one kind
+Findings = Iterator[Finding]
+
+
+def verify(path: Path, tables: dict[str, Table]) -> list[Finding]:
+    """Everything that is wrong with a run folder, most basic first; empty means it conforms."""
+    folder = RunFolder(path)
+    if not os.path.lexists(folder.events):
+        return [Finding("S1-102", str(path), "there is no events.ndjson: not a run folder")]
+    walk = _Walk(folder, tables)
+    try:
+        read_journal(folder.events, each=walk.see, keep=False)
+    except JournalCorrupt as error:
+        where = f"events.ndjson:{error.line}" if error.line else "events.ndjson"
+        return [Finding(_line_requirement(folder, error.line), where, str(error))]
+    if not walk.count:
+        return [Finding("S1-61", "events.ndjson", "there is no RUN_CREATED")]
+    return list(walk.findings())
+
+
+class _Check(Protocol):
+    """One kind of requirement: looks at each event, and at the end at what it saw."""
+
+    def see(self, number: int, event: Event) -> Findings: ...
+
+    def end(self) -> Findings: ...
+
+
+class _Walk:
+    """All checks, in one way through the journal."""
+
+    def __init__(self, folder: RunFolder, tables: dict[str, Table]) -> None:
+        self.count = 0
+        checks = (_Ids(folder), _Order(tables), _Steps(), _State(folder), _Artifacts(folder), _Files(folder))
+        self._found: list[tuple[_Check, list[Finding]]] = [(check, []) for check in checks]
+
+    def see(self, event: Event) -> None:
+        self.count += 1
+        for check, found in self._found:
+            for finding in check.see(self.count, event):
+                _add(found, finding)
+
+    def findings(self) -> Findings:
+        for check, found in self._found:
+            for finding in check.end():
+                _add(found, finding)
+            yield from found
+
+
+def _add(found: list[Finding], finding: Finding) -> None:
+    """Add it, unless there are enough of its kind (rule 2)."""
+    if len(found) < MOST:
+        found.append(finding)
+    elif len(found) == MOST:
+        more = f"{finding.message}; there are more: these are the first {MOST + 1}"
+        found.append(Finding(finding.requirement, finding.where, more))
+
+
+def _line_requirement(folder: RunFolder, number: int) -> str:
+    """The requirement that a damaged line breaks."""
+    try:
+        line = next(itertools.islice(folder.lines(folder.events.name, MOST_BYTES), max(number - 1, 0), None), b"")
+        record = msgspec.json.decode(line if len(line) < MIB else b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError, OddFile):
+        return "S1-115"
+    if not isinstance(record, dict):
+        return "S1-115"
+    for name, requirement in (
+        ("id", "S1-53"),
+        ("runId", "S1-54"),
+        ("ts", "S1-55"),
+        ("type", "S1-56"),
+        ("payload", "S1-59"),
+    ):
+        if name not in record:
+            return requirement
+    try:
+        event = msgspec.convert(record, Event)
+    except msgspec.ValidationError as error:
+        field = re.search(r"\$\.(\w+)", str(error))
+        return {"type": "S1-52", "ts": "S1-01", "phase": "S1-57", "iteration": "S1-58"}.get(
+            field.group(1) if field else "", "S1-03"
+        )
+    if number == 1 and record["type"] != "RUN_CREATED":
+        return "S1-61"
+    return "S1-59" if misfit(event, number) else "S1-114"
+
+
+class _Ids:
+    """Ids: unique, in order, and the folder's own."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._before = ""
+        self._newest = ""
+        self._late: set[str] = set()  # ids that come too late: only these can be there twice
+
+    def see(self, number: int, event: Event) -> Findings:
+        where = f"events.ndjson:{number}"
+        if event.id <= self._before:
+            late = f"event id {event.id} does not come after {self._before}: lastEventId cannot order"
+            yield Finding("S1-46", where, late)
+        if event.id <= self._newest and len(self._late) < MOST:
+            self._late.add(event.id)
+        if event.runId != self._folder.id:
+            yield Finding("S1-54", where, f"runId {event.runId} is not the folder's name {self._folder.id}")
+        self._before, self._newest = event.id, max(self._newest, event.id)
+
+    def end(self) -> Findings:
+        seen: set[str] = set()
+        again = read_journal(self._folder.events, keep=False).events if self._late else ()
+        for number, event in enumerate(again, start=1):
+            if event.id in seen:
+                yield Finding("S1-02", f"events.ndjson:{number}", f"event id {event.id} is not unique")
+            if event.id in self._late:
+                seen.add(event.id)
+
+
+class _Order:
+    """The workflow's table, and how often a run may be fixed."""
+
+    def __init__(self, tables: dict[str, Table]) -> None:
+        self._tables = tables
+        self._table: Table | None = None
+        self._state = ""
+        self._limit = 3
+        self._over = False
+
+    def see(self, number: int, event: Event) -> Findings:
+        where = f"events.ndjson:{number}"
+        if number == 1:
+            workflow = str(event.payload.get("workflow", "loop"))
+            self._table = self._tables.get(workflow)
+            self._limit = event.payload.get("maxFixIterations", 3)
+            if self._table is None:
+                yield Finding("S1-73", where, f"unknown workflow {workflow!r}: its transitions cannot be checked")
+                return
+            self._state = self._table.start
+        if self._table is None:
+            return
+        try:
+            self._state = self._table.next(self._state, event.type, event.phase)
+        except IllegalEvent as error:
+            yield Finding("S1-73", where, str(error))
+            self._table = None  # what follows is no news
+            return
+        fixes = 0 if isinstance(event.iteration, UnsetType) else event.iteration - 1
+        if event.phase == "fix" and fixes > self._limit and not self._over:
+            self._over = True
+            yield Finding("S1-71", where, f"fix {fixes} is more than maxFixIterations {self._limit}")
+
+    def end(self) -> Findings:
+        return iter(())
+
+
+class _Steps:
+    """Steps: started before they end, granted what was asked, failed with an error."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+        self._asked: dict[str, str] = {}  # digests, by the id of the request
+
+    def see(self, number: int, event: Event) -> Findings:
+        where, payload = f"events.ndjson:{number}", event.payload
+        key = str(payload.get("key", ""))
+        if event.type == "PHASE_STARTED":
+            self._open.add(key)
+        elif event.type in ("PHASE_COMPLETED", "PHASE_FAILED"):
+            if key not in self._open:
+                yield Finding("S1-73", where, f"outcome of step {key!r}, which was not started")
+            self._open.discard(key)
+        elif event.type == "APPROVAL_REQUESTED":
+            self._asked[str(payload.get("approvalId"))] = payload.get("digest", "")
+        elif event.type == "APPROVAL_GRANTED":
+            asked = self._asked.get(str(payload.get("approvalId")))
+            if asked is not None and asked != outcome_of(event).get("digest"):
+                yield Finding("S1-74", where, "the grant is for another patch than the one requested (D-11)")
+        if event.type in ("PHASE_FAILED", "RUN_FAILED") and not payload.get("error"):
+            yield Finding("S1-119", where, f"{event.type} carries no error")
+        if event.type == "PATCH_APPLIED" and not {"before", "after"} <= set(outcome_of(event)):
+            yield Finding("S1-117", where, "PATCH_APPLIED carries no diffstat before and after")
+
+    def end(self) -> Findings:
+        return iter(())
+
+
+class _State:
+    """state.json: the fold of the journal, or of a beginning of it."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._fold = Fold()
+        self._then: WorkflowState | None = None  # as it was at the event that state.json names
+        self._state, self._wrong = _read_state(folder)
+
+    def see(self, number: int, event: Event) -> Findings:
+        self._fold.add(event)
+        if self._state is not None and event.id == self._state.lastEventId and self._then is None:
+            self._then = self._fold.state
+        return iter(())
+
+    def end(self) -> Findings:
+        if self._state is None:
+            yield self._wrong
+            return
+        now = self._fold.state
+        if self._then is not None and now.status not in FINAL.values():
+            now = self._then  # of a run that goes on it may be behind: whoever opens the run rolls it forward
+        for name in WorkflowState.__struct_fields__:
+            found, expected = getattr(self._state, name), getattr(now, name)
+            if name != "updatedAt" and found != expected:
+                yield Finding("S1-113", "state.json", f"{name} is {found!r:.200}, the journal says {expected!r:.200}")
+
+
+def _read_state(folder: RunFolder) -> tuple[WorkflowState | None, Finding]:
+    """state.json, or what is wrong with it."""
+    if not os.path.lexists(folder.state):
+        return None, Finding("S1-101", "state.json", "is missing (orchestra resume rebuilds it)")
+    wrong: Exception
+    try:
+        return msgspec.json.decode(folder.read(folder.state.name, MIB), type=WorkflowState), Finding("", "", "")
+    except (OddFile, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        wrong = error
+    return None, Finding("S1-41…S1-51", "state.json", f"{wrong} (orchestra resume rebuilds it)")
+
+
+class _Artifacts:
+    """The files that events name; and raw replies, for their owner only."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._find = functools.lru_cache(maxsize=1024)(folder.find)  # a file may be named again and again
+        self._missing = 0  # when enough are, no more are looked for: each takes many looks
+
+    def see(self, number: int, event: Event) -> Findings:
+        where = f"events.ndjson:{number}"
+        try:
+            for ref in artifacts_of([event]) if self._missing <= MOST else ():
+                if self._find(ref) is None and not _said_nothing(self._folder, event, ref):
+                    self._missing += 1
+                    requirement = "S1-116" if ref.path.endswith(".raw.txt") else "S1-125"
+                    yield Finding(requirement, where, f"{ref.path} is missing or not the bytes the event names")
+        except DurabilityError as error:
+            yield Finding("S1-125", where, str(error))
+
+    def end(self) -> Findings:
+        for raw in _raw_replies(self._folder.artifacts):
+            name = os.path.relpath(raw, self._folder.path)
+            yield Finding("S1-116", name, "a raw reply must be readable by its owner only (C-12)")
+
+
+def _raw_replies(top: Path) -> Iterator[str]:
+    """The raw replies that others can read."""
+    for entry in entries_below(top):
+        if entry.name.endswith(".raw.txt") and mode_and_size(entry)[0] & 0o077:
+            yield entry.path
+
+
+def _said_nothing(folder: RunFolder, event: Event, ref: ArtifactRef) -> bool:
+    """Whether it is what a command printed, and it printed nothing: a power cut may take the name of such a file."""
+    printed = event.payload.get("effect") == "RunCommand" and is_printed(ref.path)
+    return printed and not ref.bytes and not os.path.lexists(folder.path / ref.path)
+
+
+class _Files:
+    """The files that belong to what happened: logs, and those of a task graph."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._graph = False
+        self._phases: set[str] = set()
+        self._gated = False
+        self._executed = False
+        self._ended = False
+
+    def see(self, number: int, event: Event) -> Findings:
+        if number == 1:
+            self._graph = event.payload.get("workflow") == "dag"
+        if event.payload.get("effect") == "ModelCall":
+            self._phases.add(str(event.phase))
+        self._gated = self._gated or event.type.startswith("APPROVAL_")
+        self._executed = self._executed or event.phase == "execute"
+        self._ended = event.type in FINAL
+        return iter(())
+
+    def end(self) -> Findings:
+        logs = self._folder.logs
+        for phase in sorted(self._phases):
+            if not (logs / f"provider-{phase}.log").is_file():
+                yield Finding("S1-111", "logs", f"provider-{phase}.log is missing")
+        if self._gated and not (logs / "gatekeeper.log").is_file():
+            yield Finding("S1-112", "logs", "gatekeeper.log is missing")
+        if self._ended and not logs.is_dir():
+            yield Finding("S1-125", "logs", "a finished run leaves logs")
+        if self._graph:
+            yield from verify_tasks(self._folder, ended=self._ended, executed=self._executed)

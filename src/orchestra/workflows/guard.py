@@ -1,0 +1,47 @@
+"""What a project's configuration makes of its own files: folders that no patch may write, files that orchestra obeys.
+
+Rules
+1. Closed is wherever runs and what they leave are kept, each path up to its {run_id}. The project itself cannot be
+   closed, so a file named by {run_id} alone beside the project's own closes nothing.
+2. Code is what the configuration has orchestra run, or take for a model's word: programs of tools and providers, files
+   of replies, and the configuration itself.
+
+Both are named as the configuration names them; the gatekeeper looks where they lead when it matters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestra.config.borders import Place
+from orchestra.config.settings import RUN_ID, Config
+from orchestra.core.errors import UsageError
+from orchestra.patch.safety import CONFIGURATION
+from orchestra.providers.choose import Directory, Models
+
+
+def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
+    """Rule 1: whole paths, also of folders that are not there yet."""
+    paths = config.paths
+    fixed = (text.partition(RUN_ID)[0].rpartition("/")[0] for text in (paths.logs, paths.artifacts, paths.report))
+    folders = dict.fromkeys(place.named(text) for text in (paths.runs, *fixed) if text)
+    return tuple(folder for folder in folders if folder != place.base)
+
+
+def code_files(config: Config, file: Path | None, place: Place, directory: Directory, models: Models) -> dict[str, str]:
+    """Rule 2: whole paths, each with what it is. `file` is the configuration, `models` are those of a run."""
+    found = {place.named(target): f"the program of `tools.{name}`" for name, target in config.tools.items()}
+    specs = {f"roles.{name}": spec for name, spec in (*config.roles.items(), *models.roles.items())}
+    specs |= {f"providers.{name}": name for name in config.providers}
+    for where, spec in ({"--provider": models.default} | specs).items():
+        try:
+            choice = directory.choose(spec)
+        except UsageError:
+            continue  # it leads nowhere, so to no file
+        if choice.argument and choice.kind != "replay":  # whose argument is a run
+            found[place.named(choice.argument)] = f"the file of `{where}`"
+        if "/" in choice.entry.program:
+            found[place.named(choice.entry.program)] = f"the program of `{where}`"
+    if file is not None:
+        found[str(file.absolute())] = CONFIGURATION
+    return found
