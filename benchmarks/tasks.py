@@ -25,12 +25,15 @@ from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.context import Context, Handlers
 from orchestra.core.disk import Disk
+from orchestra.core.faces import Silent
 from orchestra.core.ledger import Ledger
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
-from orchestra.core.work import AdoptPlan, AutoApprove, RunCommand
+from orchestra.core.work import AutoApprove, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.decide import Layer, Policy
 from orchestra.worker.task import Command, Sandbox
+from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job
@@ -46,7 +49,9 @@ def bench() -> list[Row]:
         runs.mkdir()
         policy = Policy(layers=(Layer(whitelist=("true",)),), reads=(str(project),))
         toolbox = Toolbox("/usr/bin:/bin", project)
-        workshop = Workshop(project, toolbox, runs=runs, run_as=None, scratch=folder / "scratch")
+        workshop = Workshop(
+            project, toolbox, disk=Disk(), redactor=Redactor([]), runs=runs, run_as=None, scratch=folder / "scratch"
+        )
         graph = _graph(loop, workshop, policy, runs)
         with bare_bwrap(folder, *_contained(workshop, policy)) as start:
             times = interleaved(ROUNDS, graph, _bare(start))
@@ -84,7 +89,7 @@ def _graph(loop: asyncio.Runner, workshop: Workshop, policy: Policy, runs: Path)
         ledger.open()
         ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job), "goal": job.intent})
         keeper = Timekeeper(1e6)
-        runner = Runner(workshop, policy, ledger, keeper, backoff=0.0, on_line=lambda *_: None, on_note=lambda _: None)
+        runner = Runner(workshop, policy, ledger, keeper, backoff=0.0, face=Silent())
         gate = Gatekeeper(workshop.workspace, redactor(), closed=(), code={})
         handlers: Handlers = {RunCommand: runner, AdoptPlan: adopt, AutoApprove: gate.grant}
         verdict = loop.run(dag(Context(ledger, handlers), job))

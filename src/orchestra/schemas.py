@@ -15,11 +15,7 @@ from orchestra.core.records import Event, WorkflowState
 from orchestra.core.sent import Sent
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.providers.scripted import Script
-from orchestra.workflows.dag import shapes as dag
-from orchestra.workflows.dag.board import Line
-from orchestra.workflows.dag.history import Moment
-from orchestra.workflows.dag.scenario import EvalReport, Scenario
-from orchestra.workflows.loop.shapes import Job
+from orchestra.workflows.all import ALL
 
 RECORDS: dict[str, tuple[Any, str]] = {
     "event": (Event, "one line of events.ndjson"),
@@ -29,7 +25,6 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "provider-response": (ProviderResponse, "what a provider answers"),
     "provider-capabilities": (ProviderCapabilities, "what a provider can do"),
     "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),
-    "evaluation": (work.Evaluation, "artifacts/evaluate/iter-NNNN.json"),
     "model-reply": (work.ModelReply, "payload.outcome of a model call"),
     "command-outcome": (work.CommandOutcome, "payload.outcome of a check or a task's command"),
     "patch-proposal": (work.PatchProposal, "payload.outcome of PATCH_PRODUCED"),
@@ -38,19 +33,9 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "answer": (work.Answer, "payload.outcome of QUESTION_ANSWERED"),
     "child-result": (effects.ChildResult, "payload.outcome of a child run's step"),
     "message": (Message, "inbox/<request>.json: a person's word on its way in"),
-    "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),
-    "dag-job": (dag.Job, "payload.params of a task graph's RUN_CREATED"),
-    "plan": (dag.Plan, "plan.json; L2 → L1"),
-    "plan-request": (dag.PlanRequest, "messages.jsonl: L1 → L2"),
-    "assignment": (dag.Assignment, "messages.jsonl: L2 → L3"),
-    "task-result": (dag.TaskResult, "messages.jsonl: L3 → L2"),
-    "task": (dag.Task, "S2's task record"),
-    "task-line": (Line, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
-    "trace-line": (Moment, "one line of `orchestra trace --json`: what a level did, or told another"),
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
-    "scenario": (Scenario, "a golden scenario: what `eval run` takes"),
-    "eval-report": (EvalReport, "what `eval run --report json` prints"),
+    **{name: record for workflow in ALL for name, record in workflow.records.items()},
 }
 
 

@@ -31,7 +31,14 @@ LAYERS: dict[str, set[str]] = {
     "app": {"core", "patch", "policy", "config", "context", "providers", "commands", "worker", "workflows", "runs"},
     "cli": {"core", "policy", "config", "providers", "commands", "workflows", "runs", "app"},
 }
-FLAT = {"__init__": "app", "app": "app", "schemas": "app", "__main__": "cli"}  # modules that lie beside the packages
+# The modules that lie beside the packages, and the layer each belongs to.
+FLAT = {
+    "__init__": "app",
+    "app": "app",
+    "handlers": "app",
+    "schemas": "app",
+    "__main__": "cli",
+}
 # A flow may not touch the world; it performs effects.
 IMPURE = {
     "os",

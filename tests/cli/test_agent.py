@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from orchestra.providers.choose import AGENTS, ROLES
+from orchestra.providers.choose import ROLES
 from orchestra.schemas import RECORDS
+from orchestra.workflows.all import ALL
 from orchestra.workflows.dag.agents import CAST, LEVELS, MESSAGES
 from tests.support.project import Project, records
 
@@ -28,6 +29,8 @@ llm:
 rules:
   - {prefix: [git, push], decision: forbid, reason: 원격이 없다}
 """
+
+AGENTS = tuple(agent for workflow in ALL for agent in workflow.agents or ())
 
 
 @pytest.fixture

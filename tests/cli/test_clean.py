@@ -14,7 +14,7 @@ import pytest
 from orchestra.app import App
 from orchestra.core.errors import RunLocked
 from orchestra.core.run import RunFolder
-from orchestra.runs.clean import look, remove
+from orchestra.runs.clean import Cleaning, look, remove
 from tests.support.children import WIDE
 from tests.support.children import run as parent_with_child
 from tests.support.graph import task
@@ -178,8 +178,13 @@ def test_a_run_that_is_locked_while_it_asks_stays_and_the_others_go(three: Tasks
     assert names(three) == ["001", "003"]
 
 
+def cleaning(project: Tasks) -> Cleaning:
+    app = App(project.path)
+    return Cleaning(app.project, app.runs, app.terms)
+
+
 def test_a_driver_that_comes_last_is_told_apart_from_a_free_run(three: Tasks) -> None:
-    app = App(three.path)
+    app = cleaning(three)
     tree = look(app, 2).going[0]
     with RunFolder(tree.root.folder.path).locked(), pytest.raises(RunLocked):
         remove(app, tree)
@@ -268,7 +273,7 @@ def test_runs_of_a_project_that_cannot_be_seen_now_are_kept(tmp_path: Path) -> N
 
 def test_an_id_that_was_given_away_meanwhile_is_not_what_was_judged(three: Tasks) -> None:
     """Run ids are used again: what has the id now may wait for a person."""
-    app = App(three.path)
+    app = cleaning(three)
     judged = look(app, 0).going
     assert three.run("clean", "--keep", "0", "--yes").returncode == 0
     assert three.dag("--approval", "always", intent="정리").returncode == 3
@@ -282,8 +287,8 @@ def test_a_removal_that_is_going_on_is_nobody_elses_to_finish(three: Tasks) -> N
     folder = three.runs[0]
     with folder.locked():
         folder.path.rename(folder.removed)
-        assert look(App(three.path), 10).leftovers == ()
-    assert [one.run_id for one in look(App(three.path), 10).leftovers] == [folder.id]
+        assert look(cleaning(three), 10).leftovers == ()
+    assert [one.run_id for one in look(cleaning(three), 10).leftovers] == [folder.id]
 
 
 def test_what_cannot_be_removed_is_told_and_keeps_no_other_run(three: Tasks) -> None:

@@ -54,12 +54,12 @@ def test_each_line_that_does_more_than_the_defaults_needs_consent(config: str, t
     (tmp_path / "outside").mkdir()
     outside = str(tmp_path / "outside")
     project = clone(tmp_path / "p", config.replace("OUTSIDE", outside))
-    consent = App(project.path).consent
+    consent = App(project.path).project.consent
     texts = [line.text for line in consent.missing]
     assert any(WIDER[config].replace("OUTSIDE", outside) in text for text in texts), texts
     assert all(re.fullmatch(r"orchestra\.config\.yaml:\d+", line.where) for line in consent.missing)
     agree(project.path)
-    assert App(project.path).consent.missing == ()
+    assert App(project.path).project.consent.missing == ()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_narrows_or_runs_in_the_sandbox_anyway_needs_none(config: str, tmp_
     project = clone(tmp_path / "p", config)
     (project.path / "tool.sh").write_text("#!/bin/sh\n")
     (project.path / "tool.sh").chmod(0o755)
-    assert App(project.path).consent.missing == ()
+    assert App(project.path).project.consent.missing == ()
 
 
 def test_without_consent_nothing_starts_and_the_lines_are_named(tmp_path: Path) -> None:
@@ -139,14 +139,14 @@ def test_a_key_agreed_to_for_one_server_is_not_agreed_to_for_another(tmp_path: P
         SERVER.replace("base_url: 'http://127.0.0.1:9/v1', ", ""),
     ):
         (project.path / "orchestra.config.yaml").write_text(other)
-        assert [line.key for line in App(project.path).consent.missing] == ["providers.default"]
+        assert [line.key for line in App(project.path).project.consent.missing] == ["providers.default"]
 
 
 def test_a_line_can_be_read_in_one_way_only(tmp_path: Path) -> None:
     """A value with a newline looked like two lines, and had their digest."""
     one = clone(tmp_path / "one", 'providers: {claude_code: {program: "claude\\nsandbox.tier: none"}}')
     two = clone(tmp_path / "two", "providers: {claude_code: {program: claude}}\nsandbox: {tier: none}")
-    assert App(one.path).consent.digest != App(two.path).consent.digest
+    assert App(one.path).project.consent.digest != App(two.path).project.consent.digest
     assert "\\nsandbox.tier" in one.run("trust", "--show").stdout
 
 
@@ -245,7 +245,7 @@ def test_a_kill_while_agreeing_or_revoking_leaves_consent_or_none(how: str, tmp_
     for word, steps in (("--yes", 4), ("--revoke", 2)):
         killed = 0
         for number in range(1, 10):
-            consent = App(project.path).consent
+            consent = App(project.path).project.consent
             consent.revoke() if word == "--yes" else consent.agree("tester")
             done = project.run("trust", word, env={"ORCHESTRA_CHAOS": f"{number}:{how}"})
             assert done.returncode in (0, -9), done.stderr

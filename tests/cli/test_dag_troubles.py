@@ -167,8 +167,8 @@ def test_a_grandchild_is_bound_by_every_run_above_it(tmp_path: Path) -> None:
     app = App(project.path)
     above = ""
     for number, seconds in enumerate((100.0, 10.0, 50.0), start=1):
-        policy = msgspec.structs.replace(app.policy, max_task_sec=seconds)
-        folder = RunFolder(app.runs / f"2026-01-01_00{number}_dag_x")
+        policy = msgspec.structs.replace(app.project.policy, max_task_sec=seconds)
+        folder = RunFolder(app.project.runs_folder / f"2026-01-01_00{number}_dag_x")
         folder.path.mkdir(parents=True)
         payload: dict[str, Any] = {"workflow": "dag", "params": {"policy": msgspec.to_builtins(policy)}}
         payload |= {"parentRunId": above} if above else {}
@@ -177,7 +177,7 @@ def test_a_grandchild_is_bound_by_every_run_above_it(tmp_path: Path) -> None:
         )
         folder.events.write_bytes(msgspec.json.encode(created) + b"\n")
         above = folder.id
-    assert app.bound_policy(created).max_task_sec == 10.0
+    assert app.terms.policy(created).max_task_sec == 10.0
 
 
 @pytest.mark.spec("D-11")

@@ -51,7 +51,9 @@ class Place(NamedTuple):
 
     @property
     def digest(self) -> str:
-        asked = [event for event in App(self.project.path).summary(self.folder).events if "approvalId" in event.payload]
+        asked = [
+            event for event in App(self.project.path).runs.summary(self.folder).events if "approvalId" in event.payload
+        ]
         return str(asked[-1].payload["digest"])
 
     def lines(self) -> list[dict[str, Any]]:
@@ -82,7 +84,7 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     project = Project(base / "p", *WAITS)
     app = App(project.path, environ={**os.environ, "HOME": str(base / "home")})
     job = Job(goal="make add() add", checks=(("grep", "-q", "a + b", "calc.py"),))
-    folder = app.start_loop(job, Models(default=f"scripted:{project.script}"))
+    folder = app.start("loop", job, Models(default=f"scripted:{project.script}"))
     assert asyncio.run(app.drive(folder)).exit_code == 3
     shutil.copytree(base / "p", base / "kept", symlinks=True)
     yield base
@@ -102,7 +104,7 @@ def drive(place: Place, run: str = "last") -> str:
     """What comes of `resume`: the status, or the name of the error."""
     app = App(place.project.path)
     try:
-        return asyncio.run(app.drive(app.find(run))).status
+        return asyncio.run(app.drive(app.runs.find(run))).status
     except OrchestraError as error:
         return type(error).__name__
 
@@ -285,8 +287,15 @@ def test_what_was_forged_is_not_driven(forge: Callable[[Place], None], place: Pl
     forge(place)
     assert drive(place) in ("ForeignRun", "JournalCorrupt", "UsageError")
     app = App(place.project.path)
-    for act in (app.approve, app.ask_to_cancel, lambda f: app.reject(f, reason="no"), lambda f: app.answer(f, "yes")):
-        for folder in app.folders():
+    answers = app.answers
+    acts = (
+        answers.approve,
+        answers.ask_to_cancel,
+        lambda f: answers.reject(f, reason="no"),
+        lambda f: answers.answer(f, "yes"),
+    )
+    for act in acts:
+        for folder in app.runs.folders():
             with pytest.raises(OrchestraError):
                 act(folder)
     assert "a - b" in place.project.calc()
@@ -362,8 +371,8 @@ def test_what_was_planted_beside_it_counts_for_nothing(forge: Callable[[Place], 
     assert drive(place) == "awaiting_approval"
     assert "a - b" in place.project.calc()
     app = App(place.project.path)
-    assert app.models_of(place.folder, app.summary(place.folder).created).maxBudgetUsd is None
-    app.approve(place.folder)
+    assert app.terms.models(place.folder, app.runs.summary(place.folder).created).maxBudgetUsd is None
+    app.answers.approve(place.folder)
     assert drive(place) == "completed"
     assert "a + b" in place.project.calc()
 
@@ -397,7 +406,7 @@ def test_a_planted_run_that_a_clone_brings_is_shown_as_foreign_and_never_run(tmp
     ]
     maker.script.write_text(json.dumps({"replies": [{"match": {"phase": "plan"}, "text": json.dumps(plan)}]}))
     maker.settings({"whitelist_tools": ["sh", "echo"], "sandbox": {"tier": "none"}})
-    elsewhere = {"HOME": str(tmp_path / "their-home"), "ORCHESTRA_TRUST": App(maker.path).consent.digest}
+    elsewhere = {"HOME": str(tmp_path / "their-home"), "ORCHESTRA_TRUST": App(maker.path).project.consent.digest}
     assert maker.dag("--approval", "always", env=elsewhere).returncode == 3
     victim = Tasks(tmp_path / "victim", step("가", tool="echo"))
     shutil.copytree(maker.path / "runs", victim.path / "runs")
@@ -485,11 +494,11 @@ def test_a_kill_while_adopting_leaves_the_run_foreign_or_adopted(at: str, place:
     killed = place.project.run("adopt", "last", "--yes", env={"ORCHESTRA_CHAOS": at})
     assert killed.returncode in (0, -9), killed.stderr
     app = App(moved)
-    foreign = app.summary(app.find("last")).foreign
+    foreign = app.runs.summary(app.runs.find("last")).foreign
     assert killed.returncode == -9 or foreign == ""
     assert place.project.run("adopt", "last", "--yes").returncode == 0
     app = App(moved)
-    app.approve(app.find("last"))
+    app.answers.approve(app.runs.find("last"))
     assert drive(place) == "completed"
 
 
@@ -501,7 +510,7 @@ def test_a_run_goes_on_under_the_narrower_of_then_and_now(tmp_path: Path) -> Non
     assert created.payload["policy"]["tier"] == "strict"
     project.configure("sandbox: {tier: none}\nwhitelist_tools: [echo, curl]\n")
     app = App(project.path)
-    bound = app.bound_policy(created)
+    bound = app.terms.policy(created)
     assert bound.tier == "strict" and bound.whitelist == ("echo",)
     assert project.run("approve", "last", "--no-input").returncode == 0
     checks = [e for e in project.events() if e.payload.get("effect") == "RunCommand" and e.type == "PHASE_COMPLETED"]
@@ -513,9 +522,9 @@ def test_what_a_person_typed_stays_and_what_the_file_said_is_narrowed(tmp_path: 
     assert project.dag("--retries", "7", "--approval", "always").returncode == 3
     project.settings({"retries": {"max": 1}, "concurrency": {"max_workers": 2}, "budget": {"max_usd": 3}})
     app = App(project.path)
-    bound = app.bound_policy(project.events()[0])
+    bound = app.terms.policy(project.events()[0])
     assert (bound.max_retries, bound.max_workers) == (7, 2)
-    assert app.models_of(project.folder, project.events()[0]).maxBudgetUsd == 3
+    assert app.terms.models(project.folder, project.events()[0]).maxBudgetUsd == 3
 
 
 def test_a_consent_that_is_gone_stops_a_run_that_goes_on(tmp_path: Path) -> None:
@@ -532,7 +541,7 @@ def test_a_foreign_run_is_an_error_of_its_own(place: Place) -> None:
     grant_line_with_the_old_chain(place)
     app = App(place.project.path)
     with pytest.raises(ForeignRun, match="orchestra adopt"):
-        app.approve(place.folder)
+        app.answers.approve(place.folder)
 
 
 def test_a_fork_records_the_policy_of_now_and_names_what_that_changes(tmp_path: Path) -> None:
@@ -543,9 +552,9 @@ def test_a_fork_records_the_policy_of_now_and_names_what_that_changes(tmp_path: 
     assert forked.returncode == 0, forked.stderr
     assert "max_task_sec: 300 -> 10" in forked.stderr and "whitelist_tools: " in forked.stderr
     created = project.events_of(forked.stdout.strip())[0]
-    assert App(project.path).bound_policy(created).max_task_sec == 10
+    assert App(project.path).terms.policy(created).max_task_sec == 10
     project.configure("policies: {max_task_duration_sec: 20}\n")
-    assert App(project.path).bound_policy(created).max_task_sec == 10  # a file can take away, never give
+    assert App(project.path).terms.policy(created).max_task_sec == 10  # a file can take away, never give
 
 
 @pytest.mark.parametrize("link", [".runs", ".runs/workflows", "runs"])
@@ -573,12 +582,12 @@ def test_a_foreign_run_speaks_for_no_other(place: Place) -> None:
         line["payload"] = {name: value for name, value in line["payload"].items() if name not in ("seal", "prev")}
     Place(place.project, evil).write(lines)
     app = App(place.project.path)
-    assert app.find("last").id == place.folder.id
+    assert app.runs.find("last").id == place.folder.id
     for words in (["resume", evil.id, "--model", "m", "--no-input"], ["cancel", evil.id], ["approve", evil.id]):
         refused = place.project.run(*words)
         assert refused.returncode == 5 and "is foreign" in refused.stderr, (words, refused.stderr)
     assert not place.folder.inbox.exists()
-    assert App(place.project.path).summary(place.folder).fold.state.status == "awaiting_approval"
+    assert App(place.project.path).runs.summary(place.folder).fold.state.status == "awaiting_approval"
 
 
 def test_a_configuration_behind_a_link_is_judged_from_where_it_is_used(tmp_path: Path) -> None:
@@ -662,21 +671,21 @@ def test_a_foreign_run_that_was_adopted_has_typed_nothing(tmp_path: Path) -> Non
     project.configure("budget: {max_usd: 2}\n")
     assert project.run("adopt", "last", "--yes").returncode == 0
     app = App(project.path)
-    created = app.summary(project.folder).created
-    bound = app.bound_policy(created)
+    created = app.runs.summary(project.folder).created
+    bound = app.terms.policy(created)
     assert (bound.tier, bound.max_retries, bound.fs) == ("strict", 2, "read-only")
-    assert app.models_of(project.folder, created).maxBudgetUsd == 2
-    assert app.facts(created)["typed"] == ()
+    assert app.terms.models(project.folder, created).maxBudgetUsd == 2
+    assert app.runs.facts(created)["typed"] == ()
 
 
 def test_who_vouches_vouches_for_what_was_shown(place: Place) -> None:
     grant_line_with_the_old_chain(place)
     app = App(place.project.path)
-    shown = adopting.candidates(app, place.folder)
+    shown = adopting.candidates(app.runs, place.folder)
     lines = place.folder.events.read_bytes().splitlines(keepends=True)
     place.folder.events.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"by": "person"', b'"by": "nobody"')]))
     with pytest.raises(UsageError, match="has changed since you looked"):
-        adopting.adopt(app, shown)
+        adopting.adopt(app.project, shown)
 
 
 def test_a_secret_like_the_place_of_a_seal_does_not_harm_the_journal(tmp_path: Path) -> None:
@@ -711,7 +720,7 @@ def test_a_run_made_before_there_were_seals_says_so(place: Place) -> None:
 def _answer(path: str, name: str) -> bool:
     app = App(Path(path))
     try:
-        app.approve(app.find("last"), by=name)
+        app.answers.approve(app.runs.find("last"), by=name)
     except UsageError:
         return False
     return True
@@ -722,7 +731,7 @@ def test_of_many_who_answer_beside_a_planted_file_exactly_one_wins_and_stays(pla
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         won = pool.starmap(_answer, [(str(place.project.path), f"p{n}") for n in range(8)])
     assert won.count(True) == 1
-    said = inbox.read(place.folder, "approval-0001", App(place.project.path).keyring.known)
+    said = inbox.read(place.folder, "approval-0001", App(place.project.path).project.keyring.known)
     assert said is not None and said.by == f"p{won.index(True)}"
 
 

@@ -163,8 +163,8 @@ def test_among_very_many_names_a_run_is_found_by_its_own(tmp_path: Path) -> None
     (root / RUN).mkdir()
     ENDED(root / RUN)
     app = App(tmp_path)
-    assert [folder.id for folder in app.folders()] == [RUN]
-    assert app.find("2026").id == app.find("last").id == app.find(RUN).id == RUN
+    assert [folder.id for folder in app.runs.folders()] == [RUN]
+    assert app.runs.find("2026").id == app.runs.find("last").id == app.runs.find(RUN).id == RUN
 
 
 def test_a_lock_that_is_none_is_not_waited_for(run: Path) -> None:

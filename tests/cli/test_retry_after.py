@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestra.core.context import Retry
 from orchestra.core.records import Event, utc
-from orchestra.workflows.loop.report import headline
+from orchestra.workflows.headline import headline
 from tests.support.modelserver import Fail, ModelServer
 from tests.support.project import PLAN, RIGHT_PATCH, Project, conforms, role
 

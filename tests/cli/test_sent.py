@@ -16,11 +16,11 @@ from msgspec import Struct
 from orchestra.app import App
 from orchestra.context.workspace import openable
 from orchestra.core.context import Context, Verdict
-from orchestra.core.engine import Workflow
+from orchestra.core.engine import Beginning
 from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
+from orchestra.workflows.description import Workflow
 from orchestra.workflows.loop.shapes import Job
-from tests.support.core import OPEN_TABLE
 from tests.support.models import KEY
 from tests.support.modelserver import Fail, ModelServer, Say, Stall
 from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project, records, reply, role
@@ -80,15 +80,18 @@ async def parent(ctx: Context, order: Order) -> Verdict:
 
 def parent_of_a_loop(project: Project) -> RunFolder:
     """A run whose child, a loop, asks the models."""
-    app = App(project.path)
-    app.workflows["parent"] = Workflow("parent", project.path / "runs", OPEN_TABLE, Order, parent)
+    described = Workflow(
+        name="parent", params=Order, flow=parent, goal=lambda order: "p", root=lambda project: project.path / "runs"
+    )
+    app = App(project.path, more=(described,))
     job = Job(goal="g", checks=(("grep", "-q", "a + b", "calc.py"),), approval="never", evaluator=False)
     facts = {
         "goal": "p",
         "models": {"default": f"scripted:{project.script}"},
-        "policy": msgspec.to_builtins(app.policy),
+        "policy": msgspec.to_builtins(app.project.policy),
+        "typed": ("approval",),
     }
-    root = app.engine.start("parent", "p", msgspec.to_builtins(Order(msgspec.to_builtins(job))), facts)
+    root = app.engine.start("parent", "p", Beginning(msgspec.to_builtins(Order(msgspec.to_builtins(job))), facts))
     asyncio.run(app.drive(root))
     return root
 

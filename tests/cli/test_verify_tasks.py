@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestra.runs.verify import verify
-from orchestra.workflows.dag.states import TABLE
+from tests.support.project import KNOWN
 from tests.support.tasks import Tasks, step
 
 
@@ -86,7 +86,7 @@ def test_an_output_without_a_byte_may_be_gone(finished: Path, tmp_path: Path) ->
     run = tmp_path / finished.name
     shutil.copytree(finished, run)
     (run / "artifacts/a/stderr.txt").unlink()
-    assert verify(run, {"dag": TABLE}) == []
+    assert verify(run, KNOWN) == []
 
 
 def _begun(record: dict[str, Any]) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def _begun(record: dict[str, Any]) -> dict[str, Any]:
 def test_damage_is_named_by_its_requirement(finished: Path, tmp_path: Path, name: str) -> None:
     run = tmp_path / finished.name
     shutil.copytree(finished, run)
-    assert verify(run, {"dag": TABLE}) == []
+    assert verify(run, KNOWN) == []
     requirement, damage = DAMAGES[name]
     damage(run)
-    found = [str(finding) for finding in verify(run, {"dag": TABLE})]
+    found = [str(finding) for finding in verify(run, KNOWN)]
     assert any(finding.startswith(requirement) for finding in found), found

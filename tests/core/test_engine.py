@@ -13,14 +13,17 @@ from msgspec import Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Verdict
 from orchestra.core.disk import Disk
-from orchestra.core.engine import Engine, Workflow
+from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, RunLocked, UsageError
+from orchestra.core.faces import Happened, News, Notice, Waiting
 from orchestra.core.journal import read_events
 from orchestra.core.keyring import Keyring
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import AskPerson
 from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL
+
+NOTHING = Beginning({}, {})
 
 
 class Order(Struct):
@@ -38,33 +41,35 @@ class Notes:
         self.asked: asyncio.Event | None = None
         self.asleep: asyncio.Event | None = None
 
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        pass
+    def tell(self, news: News) -> None:
+        match news:
+            case Happened(event):
+                self.event(event)
+            case Waiting() if self.asked:
+                self.asked.set()
+            case Notice():
+                self.notices.append(news.text)
 
     def event(self, event: Event) -> None:
         self.events.append(event)
         if self.asleep and event.payload.get("effect") == "Sleep":
             self.asleep.set()
 
-    def waiting(self, folder: RunFolder, request: Event) -> None:
-        if self.asked:
-            self.asked.set()
-
-    def notice(self, folder: RunFolder, text: str) -> None:
-        self.notices.append(text)
-
 
 Flow = Callable[[Context, Order], Awaitable[Verdict]]
 
 
 def engine(root: Path, notes: Notes | None = None, **flows: Flow) -> Engine:
-    kinds = {name: Workflow(name, root / "runs", OPEN_TABLE, Order, flow) for name, flow in flows.items()}
+    def admit(params: dict[str, Any], parent: Event) -> Beginning:
+        return Beginning(params, {})
+
+    kinds = {name: Kind(name, root / "runs", OPEN_TABLE, Order, flow, admit) for name, flow in flows.items()}
     return Engine(
-        kinds,
+        kinds.__getitem__,
         disk=Disk(),
         redactor=REDACTOR,
         keyring=Keyring({"ORCHESTRA_KEY": KEY}, root, Disk()),
-        observer=notes or Notes(),
+        face=notes or Notes(),
         handlers_for=lambda ledger, created: {},
         before_end=lambda ledger, verdict: None,
     )
@@ -115,7 +120,7 @@ def cancel(folder: RunFolder) -> None:
 
 def test_a_parked_run_holds_no_lock_and_goes_on_with_its_answer(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
-    folder = one.start("asks", "이름", {}, {})
+    folder = one.start("asks", "이름", NOTHING)
     assert folder.id.endswith("_001_asks_run")
     assert asyncio.run(one.drive(folder)).exit_code == 3
     answer(folder, "q", "네")
@@ -133,13 +138,13 @@ def test_an_answer_that_comes_while_the_run_parks_is_not_left_lying(tmp_path: Pa
                 answer(RunFolder(tmp_path / "runs" / event.runId), "q", "just in time")
 
     one = engine(tmp_path, Late(), asks=asks)
-    folder = one.start("asks", "late", {}, {})
+    folder = one.start("asks", "late", NOTHING)
     assert asyncio.run(one.drive(folder)).status == "completed"
 
 
 def test_a_second_driver_is_refused(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
-    folder = one.start("asks", "x", {}, {})
+    folder = one.start("asks", "x", NOTHING)
     with folder.locked(), pytest.raises(RunLocked, match="being driven by another process"):
         asyncio.run(one.drive(folder))
 
@@ -159,7 +164,7 @@ async def cancel_when_asleep(one: Engine, notes: Notes, folder: RunFolder, who: 
 def test_a_cancel_reaches_the_whole_tree_and_nothing_goes_on_after_it(tmp_path: Path, workflow: str) -> None:
     notes = Notes()
     one = engine(tmp_path, notes, naps=naps, calls_naps=calls_naps)
-    folder = one.start(workflow, "x", {}, {})
+    folder = one.start(workflow, "x", NOTHING)
 
     assert asyncio.run(cancel_when_asleep(one, notes, folder, "parent")).status == "canceled"
     runs = [RunFolder(path) for path in (tmp_path / "runs").iterdir()]
@@ -169,7 +174,7 @@ def test_a_cancel_reaches_the_whole_tree_and_nothing_goes_on_after_it(tmp_path: 
 
 def test_canceling_a_parked_parent_ends_its_parked_child_too(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks, parent=calls_asks)
-    folder = one.start("parent", "x", {}, {})
+    folder = one.start("parent", "x", NOTHING)
     assert asyncio.run(one.drive(folder)).exit_code == 3
     cancel(folder)
     assert asyncio.run(one.drive(folder)).status == "canceled"
@@ -190,7 +195,7 @@ def test_a_cancel_is_not_lost_among_branches(tmp_path: Path) -> None:
 
     notes = Notes()
     one = engine(tmp_path, notes, naps=naps, parent=parent)
-    folder = one.start("parent", "x", {}, {})
+    folder = one.start("parent", "x", NOTHING)
 
     assert asyncio.run(cancel_when_asleep(one, notes, folder, "child")).status == "canceled"
     assert read_events(folder.events)[-1].payload["result"] == {"reason": "그만"}
@@ -207,7 +212,7 @@ def test_after_a_cancel_no_branch_begins_any_more(tmp_path: Path, limit: int, wh
 
     notes = Notes()
     one = engine(tmp_path, notes, naps=naps, parent=parent)
-    folder = one.start("parent", "x", {}, {})
+    folder = one.start("parent", "x", NOTHING)
 
     assert asyncio.run(cancel_when_asleep(one, notes, folder, who)).status == "canceled"
     assert len(list((tmp_path / "runs").iterdir())) <= 1 + limit
@@ -215,7 +220,7 @@ def test_after_a_cancel_no_branch_begins_any_more(tmp_path: Path, limit: int, wh
 
 def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks, parent=calls_asks)
-    folder = one.start("parent", "x", {}, {})
+    folder = one.start("parent", "x", NOTHING)
     asyncio.run(one.drive(folder))
     [child] = [RunFolder(path) for path in (tmp_path / "runs").iterdir() if path.name != folder.id]
     answer(child, "q", "from the child's inbox")
@@ -225,7 +230,7 @@ def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:
 
 def test_a_drifted_run_can_still_be_canceled(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
-    folder = one.start("asks", "x", {}, {})
+    folder = one.start("asks", "x", NOTHING)
     asyncio.run(one.drive(folder))
 
     async def changed(ctx: Context, order: Order) -> Verdict:
@@ -246,7 +251,7 @@ def test_an_error_nobody_foresaw_is_recorded_with_its_stack(tmp_path: Path) -> N
         raise ZeroDivisionError("나눗셈")
 
     one = engine(tmp_path, breaks=breaks)
-    folder = one.start("breaks", "x", {}, {})
+    folder = one.start("breaks", "x", NOTHING)
     assert asyncio.run(one.drive(folder)).exit_code == 1
     error = read_events(folder.events)[-1].payload["error"]
     assert error["code"] == "INTERNAL" and "ZeroDivisionError: 나눗셈" in error["stack"]
@@ -259,7 +264,7 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
         return Verdict(status="completed", result={"said": [first, await question(ctx, "second")]})
 
     one = engine(tmp_path, two=two)
-    folder = one.start("two", "x", {}, {})
+    folder = one.start("two", "x", NOTHING)
     for name in ("first", "second"):
         asyncio.run(one.drive(folder))
         answer(folder, name, f"{name} answer")
@@ -282,7 +287,7 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
 
 def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks, parent=calls_asks)
-    folder = one.start("parent", "x", {}, {})
+    folder = one.start("parent", "x", NOTHING)
     asyncio.run(one.drive(folder))
     fork = forked(one, folder, read_events(folder.events)[-1].id)
     assert [e.ts for e in read_events(fork.events)] == [e.ts for e in read_events(folder.events)]
@@ -300,7 +305,7 @@ def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_p
 def test_a_patient_run_waits_where_it_is(tmp_path: Path) -> None:
     notes = Notes()
     one = engine(tmp_path, notes, asks=asks)
-    folder = one.start("asks", "x", {}, {})
+    folder = one.start("asks", "x", NOTHING)
 
     async def person() -> Any:
         notes.asked = asyncio.Event()
@@ -314,7 +319,7 @@ def test_a_patient_run_waits_where_it_is(tmp_path: Path) -> None:
 
 def test_two_starts_at_once_are_two_runs(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
-    ids = {one.start("asks", "same name", {}, {}).id for _ in range(3)}
+    ids = {one.start("asks", "same name", NOTHING).id for _ in range(3)}
     assert sorted(i.split("_")[1] for i in ids) == ["001", "002", "003"]
 
 
@@ -330,7 +335,7 @@ def test_parked_branches_are_all_waited_for_and_the_state_says_so(tmp_path: Path
         return Verdict(status="completed", result={"said": [said["a"], said["b"]]})
 
     one = engine(tmp_path, three=three)
-    folder = one.start("three", "x", {}, {})
+    folder = one.start("three", "x", NOTHING)
     assert asyncio.run(one.drive(folder)).status == "awaiting_input"
     answer(folder, "qb", "B")
     assert asyncio.run(one.drive(folder)).status == "awaiting_input"

@@ -17,9 +17,9 @@ import pytest
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.runs.verify import verify
-from orchestra.workflows.loop.states import TABLE
+from orchestra.workflows.all import ALL
 from tests.kill.harness import SHARDS, Gone, Operations, Zygote, difference, journals, told_once
-from tests.support.core import OPEN_TABLE
+from tests.kill.zygote import PARENT
 from tests.support.project import PLAN, Project, ask, reply, role
 
 TWO_FILES = """\
@@ -60,6 +60,8 @@ REPLIES = (
     role("fixer", reply(FIX)),
     role("evaluator", "DECISION: PASS\nit adds"),
 )
+
+KINDS = {workflow.name: workflow for workflow in (*ALL, PARENT)}
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +127,7 @@ def _problem(gone: Gone, expected: Ending) -> str:
     for part in ("journals", "files", "artifacts"):
         if getattr(ending, part) != getattr(expected, part):
             return f"another end: {part}: {difference(getattr(ending, part), getattr(expected, part))}"
-    tables = {"loop": TABLE, "parent": OPEN_TABLE}
-    return "; ".join(str(found) for path in journals(gone.work) for found in verify(path.parent, tables))
+    return "; ".join(str(found) for path in journals(gone.work) for found in verify(path.parent, KINDS.get))
 
 
 def test_the_run_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:

@@ -19,8 +19,8 @@ import yaml
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.runs.verify import verify
-from orchestra.workflows.dag.states import TABLE
 from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, difference, journals, told_once
+from tests.support.project import KNOWN
 from tests.support.tasks import SUMMARY, step
 
 SLACK = 12  # tasks run beside each other, so runs differ by a few operations
@@ -150,7 +150,7 @@ def _problem(gone: Gone, expected: Ending) -> str:
     ending = Ending(gone.work)
     if differs := ending.differs(expected):
         return f"another end: {differs}"
-    return "; ".join(map(str, verify(ending.run, {"dag": TABLE})))
+    return "; ".join(map(str, verify(ending.run, KNOWN)))
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -22,15 +22,16 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from orchestra.app import App
-from orchestra.cli.dag import shown_config
 from orchestra.core.context import Context, Verdict
-from orchestra.core.engine import Workflow
+from orchestra.core.engine import Beginning
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job as DagJob
+from orchestra.workflows.dag.workflow import shown_config
+from orchestra.workflows.description import Workflow
 from orchestra.workflows.loop.shapes import Job
-from tests.support.core import OPEN_TABLE, CountingDisk
+from tests.support.core import CountingDisk
 
 
 class Order(Struct):
@@ -51,54 +52,58 @@ async def parent(ctx: Context, order: Order) -> Verdict:
     return Verdict(status=child.status, result={"child": child.childRunId, "ids": len(ids)})
 
 
+PARENT = Workflow(
+    name="parent", params=Order, flow=parent, goal=lambda order: "parent", root=lambda project: project.path / "runs"
+)
+
+
 def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """Start or go on, answering everything, until the run is final."""
-    app = App(project)
-    assert app.keyring.seal  # made before anything is counted: it is made once for all cases
-    os.environ["ORCHESTRA_TRUST"] = app.consent.digest
+    app = App(project, more=(PARENT,))
+    assert app.project.keyring.seal  # made before anything is counted: it is made once for all cases
+    os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
-        app.disk = counting
+        app.project.disk = counting
         app.engine._disk = counting
     root = _graph(app, script) if flow == "dag" else _loop(app, script)
     while True:
         end = asyncio.run(app.drive(root))
         if end.status in FINAL.values():
             return end.exit_code
-        for summary in (app.summary(folder) for folder in app.folders()):
+        for summary in (app.runs.summary(folder) for folder in app.runs.folders()):
             for request in summary.fold.pending.values():
                 if request.type == "APPROVAL_REQUESTED":
-                    app.approve(summary.folder, by="tester")
+                    app.answers.approve(summary.folder, by="tester")
                 else:
-                    app.answer(summary.folder, "더해라: plus", by="tester")
+                    app.answers.answer(summary.folder, "더해라: plus", by="tester")
 
 
 def _loop(app: App, script: Path) -> RunFolder:
     """The run of the parent, begun if there is none."""
-    app.workflows["parent"] = Workflow("parent", app.project / "runs", OPEN_TABLE, Order, parent)
-    roots = [folder for folder in app.folders() if "_parent_" in folder.id.replace("_loop_", "")]
-    found = next((f for f in roots if app.root_of(f).id == f.id), None)
+    roots = [folder for folder in app.runs.folders() if "_parent_" in folder.id.replace("_loop_", "")]
+    found = next((f for f in roots if app.runs.root_of(f).id == f.id), None)
     if found is not None:
         return found
     job = Job(goal="make add() add", checks=(("grep", "-q", "a + b", "calc.py"),), approval="always", backoffSec=0.01)
     facts = {"goal": "parent", "models": to_builtins(Models(default=f"scripted:{script}"))}
-    return app.engine.start("parent", "kill", {"job": to_builtins(job)}, facts)
+    return app.engine.start("parent", "kill", Beginning({"job": to_builtins(job)}, facts))
 
 
 def _graph(app: App, script: Path) -> RunFolder:
     """The run of the task graph, begun if there is none: as `orchestra dag` does it."""
-    if found := app.folders():
+    if found := app.runs.folders():
         return found[0]
-    prompts = app.config.llm.prompts
+    prompts = app.project.config.llm.prompts
     job = DagJob(
         intent="모두 해줘",
-        policy=app.policy,
+        policy=app.project.policy,
         prompts={"planner": prompts.planner, "summarizer": prompts.summarizer},
-        config=shown_config(app),
+        config=shown_config(app.project),
         approval="always",
-        retries=app.config.retries.max,
-        backoffSec=app.config.retries.backoff_base_sec,
+        retries=app.project.config.retries.max,
+        backoffSec=app.project.config.retries.backoff_base_sec,
     )
-    return app.start_dag(job, Models(default=f"scripted:{script}"))
+    return app.start("dag", job, Models(default=f"scripted:{script}"))
 
 
 def serve() -> None:

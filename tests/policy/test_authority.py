@@ -9,7 +9,9 @@ import pytest
 from orchestra.commands.sandbox import Refused, Workshop
 from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.context import Verdict
+from orchestra.core.disk import Disk
 from orchestra.core.records import ErrorInfo
+from orchestra.core.redact import Redactor
 from orchestra.core.work import NOT_GRANTED, Asker, RunCommand, command_digest
 from orchestra.policy.decide import Layer, Policy, Rule
 
@@ -18,7 +20,14 @@ POLICY = Policy(layers=(Layer(whitelist=("ls", "cat"), rules=(ASKS,)),))
 
 
 def resolved(tmp_path: Path, argv: tuple[str, ...], asker: Asker, *granted: tuple[str, ...]) -> Tool | Refused:
-    shop = Workshop(tmp_path, Toolbox("/usr/bin:/bin", tmp_path), runs=tmp_path / "runs", scratch=tmp_path / "scratch")
+    shop = Workshop(
+        tmp_path,
+        Toolbox("/usr/bin:/bin", tmp_path),
+        disk=Disk(),
+        redactor=Redactor([]),
+        runs=tmp_path / "runs",
+        scratch=tmp_path / "scratch",
+    )
     command = RunCommand(argv=argv, timeoutMs=1000, artifact="x", asker=asker, keeps="layer")
     return shop.resolve(command, POLICY, granted=lambda words: words in granted)
 

@@ -8,8 +8,10 @@ import pytest
 
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.tools import Tool, Toolbox
+from orchestra.core.disk import Disk
 from orchestra.core.errors import SandboxError
 from orchestra.core.names import OWN
+from orchestra.core.redact import Redactor
 from orchestra.policy.decide import Policy
 
 NOTHING = Policy(layers=())
@@ -18,7 +20,14 @@ NOTHING = Policy(layers=())
 def shop(tmp_path: Path, runs: str) -> Workshop:
     project = tmp_path / "project"
     project.mkdir()
-    return Workshop(project, Toolbox("/usr/bin", project), runs=project / runs, scratch=tmp_path / "scratch")
+    return Workshop(
+        project,
+        Toolbox("/usr/bin", project),
+        disk=Disk(),
+        redactor=Redactor([]),
+        runs=project / runs,
+        scratch=tmp_path / "scratch",
+    )
 
 
 def hidden(workshop: Workshop, policy: Policy = NOTHING) -> set[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from orchestra.core.context import Context
 from orchestra.core.errors import StepFailed
+from orchestra.core.faces import News, Token
 from orchestra.core.files import MIB
 from orchestra.core.model import (
     Constraints,
@@ -162,6 +163,17 @@ class Endless:
         return ProviderResponse(rawText="한" * 100_000, finishReason="stop", durationMs=0)
 
 
+class Ear:
+    """A face that keeps the tokens."""
+
+    def __init__(self, heard: list[str]) -> None:
+        self._heard = heard
+
+    def tell(self, news: News) -> None:
+        if isinstance(news, Token):
+            self._heard.append(news.text)
+
+
 @pytest.mark.parametrize("streams", [True, False])
 def test_the_bounds_hold_for_a_provider_that_does_not_keep_them_itself(tmp_path: Path, streams: bool) -> None:
     ledger = open_ledger(tmp_path / "run")
@@ -170,8 +182,7 @@ def test_the_bounds_hold_for_a_provider_that_does_not_keep_them_itself(tmp_path:
         ledger,
         lambda call: Route(Endless(streams=streams), "endless"),
         gather=lambda hints, most: Gathered(),
-        on_stream=lambda key, text: heard.append(text),
-        on_note=lambda note: None,
+        face=Ear(heard),
         budget_usd=None,
     )
     limits = Constraints(timeoutMs=20_000, patchFirst=False, maxOutputTokens=100)

@@ -273,7 +273,7 @@ def test_a_login_that_a_kill_left_is_removed_by_the_next_call(tmp_path: Path) ->
     line = Line(tmp_path, "claude_code", "http://127.0.0.1:9")
     dead = subprocess.Popen(["true"])
     dead.wait()
-    left = line.app.workshop.scratch / "a-run-0123" / f"talk-{dead.pid}-1" / "home"
+    left = line.app.project.workshop.scratch / "a-run-0123" / f"talk-{dead.pid}-1" / "home"
     left.mkdir(parents=True)
     (left / "secret").write_text("a login")
     line.ask(request(timeout=5))

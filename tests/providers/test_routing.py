@@ -11,8 +11,7 @@ import pytest
 
 from orchestra.app import App
 from orchestra.core.errors import UsageError
-from orchestra.core.records import Event
-from orchestra.core.run import RunFolder
+from orchestra.core.faces import News, Token
 from orchestra.providers.choose import Models
 from orchestra.workflows.loop.shapes import Job
 from tests.support.models import KEY
@@ -46,8 +45,8 @@ def app(tmp_path: Path) -> App:
     ],
 )
 def test_routing_goes_by_agent_then_role_then_default(app: App, agent: str, role: str, model: str) -> None:
-    models = app.directory.routing(provider="", roles={}, model="", budget=None)
-    assert app.directory.choose(models.spec(agent, role), models.model).model == model
+    models = app.project.providers.routing(provider="", roles={}, model="", budget=None)
+    assert app.project.providers.choose(models.spec(agent, role), models.model).model == model
 
 
 @pytest.mark.parametrize(
@@ -62,17 +61,17 @@ def test_routing_goes_by_agent_then_role_then_default(app: App, agent: str, role
     ],
 )
 def test_a_model_is_what_the_spec_the_flag_or_the_entry_says(app: App, spec: str, flag: str, model: str) -> None:
-    assert app.directory.choose(spec, flag).model == model
+    assert app.project.providers.choose(spec, flag).model == model
 
 
 def test_a_flag_wins_over_the_file_and_names_last(app: App) -> None:
-    models = app.directory.routing(provider="same", roles={"evaluator": "small"}, model="", budget=None)
-    settled = app.directory.settled(models)
+    models = app.project.providers.routing(provider="same", roles={"evaluator": "small"}, model="", budget=None)
+    settled = app.project.providers.settled(models)
     assert settled.default == "big"  # a name for another name is resolved; an entry keeps its own
     assert settled.spec("evaluator", "evaluator") == "small"
-    assert app.directory.settled(Models()) == Models()
+    assert app.project.providers.settled(Models()) == Models()
     with pytest.raises(UsageError, match="there is no provider 'nope'"):
-        app.directory.settled(Models(default="nope"))
+        app.project.providers.settled(Models(default="nope"))
 
 
 @pytest.mark.parametrize(
@@ -80,8 +79,8 @@ def test_a_flag_wins_over_the_file_and_names_last(app: App) -> None:
     [("everyone", "flag"), ("main", "large"), ("worker", "tiny")],  # `--model` is for the default, not for a role's own
 )
 def test_the_model_flag_is_for_the_default(app: App, agent: str, model: str) -> None:
-    models = app.directory.routing(provider="openai_compat", roles={}, model="flag", budget=None)
-    assert app.directory.choice_for(models, agent, agent).model == model
+    models = app.project.providers.routing(provider="openai_compat", roles={}, model="flag", budget=None)
+    assert app.project.providers.choice_for(models, agent, agent).model == model
 
 
 def test_an_alias_takes_another_model_and_a_kind_may_stand_under_its_own_name(tmp_path: Path) -> None:
@@ -89,7 +88,7 @@ def test_an_alias_takes_another_model_and_a_kind_may_stand_under_its_own_name(tm
         "providers:\n  judge: anthropic:claude-haiku-4-5\n  claude_code: claude_code:opus\n"
         "  mine: {kind: local, file: m.gguf, context_tokens: 1024}\n"
     )
-    directory = App(tmp_path, environ={"PATH": os.environ["PATH"]}).directory
+    directory = App(tmp_path, environ={"PATH": os.environ["PATH"]}).project.providers
     assert directory.choose("judge").model == "claude-haiku-4-5"
     assert directory.choose("judge:other").spec == "anthropic:other"
     assert directory.choose("claude_code").model == "opus"
@@ -102,15 +101,12 @@ class Listener:
 
     def __init__(self) -> None:
         self.heard: dict[str, str] = defaultdict(str)
+        self.who: dict[str, tuple[str, str, str]] = {}
 
-    def token(self, key: str, text: str) -> None:
-        self.heard[key] += text
-
-    def output(self, key: str, line: str) -> None: ...
-    def launched(self, folder: RunFolder, workflow: str) -> None: ...
-    def event(self, event: Event) -> None: ...
-    def waiting(self, folder: RunFolder, request: Event) -> None: ...
-    def notice(self, folder: RunFolder, text: str) -> None: ...
+    def tell(self, news: News) -> None:
+        if isinstance(news, Token):
+            self.heard[news.key] += news.text
+            self.who[news.key] = (news.run_id, news.role, news.agent)
 
 
 @pytest.mark.spec("S5-69", "S5-70", "S5-71")
@@ -121,9 +117,9 @@ def test_every_token_is_told_and_together_they_are_the_stored_reply(tmp_path: Pa
     with ModelServer(*replies) as server:
         environ = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
         app = App(project.path, face=face, environ=environ)
-        models = app.directory.routing(provider="openai_compat", roles={}, model="m", budget=None)
+        models = app.project.providers.routing(provider="openai_compat", roles={}, model="m", budget=None)
         job = Job(goal="g", checks=(("grep", "-q", "a + b", "calc.py"),), approval="never")
-        folder = app.start_loop(job, models, typed=("approval",))
+        folder = app.start("loop", job, models, typed=("approval",))
         assert asyncio.run(app.drive(folder)).exit_code == 0
     stored = {
         "plan.1": folder.artifacts / "plan" / "iter-0001.raw.txt",

@@ -60,8 +60,8 @@ def cut_after(project: Path, kind: str, end: str) -> int:
 
 def _drive(kind: str, end: str, project: str) -> int:
     app = App(Path(project))
-    app.disk = app.engine._disk = CutDisk(kind, end)
-    [run] = app.folders()
+    app.project.disk = app.engine._disk = CutDisk(kind, end)
+    [run] = app.runs.folders()
     return asyncio.run(app.drive(run)).exit_code
 
 

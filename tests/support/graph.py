@@ -21,7 +21,6 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import (
-    AdoptPlan,
     Approval,
     Approve,
     AutoApprove,
@@ -31,6 +30,7 @@ from orchestra.core.work import (
     RunCommand,
 )
 from orchestra.policy.decide import Layer, Policy
+from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job

@@ -65,7 +65,7 @@ class Line:
         if url:
             environ |= {"OPENAI_BASE_URL": f"{url}/v1", "ANTHROPIC_BASE_URL": url}
         self.app = App(folder, environ=environ)
-        self.provider: Provider = self.app.directory.make(self.app.directory.choose("it", model))
+        self.provider: Provider = self.app.project.providers.make(self.app.project.providers.choose("it", model))
 
     @property
     def capabilities(self) -> ProviderCapabilities:
@@ -76,7 +76,7 @@ class Line:
         try:
             return await self.provider.complete(asked, on_token)
         finally:
-            await self.app.close()
+            await self.app.project.close()
 
     def ask(self, asked: ProviderRequest | None = None) -> tuple[ProviderResponse, str]:
         """The response, and what was streamed."""

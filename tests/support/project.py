@@ -19,8 +19,7 @@ from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.runs.verify import verify
-from orchestra.workflows.dag.states import TABLE as DAG_TABLE
-from orchestra.workflows.loop.states import TABLE
+from orchestra.workflows.all import ALL
 
 PROGRAM = str(Path(sys.executable).with_name("orchestra"))
 PLAN = "1. add() in calc.py must add. 2. Nothing else changes."
@@ -71,7 +70,7 @@ def role(name: str, text: str, **more: Any) -> dict[str, Any]:
 def agree(path: Path) -> None:
     """The person agrees to what the project's configuration asks for, as `orchestra trust --yes` would."""
     try:
-        App(path).consent.agree("tester")
+        App(path).project.consent.agree("tester")
     except OrchestraError:
         pass  # it is wrong, which is what the test is about
 
@@ -153,6 +152,8 @@ class Project:
         return (self.path / "calc.py").read_text()
 
 
+KNOWN = {workflow.name: workflow for workflow in ALL}.get  # what `verify` looks workflows up in
+
 STANDARD = (role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", FIX_PATCH))
 
 
@@ -164,7 +165,7 @@ def records(output: str) -> list[dict[str, Any]]:
 def conforms(project: Project) -> None:
     """Every run of the project is what the specification says, by `verify`."""
     for folder in project.runs:
-        assert [str(f) for f in verify(folder.path, {"loop": TABLE, "dag": DAG_TABLE})] == []
+        assert [str(f) for f in verify(folder.path, KNOWN)] == []
 
 
 def sleeping(project: Path, before: str = "pass") -> str:

@@ -20,7 +20,8 @@ from orchestra.core.run import RunFolder
 from orchestra.core.work import CommandOutcome, RunCommand
 from orchestra.workflows.dag.files import TaskFiles
 from orchestra.workflows.dag.plan import read_plan, task_uuid
-from orchestra.workflows.dag.report import board_of, render
+from orchestra.workflows.dag.report import report
+from orchestra.workflows.report import Reported
 from tests.support.graph import POLICY, Graph, job, passed, task
 
 
@@ -397,8 +398,7 @@ def test_a_report_of_a_run_that_goes_on_shows_what_runs_as_running(tmp_path: Pat
     events = read_events(tmp_path / "r" / "events.ndjson")
     begun = next(index for index, event in enumerate(events) if "task" in event.payload)
     sofar = events[: begun + 1]
-    ended = sofar[-1].ts
-    lines = render(RunFolder(tmp_path / "r"), board_of(sofar), sofar, status="running", message="", ended=ended)
+    lines = report(Reported(RunFolder(tmp_path / "r"), sofar, "running", whole=sofar))
     text = "\n".join(lines)
     assert "| a | do a | echo | running |" in text and "| b | do b | echo | not run |" in text
 

@@ -16,8 +16,7 @@ from orchestra.core.records import FINAL
 from orchestra.providers.choose import Models
 from orchestra.runs.verify import verify
 from orchestra.workflows.loop.shapes import Job
-from orchestra.workflows.loop.states import TABLE
-from tests.support.project import FIX_PATCH, NOOP, PLAN, WRONG_PATCH, Project, ask, patch
+from tests.support.project import FIX_PATCH, KNOWN, NOOP, PLAN, WRONG_PATCH, Project, ask, patch
 
 BUSY = {"code": "RATE_LIMIT", "message": "busy", "retriable": True}
 DEAD = {"code": "AUTH", "message": "no key", "retriable": False}
@@ -67,10 +66,10 @@ def test_any_run_is_a_word_of_the_table_and_ends(
         app = App(project.path)
         check = ("true",) if passes else ("grep", "-q", "a + b", "calc.py")
         job = Job(goal="g", checks=(check,), approval=policy, backoffSec=0.001)
-        folder = app.start_loop(job, Models(default=f"scripted:{project.script}"))
+        folder = app.start("loop", job, Models(default=f"scripted:{project.script}"))
         while (end := asyncio.run(app.drive(folder))).status not in FINAL.values():
             _answer(app, project, grants)
-        assert [str(f) for f in verify(folder.path, {"loop": TABLE})] == []
+        assert [str(f) for f in verify(folder.path, KNOWN)] == []
         assert end.exit_code in (0, 1, 6)
         assert (end.status == "completed") == (end.exit_code == 0)
         # A replay of the whole run writes nothing and says the same.
@@ -80,18 +79,18 @@ def test_any_run_is_a_word_of_the_table_and_ends(
 
 
 def _answer(app: App, project: Project, grants: list[str]) -> None:
-    [summary] = [app.summary(folder) for folder in app.folders()]
+    [summary] = [app.runs.summary(folder) for folder in app.runs.folders()]
     for request in summary.fold.pending.values():
         if request.type == "QUESTION_RAISED":
-            app.answer(summary.folder, "네")
+            app.answers.answer(summary.folder, "네")
             continue
         match grants.pop() if grants else "approve":
             case "reject":
-                app.reject(summary.folder, reason="아니오")
+                app.answers.reject(summary.folder, reason="아니오")
             case "end":
-                app.reject(summary.folder, reason="그만", end=True)
+                app.answers.reject(summary.folder, reason="그만", end=True)
             case "touch":
                 (project.path / "calc.py").write_text("def add(a, b):\n    return a - b  # touched\n")
-                app.approve(summary.folder)
+                app.answers.approve(summary.folder)
             case _:
-                app.approve(summary.folder)
+                app.answers.approve(summary.folder)

@@ -21,7 +21,7 @@ from orchestra.core.text import brief, count
 from orchestra.core.work import Masked
 from orchestra.runs.answers import SHORT_DIGEST
 from orchestra.runs.find import RunSummary
-from orchestra.workflows.loop.report import said_of_checks
+from orchestra.workflows.description import Ended, Workflow
 
 _MASKED_SHOWN = 20
 
@@ -30,7 +30,7 @@ _SHOWN = 10_000  # characters of what is asked
 
 def command(app: App, *words: str) -> str:
     """An orchestra command for this project, as one would type it from here."""
-    elsewhere = ("-C", str(app.project)) if app.project != Path.cwd() else ()
+    elsewhere = ("-C", str(app.project.path)) if app.project.path != Path.cwd() else ()
     return safe(shlex.join(("orchestra", *words, *elsewhere)))
 
 
@@ -41,11 +41,12 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     stopped = end.exit_code not in (0, 3, RunLocked.exit_code, 130) and end.status not in FINAL.values()
     if stopped:  # by something outside the run, which is not over: whatever its state says, nobody runs it
         word, colour = "stopped", "red"
-    summary = app.summary(folder)
+    summary = app.runs.summary(folder)
     message = end.message or ("dry run: nothing was run" if summary.dry and end.status == "completed" else "")
     lines = ["", click.style(word, fg=colour, bold=True) + (f": {safe(message)}" if message else "")]
-    if changed := said_of_checks(summary.events):
-        lines.append(click.style(f"  {safe(changed)}", fg="yellow"))
+    workflow = app.workflows.of(summary.workflow)
+    if warning := workflow.warning(summary.events):
+        lines.append(click.style(f"  {safe(warning)}", fg="yellow"))
     if end.exit_code == 3:
         lines += how_to_answer(app, folder)
     if end.exit_code == 130:
@@ -55,33 +56,20 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
     if folder.report.exists():
         lines.append(f"  report: {command(app, 'report', end.run_id)}")
-    lines += _results(app, summary)
+    if end.status in FINAL.values():
+        lines += _results(app, workflow, summary)
     if end.status == "failed":
         lines.append(f"  why: {command(app, 'logs', end.run_id)}")
-        if not end.message.startswith("still failing after"):  # a fork would meet the same limit
+        if end.code not in workflow.hopeless:
             lines.append(f"  go on from before the failure: {command(app, 'fork', end.run_id)}")
     return lines
 
 
-def _results(app: App, summary: RunSummary) -> list[str]:
+def _results(app: App, workflow: Workflow, summary: RunSummary) -> list[str]:
     """Where to find what came of a run that is over; nothing that is not there."""
-    if summary.fold.state.status not in FINAL.values():
-        return []
-    lines, folder, params = [], summary.folder, summary.created.payload.get("params") or {}
-    if any(event.type == "PATCH_APPLIED" for event in summary.events):
-        lines.append(f"  what changed: {command(app, 'diff', folder.id)}")
-    plan = folder.path / "plan.json"
-    if params.get("planOnly") and plan.exists():
-        lines.append(f"  plan: {plan}")
-        lines.append(f"  carry it out: {command(app, 'dag', params['intent'], '--plan', str(plan))}")
-    elif summary.workflow == "dag" and params.get("asker") != "person" and _ran(summary):
-        lines.append(f"  what the tasks printed and left: {folder.artifacts}")
-    return lines
-
-
-def _ran(summary: RunSummary) -> bool:
-    """Whether a command was started."""
-    return any(event.type == "PHASE_STARTED" and "process" in event.payload for event in summary.events)
+    ended = Ended(summary.folder, summary.created.payload.get("params") or {}, summary.events)
+    hints = workflow.results(ended)
+    return [f"  {hint.what}: {command(app, *hint.command) if hint.command else hint.path}" for hint in hints]
 
 
 def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
@@ -103,8 +91,8 @@ def masked_in(told: Mapping[str, Any]) -> tuple[Masked, ...]:
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:
     """The commands that answer what a run, or a child it waits for, waits for."""
     lines: list[str] = []
-    for run in app.family(folder):
-        run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending, app.keyring.known)
+    for run in app.runs.family(folder):
+        run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending, app.project.keyring.known)
         several = sum(request.type == "APPROVAL_REQUESTED" for request in unanswered.values()) > 1
         for name, request in run.fold.pending.items():
             if name not in unanswered:

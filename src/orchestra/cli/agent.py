@@ -15,8 +15,8 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.policy import contained, opened, program_of, sandbox_facts
 from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import table
 from orchestra.commands.tools import NoTool, Tool
+from orchestra.core.cells import table
 from orchestra.policy.decide import Policy
 from orchestra.workflows.dag.agents import Agents, Answerer, Flags, Inspected, Told, find_level
 
@@ -56,7 +56,7 @@ def ls(as_json: bool, who: options.Answering, project: Path) -> int:
         line = f"answers: {_who(one.answers)} ({one.answers.why}){role}" if one.answers else f"tools: {tools}"
         click.echo(f"{'':<16} {safe(line)}")
     for state in _troubles(one.answers for one in found):
-        click.echo(safe(app.redactor.text(state)), err=True)
+        click.echo(safe(app.project.redactor.text(state)), err=True)
     return 0
 
 
@@ -88,15 +88,16 @@ def inspect(name: str, as_json: bool, who: options.Answering, project: Path) -> 
     for line in _contained(effective, tools) if level.name == "L3" else ():
         click.echo(line)
     for state in _troubles([facts.answers]):
-        click.echo(safe(app.redactor.text(state)), err=True)
+        click.echo(safe(app.project.redactor.text(state)), err=True)
     return 0
 
 
 def _agents(app: App, who: options.Answering) -> Agents:
-    models = app.directory.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
+    providers = app.project.providers
+    models = providers.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
     app.refuse_unknown_roles(models)
     flags = Flags(_said("provider", who.provider), _said("model", who.model), who.roles)
-    return Agents(app.config, app.origins, app.directory, models, flags)
+    return Agents(app.project.config, app.project.origins, providers, models, flags)
 
 
 def _said(option: str, value: str) -> str:

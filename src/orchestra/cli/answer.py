@@ -10,10 +10,11 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.driving import Session
+from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
+from orchestra.core.faces import Launched
 from orchestra.core.journal import read_journal
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
@@ -39,9 +40,9 @@ def resume(
 ) -> int:
     """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget."""
     app = App(how.project)
-    folder = app.find(run)
-    root = app.vouched_root(folder)
-    recorded = app.models_of(root.folder, root.created)
+    folder = app.runs.find(run)
+    root = app.runs.vouched_root(folder)
+    recorded = app.terms.models(root.folder, root.created)
     models: Models | None = None
     if any(who):
         models = Models(
@@ -51,9 +52,9 @@ def resume(
             maxBudgetUsd=who.max_budget_usd or recorded.maxBudgetUsd,
             typedBudget=bool(who.max_budget_usd) or recorded.typedBudget,
         )
-    options.warn_of_unknown_prices(models or recorded, app.directory)
-    session = Session(how, models)
-    return session.drive(lambda: folder, known=True, accept_drift=frozenset(drift))
+    options.warn_of_unknown_prices(models or recorded, app.project.providers)
+    drive = Drive(how, models)
+    return drive.drive(lambda: folder, known=True, accept_drift=frozenset(drift))
 
 
 @click.command()
@@ -64,7 +65,7 @@ def resume(
 @options.driving
 def approve(run: str, only: tuple[str, ...], digest: str, no_drive: bool, how: options.Driving) -> int:
     """Grant the plan or patch RUN waits with (orchestra diff RUN shows it), and drive the run on."""
-    return _say(how, run, lambda app, f: app.approve(f, digest=digest, only=only), no_drive)
+    return _say(how, run, lambda app, f: app.answers.approve(f, digest=digest, only=only), no_drive)
 
 
 @click.command()
@@ -83,7 +84,7 @@ def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: o
     text = options.clean(reason)
 
     def act(app: App, folder: RunFolder) -> str:
-        return app.reject(folder, reason=text, digest=digest, end=end)
+        return app.answers.reject(folder, reason=text, digest=digest, end=end)
 
     return _say(how, run, act, no_drive)
 
@@ -95,7 +96,7 @@ def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: o
 @options.driving
 def answer(run: str, text: str, no_drive: bool, how: options.Driving) -> int:
     """Answer the question RUN waits with."""
-    return _say(how, run, lambda app, f: app.answer(f, options.clean(text)), no_drive)
+    return _say(how, run, lambda app, f: app.answers.answer(f, options.clean(text)), no_drive)
 
 
 @click.command()
@@ -109,8 +110,8 @@ def cancel(run: str, reason: str, project: Path) -> int:
     orchestra cancel last --reason "the goal has changed"
     """
     app = App(project)
-    folder = app.vouched_root(app.find(run)).folder
-    app.ask_to_cancel(folder, reason=options.clean(reason))
+    folder = app.runs.vouched_root(app.runs.find(run)).folder
+    app.answers.ask_to_cancel(folder, reason=options.clean(reason))
     end = asyncio.run(app.engine.cancel(folder))
     click.echo(f"{folder.id}: {end.status if end else 'cancel recorded; the process driving it is stopping'}", err=True)
     return 0
@@ -132,16 +133,16 @@ kill = cancel  # S2's own name for it
 @options.driving
 def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
     """Start a new run that shares RUN's history up to an event, and drive it from there."""
-    session = Session(how)
-    folder = session.app.find(run)
+    drive = Drive(how)
+    folder = drive.app.runs.find(run)
     if at and not at.isdecimal():
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
     point = at.zfill(8) if at else _before_failure(folder)
     if no_drive:
-        new = session.app.fork(folder, point)
+        new = drive.app.fork(folder, point)
         click.echo(new.id)
         return 0
-    return session.drive(lambda: session.app.fork(folder, point))
+    return drive.drive(lambda: drive.app.fork(folder, point))
 
 
 def _before_failure(folder: RunFolder) -> str:
@@ -169,20 +170,20 @@ def _task(event: Event) -> str:
 
 def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], no_drive: bool) -> int:
     """Record a word, then drive the run on unless someone else does or nobody should."""
-    session = Session(how)
-    folder = session.app.find(run)
-    request = act(session.app, folder)
+    drive = Drive(how)
+    folder = drive.app.runs.find(run)
+    request = act(drive.app, folder)
     note = f"{folder.id}: recorded for {request}"
     if no_drive:
         click.echo(note, err=True)
         return 0
-    root = session.app.root_of(folder)
-    code = 7 if is_driven(root) else session.drive(lambda: root, known=True)
+    root = drive.app.runs.root_of(folder)
+    code = 7 if is_driven(root) else drive.drive(lambda: root, known=True)
     if code == 7:  # someone drives it: they see the answer and go on
-        if isinstance(session.face, JsonFace):
-            summary = session.app.summary(folder)
-            session.face.launched(folder, summary.workflow)
-            session.face.done(RunEnd(folder.id, summary.fold.state.status, 0))
+        if isinstance(drive.face, JsonFace):
+            summary = drive.app.runs.summary(folder)
+            drive.face.tell(Launched(folder, summary.workflow))
+            drive.face.done(RunEnd(folder.id, summary.fold.state.status, 0), folder)
         click.echo(f"{note}; the process driving the run goes on with it", err=True)
         return 0
     return code

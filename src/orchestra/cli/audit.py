@@ -14,8 +14,8 @@ from msgspec import UnsetType
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import echo_lines, print_json, safe
-from orchestra.cli.wide import Rows, aligned, table
 from orchestra.core.calls import PastCall, calls_in, past_calls
+from orchestra.core.cells import Rows, aligned, table
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
 from orchestra.core.journal import read_journal
@@ -35,7 +35,7 @@ _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 @options.project
 def audit(run: str, as_json: bool, project: Path) -> int:
     """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""
-    folder = App(project).find(run)
+    folder = App(project).runs.find(run)
     calls = calls_in(folder, read_journal(folder.events, keep=False).events)
     roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
     if as_json:

@@ -14,10 +14,10 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.asking import can_ask
 from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import table
+from orchestra.core.cells import table
 from orchestra.core.errors import RunLocked, UsageError
 from orchestra.core.text import count
-from orchestra.runs.clean import Leftover, Sweep, Tree, finish, look, remove
+from orchestra.runs.clean import Cleaning, Leftover, Sweep, Tree, finish, look, remove
 
 _YES = ("y", "Y", "yes", "예")
 
@@ -42,7 +42,8 @@ def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, pr
     orchestra clean --keep 3 --yes         # in a script
     """
     app = App(project)
-    sweep = look(app, keep)
+    cleaning = Cleaning(app.project, app.runs, app.terms)
+    sweep = look(cleaning, keep)
     if as_json and dry_run:
         for record in _records(sweep):
             print_json(record)
@@ -57,16 +58,16 @@ def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, pr
             click.echo("nothing was removed", err=True)
             return 0
         shown = {tree.id for tree in sweep.going}
-        sweep = look(app, keep)  # a person may think for long: what was forked meanwhile stays
+        sweep = look(cleaning, keep)  # a person may think for long: what was forked meanwhile stays
         sweep = msgspec.structs.replace(sweep, going=tuple(tree for tree in sweep.going if tree.id in shown))
-    return _sweep(app, sweep, as_json=as_json)
+    return _sweep(cleaning, sweep, as_json=as_json)
 
 
-def _sweep(app: App, sweep: Sweep, *, as_json: bool) -> int:
+def _sweep(cleaning: Cleaning, sweep: Sweep, *, as_json: bool) -> int:
     """Remove what goes; what cannot be removed is told, and keeps nothing else from it."""
     code, removed = 0, 0
-    cut_off = [(partial(_leftover, one), partial(finish, app, one)) for one in sweep.leftovers]
-    for told, act in (*cut_off, *((partial(_record, one), partial(remove, app, one)) for one in sweep.going)):
+    cut_off = [(partial(_leftover, one), partial(finish, cleaning, one)) for one in sweep.leftovers]
+    for told, act in (*cut_off, *((partial(_record, one), partial(remove, cleaning, one)) for one in sweep.going)):
         record = told() if as_json else {}  # before it goes: its size is in it
         try:
             stuck = act()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.driving import Session
+from orchestra.cli.driving import Drive
 from orchestra.cli.text import print_json
 from orchestra.core.errors import UsageError
 from orchestra.policy.decide import ApprovalPolicy, Policy
-from orchestra.workflows.dag.shapes import Job, planner_prompt
+from orchestra.workflows.dag.shapes import planner_prompt
+from orchestra.workflows.dag.workflow import configured_job
 
 
 @click.command(short_help="Reach a goal by a graph of sandboxed tools.")
@@ -62,10 +62,10 @@ def dag(
     orchestra dag "..." --plan-only               # see and edit plan.json first
     orchestra dag "..." --plan plan.json          # carry out a plan of your own; no model is needed
     """
-    session = Session(how)
-    app = session.app
-    models = options.routed(who, app.directory)
-    usual = configured_job(app, _intent(intent))
+    drive = Drive(how)
+    app = drive.app
+    models = options.routed(who, app.project.providers)
+    usual = configured_job(app.project, _intent(intent))
     job = msgspec.structs.replace(
         usual,
         policy=_policy(app, retries, concurrency),
@@ -77,33 +77,16 @@ def dag(
         maxWorkers=concurrency or usual.maxWorkers,
         retries=usual.retries if retries is None else retries,
         context=context,
+        source=str(plan_file) if plan_file is not None else usual.source,
     )
     if max_depth == 1:
         if plan_file is not None:
             raise UsageError("--max-depth 1 prints what the planner would be asked; with --plan nobody is asked")
         print_json(planner_prompt(job))
         return 0
-    source = str(plan_file) if plan_file is not None else "the plan"
     given = {"approval": approval, "max_retries": retries, "max_workers": concurrency}
     typed = tuple(name for name, value in given.items() if value is not None)
-    return session.drive(lambda: app.start_dag(job, models, source=source, typed=typed))
-
-
-def configured_job(app: App, intent: str) -> Job:
-    """The job as the configuration alone has it."""
-    config = app.config
-    return Job(
-        intent=intent,
-        policy=app.policy,
-        prompts={"planner": config.llm.prompts.planner, "summarizer": config.llm.prompts.summarizer},
-        config=shown_config(app),
-        approval=config.dag.approval,
-        replan=config.dag.replan,
-        maxWorkers=config.concurrency.max_workers,
-        retries=config.retries.max,
-        backoffSec=config.retries.backoff_base_sec,
-        timeoutMs=config.loop.timeout_ms,
-    )
+    return drive.drive(lambda: app.start("dag", job, models, typed=typed))
 
 
 def _intent(text: str) -> str:
@@ -116,16 +99,10 @@ def _intent(text: str) -> str:
 def _policy(app: App, retries: int | None, concurrency: int | None) -> Policy:
     """The configured policy; a flag is the person's own word and may also widen these two."""
     return msgspec.structs.replace(
-        app.policy,
-        max_retries=app.policy.max_retries if retries is None else retries,
-        max_workers=concurrency or app.policy.max_workers,
+        app.project.policy,
+        max_retries=app.project.policy.max_retries if retries is None else retries,
+        max_workers=concurrency or app.project.policy.max_workers,
     )
-
-
-def shown_config(app: App) -> dict[str, Any]:
-    """What the L1 → L2 message carries of the configuration (S2-93, S2-94)."""
-    config: dict[str, Any] = msgspec.to_builtins({"llm": app.config.llm, "policies": app.config.policies})
-    return config
 
 
 def read_plan(path: Path, name: str) -> str:

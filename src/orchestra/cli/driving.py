@@ -10,25 +10,24 @@ from collections.abc import Callable
 
 from orchestra.app import App
 from orchestra.cli.asking import agrees, can_ask
-from orchestra.cli.face import JsonFace, LineFace, QuietFace, TerminalFace
+from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace, TerminalFace
 from orchestra.cli.options import Driving
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError
+from orchestra.core.faces import Launched
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
 from orchestra.runs.answers import who
 
 
-class Session:
-    """One command's face and app."""
+class Drive:
+    """One command that drives runs: its face and its app."""
 
     def __init__(self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None) -> None:
         self.face = choose_face(how)
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
-        if isinstance(self.face, LineFace):
-            self.face.app = self.app
-        self.patient = isinstance(self.face, TerminalFace)
+        self.face.use(self.app)
         self._unheard = False  # nobody listens any more
 
     def drive(
@@ -47,21 +46,21 @@ class Session:
     ) -> RunEnd:
         """The same, for a command that has more to say afterwards; how it ended."""
         folder: RunFolder | None = None
-        if self.patient and self.app.consent.missing:
-            if not agrees(self.app.consent):
+        if self.face.patient and self.app.project.consent.missing:
+            if not agrees(self.app.project.consent):
                 raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
-            self.app.consent.agree(who())
+            self.app.project.consent.agree(who())
         try:
             folder = start()
             if known:
-                self.app.face.launched(folder, self.app.summary(folder).workflow)
+                self.app.face.tell(Launched(folder, self.app.runs.summary(folder).workflow))
             end = asyncio.run(self._drive(folder, accept_drift))
         except OrchestraError as error:
             if folder is None or isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
                 raise  # nothing was driven
             end = self._stopped(folder, error.exit_code, str(error))
         try:
-            self._done(end, folder)
+            self.face.done(end, folder)
             sys.stdout.flush()
         except OSError:
             self._unheard = True
@@ -69,12 +68,11 @@ class Session:
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
         """Drive until the run stops, or someone stops us. Ctrl-C ends in order, however often it is pressed."""
-        task = asyncio.ensure_future(self.app.drive(folder, patient=self.patient, accept_drift=accept_drift))
+        task = asyncio.ensure_future(self.app.drive(folder, patient=self.face.patient, accept_drift=accept_drift))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, task.cancel)
-        if isinstance(self.face, TerminalFace):
-            self.face.bind(stop=task.cancel)
+        self.face.stops_by(task.cancel)
         while not task.done():
             try:
                 await asyncio.wait([task])
@@ -85,24 +83,15 @@ class Session:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_IGN)
-            left = isinstance(self.face, TerminalFace) and self.face.left
-            return self._stopped(folder, 3 if left else 130)
+            return self._stopped(folder, 3 if self.face.left else 130)
         return task.result()
 
     def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
         """A drive that ended without the run's word: interrupted, out of budget, out of disk, not ours to drive."""
-        return RunEnd(folder.id, self.app.summary(folder).fold.state.status, code, message)
-
-    def _done(self, end: RunEnd, folder: RunFolder) -> None:
-        if isinstance(self.face, JsonFace):
-            self.face.done(end)
-            if end.message:
-                sys.stderr.write(f"orchestra: {end.message}\n")
-        else:
-            self.face.done(end, self.app, folder)
+        return RunEnd(folder.id, self.app.runs.summary(folder).fold.state.status, code, message)
 
 
-def choose_face(how: Driving) -> JsonFace | LineFace | TerminalFace:
+def choose_face(how: Driving) -> CommandFace:
     """JSON or silence if asked; prompts only where a person can see and answer them."""
     if how.as_json:
         return JsonFace()

@@ -24,8 +24,9 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command
 from orchestra.cli.audit import total
-from orchestra.cli.dag import configured_job, read_plan
-from orchestra.cli.driving import Session
+from orchestra.cli.dag import read_plan
+from orchestra.cli.driving import Drive
+from orchestra.cli.graph import graph_events
 from orchestra.cli.text import safe
 from orchestra.config.settings import refuse
 from orchestra.core.calls import calls_in
@@ -36,8 +37,10 @@ from orchestra.core.text import cell
 from orchestra.policy.decide import ApprovalPolicy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import RunSummary
+from orchestra.workflows.dag.report import board_of
 from orchestra.workflows.dag.scenario import EvalReport, Expectation, Read, Result, judge, read_scenario
 from orchestra.workflows.dag.shapes import Job
+from orchestra.workflows.dag.workflow import configured_job
 
 _ORDINARY = (0, 1, 2, 3)  # of runs: what of these fails a scenario is an exit code of 1; 2 says that nothing was run
 _NO_RESULT = get_args(ProviderErrorCode)  # of a run that failed: no model was there, which nobody expects of a run
@@ -48,7 +51,7 @@ class Ready(NamedTuple):
     """A scenario that was checked, and what it is run with."""
 
     read: Read
-    session: Session
+    drive: Drive
     job: Job
     models: Models
     typed: tuple[str, ...]
@@ -100,7 +103,7 @@ def run(
     made = EvalReport(passed=code == 0, exitCode=code, scenarios=tuple(results))
     _say("")
     text = msgspec.json.encode(made).decode() if report == "json" else "\n".join(_markdown(made))
-    click.echo(app.redactor.text(text))
+    click.echo(app.project.redactor.text(text))
     return made.exitCode
 
 
@@ -149,18 +152,22 @@ def _checked(
 
 
 def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, project: Path) -> Ready:
-    session = Session(options.Driving(project, as_json=False, no_input=True, quiet=False), overlay=read.overlay)
-    app = session.app
+    drive = Drive(options.Driving(project, as_json=False, no_input=True, quiet=False), overlay=read.overlay)
+    app = drive.app
     if read.overlay is not None:
         given = read.overlay.origins.given
-        wrong = (mistake for mistake in app.directory.mistakes() if given(*map(str, mistake[0])) is not None)
+        wrong = (
+            mistake
+            for mistake in app.project.providers.mistakes(app.workflows.wrong_role)
+            if given(*map(str, mistake[0])) is not None
+        )
         refuse(read.path, read.overlay.origins, wrong)
-    models = options.routed(who, app.directory)
-    usual = configured_job(app, options.clean(read.scenario.input.intent).strip())
+    models = options.routed(who, app.project.providers)
+    usual = configured_job(app.project, options.clean(read.scenario.input.intent).strip())
     plan = read_plan(_regular(read.plan, "plan"), f"{read.path}: the plan") if read.plan is not None else None
-    job = msgspec.structs.replace(usual, plan=plan, approval=approval or usual.approval)
-    job, models = app.check_dag(job, models, source=_source(read))  # as of now: `replay:last` is not another's run
-    return Ready(read, session, job, models, ("approval",) if approval else ())
+    job = msgspec.structs.replace(usual, plan=plan, approval=approval or usual.approval, source=_source(read))
+    job, models = app.check("dag", job, models)  # as of now: `replay:last` is not another's run
+    return Ready(read, drive, job, models, ("approval",) if approval else ())
 
 
 def _source(read: Read) -> str:
@@ -172,18 +179,16 @@ def _source(read: Read) -> str:
 
 def _run(ready: Ready) -> Result:
     """One scenario, from its start to its verdict."""
-    app, began = ready.session.app, time.monotonic()
+    app, began = ready.drive.app, time.monotonic()
     try:
-        end = ready.session.conduct(
-            lambda: app.start_dag(ready.job, ready.models, source=_source(ready.read), typed=ready.typed)
-        )
+        end = ready.drive.conduct(lambda: app.start("dag", ready.job, ready.models, typed=ready.typed))
     except OrchestraError as error:  # no run came of it: the disk, the folder of runs
         return _not_run(ready, error.exit_code, str(error))
     spent = round((time.monotonic() - began) * 1000)
-    folder = app.find(end.run_id)
-    summary = app.summary(folder)
-    report = "\n".join(app.report_of(folder))
-    found = judge(ready.read.scenario, app.board(summary), end.status, report)
+    folder = app.runs.find(end.run_id)
+    summary = app.runs.summary(folder)
+    report = "\n".join(app.runs.report_of(folder))
+    found = judge(ready.read.scenario, board_of(graph_events(summary)), end.status, report)
     unanswered = (summary.events[-1].payload.get("error") or {}).get("code") in _NO_RESULT
     calls = total(calls_in(folder, summary.events))
     return _result(
@@ -222,12 +227,12 @@ def _result(ready: Ready, **facts: Any) -> Result:
 def _message(end: RunEnd, ready: Ready, summary: RunSummary) -> str:
     """What a person needs to know besides the expectations."""
     if end.exit_code == INTERRUPTED and ready.read.overlay is not None:
-        return f"interrupted; run the scenario again. End this run: {command(ready.session.app, 'cancel', end.run_id)}"
+        return f"interrupted; run the scenario again. End this run: {command(ready.drive.app, 'cancel', end.run_id)}"
     if end.exit_code == INTERRUPTED:
-        return f"interrupted; go on: {command(ready.session.app, 'resume', end.run_id)}"
+        return f"interrupted; go on: {command(ready.drive.app, 'resume', end.run_id)}"
     if end.exit_code != 3:
         return end.message
-    app, asks = ready.session.app, ready.job.approval != "never"
+    app, asks = ready.drive.app, ready.job.approval != "never"
     reasons = [reason for request in summary.fold.pending.values() for reason in request.payload.get("reasons", ())]
     why = f" ({'; '.join(reasons)})" if reasons else ""
     cure = "give --approval never, or let the project allow it" if asks else "let a rule of the project allow it"

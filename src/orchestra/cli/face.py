@@ -13,24 +13,22 @@ import asyncio
 import os
 import sys
 import termios
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import click
-import msgspec
+from msgspec import Struct
 
 from orchestra.cli.advice import ending, masked_in, masked_lines
-from orchestra.cli.graph import plan_lines, whole_plan
 from orchestra.cli.live import Live
-from orchestra.cli.text import paint_diff, print_json, safe, step_line
+from orchestra.cli.text import paint_diff, painted, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token, Waiting
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.runs.find import MOST_PATCH
-from orchestra.workflows.dag.files import read_plan_file
-from orchestra.workflows.dag.shapes import Plan
+from orchestra.workflows.description import Workflow
 
 if TYPE_CHECKING:
     from orchestra.app import App
@@ -39,59 +37,127 @@ if TYPE_CHECKING:
 _ANSWERS = ("APPROVAL_GRANTED", "APPROVAL_REJECTED", "QUESTION_ANSWERED")
 
 
+class CommandFace(Protocol):
+    """A face of the command line: told what happens, then how it ended."""
+
+    patient: bool  # a person is there, who can be asked
+    left: bool  # the person chose to leave the run waiting
+
+    def tell(self, news: News, /) -> None: ...
+
+    def use(self, app: App, /) -> None:
+        """What to look things up in, and to answer through."""
+        ...
+
+    def stops_by(self, stop: Callable[[], object], /) -> None:
+        """How to leave the run."""
+        ...
+
+    def done(self, end: RunEnd, folder: RunFolder, /) -> None:
+        """The last lines: what happened, where it is, what to do next."""
+        ...
+
+
 class JsonFace:
     """`--json`: launch, every event as written, done."""
 
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        print_json({"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": workflow})
+    patient = left = False
 
-    def event(self, event: Event) -> None:
-        print_json(event)
-
-    def waiting(self, folder: RunFolder, request: Event) -> None:
+    def use(self, app: App) -> None:
         pass
 
-    def notice(self, folder: RunFolder, text: str) -> None:
-        click.echo(f"orchestra: {folder.id}: {text}", err=True)
-
-    def token(self, key: str, text: str) -> None:
+    def stops_by(self, stop: Callable[[], object]) -> None:
         pass
 
-    def output(self, key: str, line: str) -> None:
-        pass
+    def tell(self, news: News) -> None:
+        match news:
+            case Launched():
+                folder = news.folder
+                print_json({"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": news.workflow})
+            case Happened():
+                print_json(news.event)
+            case Notice():
+                click.echo(f"orchestra: {news.run_id}: {news.text}", err=True)
+            case Waiting() | Token() | Output():
+                pass
+            case unreachable:
+                assert_never(unreachable)
 
-    def done(self, end: RunEnd) -> None:
-        print_json({"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code})
+    def done(self, end: RunEnd, folder: RunFolder) -> None:
+        record = {"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code}
+        print_json({**record, "result": end.result} if end.result else record)
+        if end.message:
+            sys.stderr.write(f"orchestra: {end.message}\n")
+
+
+class _Seen(Struct, frozen=True):
+    """A run that a face has heard of."""
+
+    folder: RunFolder
+    workflow: Workflow
+    params: Mapping[str, Any]
 
 
 class LineFace:
     """Plain progress lines on stderr, and each patch as it is produced."""
 
+    patient = left = False
+
     def __init__(self) -> None:
         self.colour = False
-        self.app: App | None = None
-        self._folders: dict[str, RunFolder] = {}
-        self._typed: set[str] = set()  # runs of a command the person typed just now: no plan to show them
+        self._app: App | None = None
+        self._seen: dict[str, _Seen] = {}
 
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        self._folders[folder.id] = folder
-        self.line(f"run {folder.id}")
+    def use(self, app: App) -> None:
+        self._app = app
 
-    def event(self, event: Event) -> None:
-        if event.type == "RUN_CREATED" and event.payload.get("params", {}).get("asker") == "person":
-            self._typed.add(event.runId)
-        if event.type == "PATCH_PRODUCED" and event.runId in self._folders:
-            self.show_diff(self._folders[event.runId], event.payload["outcome"])
-        if text := step_line(event):
+    def stops_by(self, stop: Callable[[], object]) -> None:
+        pass
+
+    @property
+    def app(self) -> App:
+        assert self._app is not None, "a face is given its app before a run is driven"
+        return self._app
+
+    def tell(self, news: News) -> None:
+        match news:
+            case Launched():
+                self.line(f"run {news.run_id}")
+            case Happened():
+                self.happened(news.event)
+            case Waiting():
+                self.waiting(news.folder, news.request)
+            case Notice():
+                self.line(f"  {news.text}")
+            case Token():
+                self.token(news)
+            case Output():
+                self.output(news)
+            case unreachable:
+                assert_never(unreachable)
+
+    def happened(self, event: Event) -> None:
+        """Show an event: its line, and what belongs below it."""
+        run = self._run(event)
+        if event.type == "PATCH_PRODUCED":
+            self.show_diff(run.folder, event.payload["outcome"])
+        if text := step_line(event, run.workflow.headline):
             self.line(text)
-        if event.type == "PHASE_COMPLETED" and event.payload.get("effect") == "AdoptPlan":
-            plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
-            folder = self._folders.get(event.runId)
-            path = (folder.path if folder else Path(event.runId)) / "plan.json"
-            for text in plan_lines(plan, path) if event.runId not in self._typed or plan.warnings else ():
-                self.line(text)
+        for line in run.workflow.details(run.params, run.folder, event):
+            self.line(painted(line))
 
-    def show_diff(self, folder: RunFolder, told: dict[str, Any]) -> None:
+    def _run(self, event: Event) -> _Seen:
+        """What is known of an event's run: from its first event, or looked up."""
+        if event.runId not in self._seen:
+            app = self.app
+            created = event if event.type == "RUN_CREATED" else app.runs.first_of(event.runId)
+            payload = created.payload if created else {}
+            workflow = app.workflows.of(str(payload.get("workflow", "")))
+            folder = RunFolder(workflow.root(app.project) / event.runId)
+            self._seen[event.runId] = _Seen(folder, workflow, payload.get("params") or {})
+        return self._seen[event.runId]
+
+    def show_diff(self, folder: RunFolder, told: Mapping[str, Any]) -> None:
         """The patch that an event tells of, painted; and what of it is not seen."""
         try:
             diff = folder.recorded(told["patch"], MOST_PATCH).decode("utf-8", "replace")
@@ -100,51 +166,47 @@ class LineFace:
             return
         for text in ("", *paint_diff(diff), ""):
             self.line(text)
-        for text in masked_lines(self.app, folder.id, masked_in(told)) if self.app else ():
+        for text in masked_lines(self.app, folder.id, masked_in(told)):
             self.line(click.style(text, fg="yellow"))
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
-        pass
+        """A run waits for a person; only a terminal can ask one."""
 
-    def notice(self, folder: RunFolder, text: str) -> None:
-        self.line(f"  {text}")
+    def token(self, token: Token) -> None:
+        """Text of a model as it comes; only a terminal shows it."""
 
-    def token(self, key: str, text: str) -> None:
-        pass
-
-    def output(self, key: str, line: str) -> None:
-        pass
+    def output(self, output: Output) -> None:
+        """A line of a command as it comes; only a terminal shows it."""
 
     def line(self, text: str) -> None:
         click.echo(text, err=True, color=self.colour)
 
-    def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
-        """The last words: what happened, where it is, what to do next."""
-        for text in ending(end, app, folder):
+    def done(self, end: RunEnd, folder: RunFolder) -> None:
+        for text in ending(end, self.app, folder):
             self.line(text)
 
 
 class QuietFace(LineFace):
     """`--quiet`: what is odd, and how it ended unless it went well."""
 
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        pass
+    def tell(self, news: News) -> None:
+        if isinstance(news, Notice):
+            super().tell(news)
 
-    def event(self, event: Event) -> None:
-        pass
-
-    def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
+    def done(self, end: RunEnd, folder: RunFolder) -> None:
         if end.exit_code:
-            super().done(end, app, folder)
+            super().done(end, folder)
 
 
 class TerminalFace(LineFace):
     """A person at a terminal."""
 
+    patient = True
+
     def __init__(self) -> None:
         super().__init__()
         self.colour = not os.environ.get("NO_COLOR")
-        self.left = False  # the person chose to leave the run waiting
+        self.left = False
         self._stop: Callable[[], object] = lambda: None
         self._open: tuple[RunFolder, Event] | None = None
         self._queue: list[tuple[RunFolder, Event]] = []  # what waits for its turn to be asked
@@ -153,13 +215,12 @@ class TerminalFace(LineFace):
         self._newest = ""
         self._live = Live()
 
-    def bind(self, stop: Callable[[], object]) -> None:
-        """Give the face what its prompts need besides the app to answer through: a way to leave."""
+    def stops_by(self, stop: Callable[[], object]) -> None:
         self._stop = stop
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
-    def event(self, event: Event) -> None:
+    def happened(self, event: Event) -> None:
         self._live.clear()
         if event.type in _ANSWERS or event.type in FINAL:
             self._queue = [one for one in self._queue if not _settles(event, one[1])]
@@ -175,17 +236,17 @@ class TerminalFace(LineFace):
 
     def _show_event(self, event: Event) -> None:
         self._newest = event.id
-        super().event(event)
+        super().happened(event)
 
-    def token(self, key: str, text: str) -> None:
-        self._live.token(key, text, quiet=self._open is not None)
+    def token(self, token: Token) -> None:
+        self._live.token(token, quiet=self._open is not None)
 
-    def output(self, key: str, line: str) -> None:
-        self._live.output(key, line, quiet=self._open is not None)
+    def output(self, output: Output) -> None:
+        self._live.output(output, quiet=self._open is not None)
 
-    def done(self, end: RunEnd, app: App, folder: RunFolder) -> None:
+    def done(self, end: RunEnd, folder: RunFolder) -> None:
         self._live.stop()
-        super().done(end, app, folder)
+        super().done(end, folder)
 
     # -- prompts ------------------------------------------------------------------------------------------------------
 
@@ -220,10 +281,9 @@ class TerminalFace(LineFace):
         folder, request = self._open
         if request.payload.get("subject") == "command":
             self.line(f"  $ {safe(request.payload['summary'])}")
-        elif _is_plan(request):
-            show = whole_plan if whole else plan_lines
-            for line in show(read_plan_file(folder, request.payload["patch"]), folder.path / "plan.json"):
-                self.line(line)
+        elif (lines := self._run(request).workflow.shown(folder, request, whole)) is not None:
+            for line in lines:
+                self.line(painted(line))
         else:
             self.show_diff(folder, request.payload)
 
@@ -243,7 +303,7 @@ class TerminalFace(LineFace):
         self._prompt(f"[a]pprove  {some}[r]eject  {again}  [q] leave it waiting > ", self._decided)
 
     def _decided(self, said: str) -> None:
-        assert self._open is not None and self.app is not None
+        assert self._open is not None
         folder, request = self._open
         digest = request.payload["digest"]  # what is on the screen, and nothing else (D-11)
         word, _, rest = said.partition(" ")
@@ -255,10 +315,10 @@ class TerminalFace(LineFace):
                     whole = "  this is approved as a whole: a alone, please"
                     self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2" if paths else whole)
                     return self._ask_approval()
-                self._deliver(lambda app: app.approve(folder, digest=digest, only=chosen))
+                self._deliver(lambda app: app.answers.approve(folder, digest=digest, only=chosen))
             case "r" | "reject" | "n" | "no" | "아니오":
                 if rest:
-                    return self._deliver(lambda app: app.reject(folder, digest=digest, reason=rest))
+                    return self._deliver(lambda app: app.answers.reject(folder, digest=digest, reason=rest))
                 self._prompt(f"reason ({self._after_no()}) > ", self._rejected)
             case "d" | "diff":
                 self._show_patch(whole=True)
@@ -273,31 +333,26 @@ class TerminalFace(LineFace):
 
     def _after_no(self) -> str:
         """What a rejection leads to: the reason is of use only to who is asked again."""
-        assert self._open is not None and self.app is not None
-        folder, request = self._open
-        created = self.app.summary(folder).created.payload
-        if created.get("workflow") != "dag":
-            return "goes to the fixer"
-        if not _is_plan(request):
-            return "kept in the run; the task fails"
-        return "goes to the planner" if created["params"].get("plan") is None else "kept in the run, which ends"
+        assert self._open is not None
+        request = self._open[1]
+        run = self._run(request)
+        return run.workflow.after_no(run.params, request.payload.get("subject", "patch"))
 
     def _rejected(self, reason: str) -> None:
         assert self._open is not None
         folder, request = self._open
         if not reason:
             return self._ask_approval()
-        return self._deliver(lambda app: app.reject(folder, digest=request.payload["digest"], reason=reason))
+        return self._deliver(lambda app: app.answers.reject(folder, digest=request.payload["digest"], reason=reason))
 
     def _answered(self, said: str) -> None:
         assert self._open is not None
         folder, _ = self._open
         if not said:
             return self._leave()
-        return self._deliver(lambda app: app.answer(folder, said))
+        return self._deliver(lambda app: app.answers.answer(folder, said))
 
     def _deliver(self, act: Callable[[App], object]) -> None:
-        assert self.app is not None
         try:
             act(self.app)
         except UsageError as error:  # someone else was faster: the run goes on with their word
@@ -334,10 +389,6 @@ class TerminalFace(LineFace):
         held, self._held = self._held, []
         for event in held:
             self._show_event(event)
-
-
-def _is_plan(request: Event) -> bool:
-    return request.payload.get("subject") == "plan"
 
 
 def _settles(event: Event, request: Event) -> bool:

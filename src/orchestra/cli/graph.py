@@ -1,103 +1,18 @@
-"""A plan as people see it: one line a task as an overview, and all of it, as it would run.
-
-Rules
-1. The overview may cut; then it says so. `whole_plan` cuts nothing: it is what a person approves.
-2. A line break in an argument, a variable or a file cannot look like another task: every further line is marked.
-"""
+"""What the commands about a task graph share: its events, or a message that the run is none."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from pathlib import Path
-
-import click
-
-from orchestra.cli.text import safe
-from orchestra.cli.wide import table
-from orchestra.workflows.dag.plan import sorted_out
-from orchestra.workflows.dag.shapes import Plan, PlannedTask
-
-SHOWN = 60  # tasks of the overview
-Tasks = dict[str, PlannedTask]
+from orchestra.core.errors import UsageError
+from orchestra.core.events import Events
+from orchestra.runs.find import RunSummary
+from orchestra.workflows.dag.workflow import DAG
 
 
-def plan_lines(plan: Plan, path: Path) -> list[str]:
-    """The plan as a graph: indented by how many steps lie before it. `path` is where all of it can be read."""
-    tasks, order, depth = _ordered(plan)
-    rows = [_row(tasks[name], depth[name], tasks) for name in order[:SHOWN]]
-    lines = table(("  task", "after", "may", "command"), rows)
-    cut = not all(line.endswith(_command(tasks[name])) for name, line in zip(order, lines[1:], strict=False))
-    lines = [click.style(lines[0], dim=True), *lines[1:]]
-    if len(order) > SHOWN:
-        lines.append(f"  … and {len(order) - SHOWN} more")
-    brought = any(task.inputs.env or task.inputs.files for task in tasks.values())
-    if cut or brought or len(order) > SHOWN:
-        lines.append(f"  this is not all of it; every command, variable and file: {path}")
-    return lines + _warnings(plan)
-
-
-def whole_plan(plan: Plan, path: Path) -> list[str]:
-    """Every task as it would run, uncut, and where the plan is."""
-    tasks, order, _ = _ordered(plan)
-    lines = [line for name in order for line in _whole(tasks[name], tasks)]
-    return [*lines, *_warnings(plan), f"  plan: {path}"]
-
-
-def _whole(task: PlannedTask, tasks: Tasks) -> Iterator[str]:
-    inputs, limits = task.inputs, task.constraints
-    yield click.style(f"  {safe(task.label)}", bold=True) + f"  {safe(' '.join(task.intent.split()))}"
-    yield from marked("    runs   ", _command(task))
-    for name, value in inputs.env.items():
-        yield from marked("    with   ", f"{name}={value}")
-    for file in inputs.files:
-        yield from marked("    file   ", f"{file.path}\n{file.content}")
-    if task.depends_on:
-        yield f"    after  {', '.join(_label(name, tasks) for name in task.depends_on)}"
-    yield f"    may    {_may(task)}; at most {limits.max_duration_sec:g} s, {limits.max_retries} retries"
-
-
-def marked(head: str, text: str) -> list[str]:
-    """Text that may have several lines, each of which shows that it belongs to this one (rule 2)."""
-    first, *more = safe(text).split("\n")
-    return [head + first, *(" " * (len(head) - 2) + "| " + line for line in more)]
-
-
-def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
-    tasks = {task.task_id: task for task in plan.tasks}
-    depth = _depths(tasks)
-    return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: the plan's own order within a step
-
-
-def _warnings(plan: Plan) -> list[str]:
-    return [click.style(f"  ! {safe(text)}", fg="yellow") for text in plan.warnings]
-
-
-def _row(task: PlannedTask, depth: int, tasks: Tasks) -> tuple[str, str, str, str]:
-    after = ", ".join(_label(name, tasks) for name in task.depends_on[:4])
-    more = f" +{len(task.depends_on) - 4}" if len(task.depends_on) > 4 else ""
-    branch = "  " + "   " * max(min(depth, 8) - 1, 0) + ("└─ " if depth else "")
-    return branch + safe(task.label), after + more, _may(task), safe(" ".join(_command(task).split()))
-
-
-def _label(name: str, tasks: Tasks) -> str:
-    """The label of the task of this id; of one that is not in the plan, the id."""
-    return safe(tasks[name].label if name in tasks else name)
-
-
-def _command(task: PlannedTask) -> str:
-    return shlex.join((*task.tools, *task.inputs.args))
-
-
-def _may(task: PlannedTask) -> str:
-    box = task.constraints.sandbox
-    return ("write" if box.fs == "rw" else "read") + (", network" if box.net == "allow" else "")
-
-
-def _depths(tasks: Tasks) -> dict[str, int]:
-    """How many steps lie before each task; none, as far as one can tell, before what a damaged plan has in a circle."""
-    after = {name: tuple(earlier for earlier in task.depends_on if earlier in tasks) for name, task in tasks.items()}
-    depths = dict.fromkeys(tasks, 0)
-    for name in sorted_out(after):
-        depths[name] = 1 + max((depths[earlier] for earlier in after[name]), default=-1)
-    return depths
+def graph_events(summary: RunSummary) -> Events:
+    """The events of a run that must be a task graph: whole, if it is ours, for the tasks of a plan are in one."""
+    if summary.workflow != DAG.name:
+        raise UsageError(
+            f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "
+            f"What it did: orchestra show {summary.folder.id}"
+        )
+    return summary.events if summary.foreign else summary.events.whole()

@@ -21,9 +21,9 @@ import msgspec
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer
-from orchestra.cli.graph import marked
+from orchestra.cli.graph import graph_events
 from orchestra.cli.text import echo_lines, print_json, safe
-from orchestra.cli.wide import table
+from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
 from orchestra.core.records import FINAL, clock, now, seconds_between
 from orchestra.core.text import some
@@ -31,7 +31,8 @@ from orchestra.runs.find import RunSummary
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.dag.flow import command as argv_of
 from orchestra.workflows.dag.history import Attempt, attempts_of, patch_of
-from orchestra.workflows.dag.report import OUTPUT_LINES, state_word
+from orchestra.workflows.dag.lines import marked
+from orchestra.workflows.dag.report import OUTPUT_LINES, board_of, state_word
 
 _COLOURS = {"done": "green", "failed": "red", "running": "yellow"}
 
@@ -51,8 +52,8 @@ def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
     orchestra inspect last tests --json | jq .artifacts
     """
     app = App(project)
-    summary = app.summary(app.find(run))
-    board = app.board(summary)
+    summary = app.runs.summary(app.runs.find(run))
+    board = board_of(graph_events(summary))
     entry = _find(board, options.clean(task))
     if as_json:  # a line of tasks.jsonl tells once what a task depends on; this is all there is
         print_json(msgspec.structs.replace(record(entry), depends_on=entry.planned.depends_on))

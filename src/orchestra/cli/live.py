@@ -16,6 +16,7 @@ import time
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
+from orchestra.core.faces import Output, Token
 from orchestra.core.records import FINAL, Event
 from orchestra.core.text import clean
 
@@ -38,7 +39,7 @@ class Live:
     """The live lines."""
 
     def __init__(self) -> None:
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[tuple[str, str], _Step] = {}  # by run and key
         self._drawn = 0
         self._at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -50,25 +51,25 @@ class Live:
         key = str(event.payload.get("key", ""))
         if event.type == "PHASE_STARTED":
             name = str(event.payload.get("task") or f"{event.phase}: {key}")
-            self._steps[key] = _Step(name, time.monotonic(), int(event.payload.get("attempt", 1)))
+            self._steps[event.runId, key] = _Step(name, time.monotonic(), int(event.payload.get("attempt", 1)))
         else:
-            self._steps.pop(key, None)
-        if event.type in FINAL:
-            self._steps.clear()
+            self._steps.pop((event.runId, key), None)
+        if event.type in FINAL:  # keys are a run's own: another run of the tree may go on
+            self._steps = {step: shown for step, shown in self._steps.items() if step[0] != event.runId}
         self._draw()
 
-    def token(self, key: str, text: str, *, quiet: bool) -> None:
-        """A model said more."""
-        step = self._steps.setdefault(key, _Step(key, time.monotonic()))
-        step.arrived += len(text)
+    def token(self, token: Token, *, quiet: bool) -> None:
+        """More text of a model arrived."""
+        step = self._steps.setdefault((token.run_id, token.key), _Step(token.key, time.monotonic()))
+        step.arrived += len(token.text)
         step.said = f"{step.arrived} characters"
         self._soon(quiet)
 
-    def output(self, key: str, line: str, *, quiet: bool) -> None:
-        """A command said more."""
-        step = self._steps.get(key)
+    def output(self, output: Output, *, quiet: bool) -> None:
+        """A command printed a line."""
+        step = self._steps.get((output.run_id, output.key))
         if step is not None:
-            step.said = line
+            step.said = output.line
             self._soon(quiet)
 
     def clear(self) -> None:

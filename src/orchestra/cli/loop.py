@@ -9,7 +9,7 @@ import shutil
 import click
 
 from orchestra.cli import options
-from orchestra.cli.driving import Session
+from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
 from orchestra.policy.decide import ApprovalPolicy
 from orchestra.workflows.loop.shapes import Job
@@ -53,10 +53,10 @@ def loop(
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
-    session = Session(how)
-    app = session.app
-    models = options.routed(who, app.directory)
-    defaults = app.config.loop
+    drive = Drive(how)
+    app = drive.app
+    models = options.routed(who, app.project.providers)
+    defaults = app.project.config.loop
     job = Job(
         goal=_goal(goal),
         checks=tuple(map(split_check, checks or defaults.checks)),
@@ -65,12 +65,12 @@ def loop(
         evaluator=defaults.evaluator,
         timeoutMs=defaults.timeout_ms,
         checkTimeoutMs=defaults.check_timeout_ms,
-        retries=app.config.retries.max,
-        backoffSec=app.config.retries.backoff_base_sec,
+        retries=app.project.config.retries.max,
+        backoffSec=app.project.config.retries.backoff_base_sec,
         context=context,
     )
     typed = ("approval",) if approval else ()
-    return session.drive(lambda: app.start_loop(job, models, typed=typed))
+    return drive.drive(lambda: app.start("loop", job, models, typed=typed))
 
 
 def _goal(text: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import table
+from orchestra.core.cells import table
 from orchestra.core.errors import ProviderError, UsageError
 from orchestra.core.model import Constraints, Prompt, ProviderRequest, ProviderResponse
 from orchestra.providers.choose import Offer
@@ -35,7 +35,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         return 0
     app = App(project)
     if reach:
-        app.consent.require()  # a key goes to whoever is asked
+        app.project.consent.require()  # a key goes to whoever is asked
     offers = asyncio.run(_offers(app, reach=reach))
     code = 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
     if as_json:
@@ -56,17 +56,17 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         click.echo(safe(line))
     for offer in offers:
         if offer.state != "ready":
-            click.echo(f"{offer.name}: {safe(app.redactor.text(offer.state))}")
+            click.echo(f"{offer.name}: {safe(app.project.redactor.text(offer.state))}")
     if not any(offer.default for offer in offers):
-        click.echo(f"nobody answers unless you say who (--provider NAME); {app.directory.ways}", err=True)
+        click.echo(f"nobody answers unless you say who (--provider NAME); {app.project.providers.ways}", err=True)
     return code
 
 
 async def _offers(app: App, *, reach: bool) -> list[Offer]:
-    offers = app.directory.offers()
+    offers = app.project.providers.offers()
     if not reach:
         return offers
-    return list(await asyncio.gather(*map(app.directory.reached, offers)))
+    return list(await asyncio.gather(*map(app.project.providers.reached, offers)))
 
 
 @models.command(name="try")
@@ -87,11 +87,11 @@ def try_(words: tuple[str, ...], model: str, max_tokens: int | None, timeout: fl
     if not words[-1].strip():
         raise UsageError('the prompt is empty; say something: orchestra models try "Say hello."')
     app = App(project)
-    app.consent.require()
+    app.project.consent.require()
     spec = options.from_here(words[0]) if len(words) == 2 else ""
-    chosen = app.directory.routing(provider=spec, roles={}, model=model, budget=None)
-    choice = app.directory.choose(chosen.default, model)
-    provider = app.directory.make(choice)
+    chosen = app.project.providers.routing(provider=spec, roles={}, model=model, budget=None)
+    choice = app.project.providers.choose(chosen.default, model)
+    provider = app.project.providers.make(choice)
     request = ProviderRequest(
         runId="",
         iteration=1,
@@ -106,13 +106,13 @@ def try_(words: tuple[str, ...], model: str, max_tokens: int | None, timeout: fl
         try:
             return await provider.complete(request, _show)
         finally:
-            await app.close()
+            await app.project.close()
 
     response = asyncio.run(ask())
-    price = app.directory.price(choice)
+    price = app.project.providers.price(choice)
     _figures(response, price.of(response.usage) if price else None)
     if not isinstance(response.error, UnsetType):
-        message = app.redactor.text(response.error.message)
+        message = app.project.redactor.text(response.error.message)
         raise ProviderError(response.error.code, message, retriable=response.error.retriable)
     return 0
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from orchestra.core.records import utf8
-from orchestra.providers.choose import Directory, Models
+from orchestra.providers.choose import Models, Providers
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]
@@ -166,18 +166,18 @@ def _gathered(function: Command, name: str, kind: type[Answering | Driving]) -> 
     return called
 
 
-def routed(who: Answering, directory: Directory) -> Models:
+def routed(who: Answering, providers: Providers) -> Models:
     """Who answers in a new run; says what is known to be odd about it."""
-    found = directory.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
-    warn_of_unknown_prices(found, directory)
+    found = providers.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
+    warn_of_unknown_prices(found, providers)
     return found
 
 
-def warn_of_unknown_prices(models: Models, directory: Directory) -> None:
+def warn_of_unknown_prices(models: Models, providers: Providers) -> None:
     """A budget without a price holds nothing: say so before money is spent."""
     for agent in ("", *models.roles):
-        choice = directory.choice_for(models, agent, agent) if models.spec(agent, agent) else None
-        if choice and models.maxBudgetUsd is not None and directory.price(choice) is None:
+        choice = providers.choice_for(models, agent, agent) if models.spec(agent, agent) else None
+        if choice and models.maxBudgetUsd is not None and providers.price(choice) is None:
             what = f"no price is known for {choice.model or 'the model of ' + choice.spec}"
             click.echo(f"orchestra: {what}: the budget cannot hold (add budget.prices)", err=True)
 

@@ -13,9 +13,9 @@ import msgspec
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import table
 from orchestra.commands.tools import NoTool, Tool, Toolbox
 from orchestra.config.settings import FILE_NAME
+from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
 from orchestra.policy.decide import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
 from orchestra.policy.inputs import check_inputs
@@ -95,9 +95,8 @@ def test(as_json: bool, project: Path) -> int:
         return 1
     if not number:
         rules = f"{len(effective.rules)} rule(s) without" if effective.rules else "no rules, so no"
-        click.echo(
-            f"{rules} examples. A rule with examples, in {app.config_path or app.project / FILE_NAME}:\n{_SAMPLE}"
-        )
+        file = app.project.config_path or app.project.path / FILE_NAME
+        click.echo(f"{rules} examples. A rule with examples, in {file}:\n{_SAMPLE}")
         return 0
     click.echo(f"{number} example(s) of {len(effective.rules)} rule(s) hold")
     return 0
@@ -161,7 +160,9 @@ def show(as_json: bool, project: Path) -> int:
 def opened(project: Path) -> tuple[App, Policy, Toolbox]:
     """A project, the policy in force, and its tools."""
     app = App(project)
-    return app, app.policy, Toolbox(os.environ.get("PATH", ""), app.base, app.config.tools, environ=os.environ)
+    opened = app.project
+    tools = Toolbox(os.environ.get("PATH", ""), opened.base, opened.config.tools, environ=os.environ)
+    return app, opened.policy, tools
 
 
 def _ruling(argv: tuple[str, ...], effective: Policy, asker: Literal["model", "person"]) -> Ruling:

@@ -11,7 +11,7 @@ import click
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
-from orchestra.cli.wide import table
+from orchestra.core.cells import table
 from orchestra.core.model import Destination
 from orchestra.core.sent import Dispatch, Part, dispatches, source_of
 from orchestra.core.text import count
@@ -33,8 +33,8 @@ def sent(run: str, as_json: bool, project: Path) -> int:
     app = App(project)
     made: list[Dispatch] = []
     sources: list[str] = []
-    for folder in app.tree(app.find(run)):
-        events = app.summary(folder, keep=False).events
+    for folder in app.runs.tree(app.runs.find(run)):
+        events = app.runs.summary(folder, keep=False).events
         made += dispatches(folder, events)
         sources += filter(None, [source_of(events)])
     if as_json:

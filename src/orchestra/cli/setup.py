@@ -27,7 +27,7 @@ def show(project: Path) -> int:
     import msgspec
     import yaml
 
-    tree = msgspec.to_builtins(App(project).config)
+    tree = msgspec.to_builtins(App(project).project.config)
     click.echo(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), nl=False)
     return 0
 
@@ -36,7 +36,7 @@ def show(project: Path) -> int:
 @options.project
 def path(project: Path) -> int:
     """Where the configuration is read from."""
-    found = App(project).config_path
+    found = App(project).project.config_path
     if found is None:
         click.echo(f"no {FILE_NAME} in {project.resolve()}; all defaults (orchestra init writes one)", err=True)
         return 0
@@ -50,13 +50,13 @@ def path(project: Path) -> int:
 def validate(file: Path | None, project: Path) -> int:
     """Check a configuration file, the names of providers and roles too; each mistake is named with its line."""
     app = App(project, config=file)
-    if app.config_path is None:
-        raise UsageError(f"there is no {FILE_NAME} in {app.project}; write one: orchestra init")
-    refuse(app.config_path, app.origins, app.directory.mistakes())
-    click.echo(f"{app.config_path}: valid")
-    if app.consent.lines:
+    if app.project.config_path is None:
+        raise UsageError(f"there is no {FILE_NAME} in {app.project.path}; write one: orchestra init")
+    refuse(app.project.config_path, app.project.origins, app.project.providers.mistakes(app.workflows.wrong_role))
+    click.echo(f"{app.project.config_path}: valid")
+    if app.project.consent.lines:
         click.echo("it asks for more than the defaults, which needs your consent (! not given yet: orchestra trust):")
-        for line in tell(app.consent.lines, app.consent.missing):
+        for line in tell(app.project.consent.lines, app.project.consent.missing):
             click.echo(line)
     return 0
 
@@ -76,7 +76,7 @@ def init(project: Path) -> int:
             file.write(text)
     except FileExistsError:
         raise UsageError(f"{target} exists already; check it: orchestra config validate") from None
-    consent = App(project).consent
+    consent = App(project).project.consent
     if consent.lines:
         consent.agree(who())  # to what was written just now, and to nothing that comes later
     click.echo(f"wrote {target}\nnext: edit it, then `orchestra config validate`, `orchestra doctor`")

@@ -1,11 +1,11 @@
-"""Commands that only read: inbox, runs, show, watch, logs, diff, audit, report. They work on a live run too."""
+"""Commands that only read: inbox, runs, show, watch, logs, diff, report. They work on a live run too."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command, how_to_answer, masked_lines
 from orchestra.cli.audit import prompt_lines
-from orchestra.cli.graph import whole_plan
-from orchestra.cli.text import echo_lines, paint_diff, print_json, safe, step_line
-from orchestra.cli.wide import aligned
+from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
+from orchestra.core.cells import aligned
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.inbox import waiting as unanswered
 from orchestra.core.journal import Follower, read_journal
@@ -28,7 +27,6 @@ from orchestra.core.run import RunFolder, is_driven
 from orchestra.core.shape import outcome_of
 from orchestra.core.text import brief
 from orchestra.runs.find import RunSummary
-from orchestra.workflows.dag.files import read_plan_file
 
 POLL_SECONDS = 0.2
 _SHOWN, _IN_A_ROW, _OF_AN_ERROR = 10_000, 500, 1_000_000  # characters of a goal; beside others; of an error in full
@@ -42,7 +40,7 @@ def runs(as_json: bool, project: Path) -> int:
     """All runs of this project, newest last."""
     rows: list[tuple[str, str, str, str]] = []
     notes: dict[str, None] = {}
-    for folder, found in App(project).overview():  # of each run only its row is kept
+    for folder, found in App(project).runs.overview():  # of each run only its row is kept
         if not as_json:
             rows.append(_row(folder, found))
             notes |= dict.fromkeys(_notes(found)) if isinstance(found, RunSummary) else {}
@@ -51,7 +49,7 @@ def runs(as_json: bool, project: Path) -> int:
         else:
             print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
     if not rows and not as_json:
-        click.echo('no runs here yet; start one: orchestra loop "GOAL" --check "CMD", or orchestra dag "INTENT"')
+        click.echo("no runs here yet; orchestra --help lists the commands that start one")
     elif rows:
         echo_lines(aligned(("run", "status", "iteration", "goal"), rows))
         echo_lines(note for note in _NOTES if note in notes)
@@ -106,7 +104,7 @@ def inbox(as_json: bool, project: Path) -> int:
     app = App(project)
     foreign: list[str] = []
     waits = False
-    for _, summary in app.overview():
+    for _, summary in app.runs.overview():
         if not isinstance(summary, RunSummary) or not summary.fold.pending:
             continue
         if summary.foreign:
@@ -114,7 +112,7 @@ def inbox(as_json: bool, project: Path) -> int:
             continue
         waits = True
         if as_json:
-            open_requests = unanswered(summary.folder, summary.fold.pending, app.keyring.known)
+            open_requests = unanswered(summary.folder, summary.fold.pending, app.project.keyring.known)
             for name, event in summary.fold.pending.items():
                 facts = {"runId": summary.folder.id, "id": name, "type": event.type}
                 print_json({**facts, "answered": name not in open_requests, "payload": event.payload})
@@ -137,9 +135,9 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     """What RUN is, what it did and what it waits for."""
     app = App(project)
     if key is not None:
-        echo_lines(prompt_lines(app.find(run), key))
+        echo_lines(prompt_lines(app.runs.find(run), key))
         return 0
-    summary = app.summary(app.find(run))
+    summary = app.runs.summary(app.runs.find(run))
     state = summary.fold.state
     if as_json:
         print_json({**msgspec.to_builtins(state), **_facts(summary)})
@@ -164,7 +162,8 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     for line in how_to_answer(app, summary.folder) if summary.fold.pending and not summary.foreign else ():
         click.echo(line)
     click.echo("")
-    echo_lines(f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event)))
+    headline = app.workflows.of(summary.workflow).headline
+    echo_lines(f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event, headline)))
     idle = not summary.driven and not summary.fold.pending and not summary.foreign
     if state.status not in FINAL.values() and idle:
         click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
@@ -178,7 +177,7 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
 def watch(run: str, as_json: bool, project: Path) -> int:
     """Follow RUN from its beginning until it ends (Ctrl-C leaves it alone)."""
     app = App(project)
-    return _follow(app, app.find(run), as_json=as_json)
+    return _follow(app, app.runs.find(run), as_json=as_json)
 
 
 @click.command()
@@ -189,7 +188,7 @@ def watch(run: str, as_json: bool, project: Path) -> int:
 def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
     """RUN's events, one per line, with errors in full."""
     app = App(project)
-    folder = app.find(run)
+    folder = app.runs.find(run)
     if follow:
         return _follow(app, folder, as_json=as_json, full=True)
     events = read_journal(folder.events, keep=False).events  # damage is told before anything else
@@ -197,20 +196,22 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
         for event in events:
             print_json(event)
     else:
-        echo_lines(line for event in events for line in _lines(event, full=True))
+        headline = app.workflow_of(folder.id).headline
+        echo_lines(line for event in events for line in _lines(event, headline, full=True))
     return 0
 
 
 def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
     """Print events as they come, until the run ends; say once who must act when it waits."""
     journal, told = Follower(folder.events), -1
+    headline = app.workflow_of(folder.id).headline
     while True:
         before = journal.offset
         for event in journal.new():
             if as_json:
                 print_json(event)
             else:
-                for line in _lines(event, full=full):
+                for line in _lines(event, headline, full=full):
                     click.echo(line)
             if event.type in FINAL:
                 return 0
@@ -221,17 +222,17 @@ def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -
         time.sleep(POLL_SECONDS)
 
 
-def _lines(event: Event, *, full: bool) -> Iterator[str]:
+def _lines(event: Event, headline: Callable[[Event], str], *, full: bool) -> Iterator[str]:
     """An event as lines for a person; `full`: whatever it is, with its error."""
     if full:
         phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
-        text = step_line(event) or safe(event.payload.get("key", ""))
+        text = step_line(event, headline) or safe(event.payload.get("key", ""))
         yield f"{safe(event.id)} {event.ts} {event.type:<26}{phase:<12}{text}"
         error = event.payload.get("error") or outcome_of(event).get("refusal") or {}
         whole = error.get("message", "") if len(error.get("message", "")) > 200 else ""  # the line above was cut
         for part in (whole[:_OF_AN_ERROR], error.get("stack", "")[:_OF_AN_ERROR]):
             yield from (f"    {line}" for line in safe(part).splitlines())
-    elif text := step_line(event):
+    elif text := step_line(event, headline):
         yield f"{event.ts[11:19]} {text}"
 
 
@@ -248,12 +249,13 @@ def diff(run: str, exact: bool, project: Path) -> int:
     are applied. They come from the raw reply, which only you can read.
     """
     app = App(project)
-    folder = app.find(run)
-    if plan := app.plan(folder):
-        echo_lines(whole_plan(read_plan_file(folder, plan), folder.path / "plan.json"))
+    folder = app.runs.find(run)
+    if (request := app.runs.asked(folder)) is not None:
+        lines = app.workflow_of(folder.id).shown(folder, request, True)
+        echo_lines(map(painted, lines) if lines is not None else [safe(request.payload.get("summary", ""))])
         return 0
     some = False
-    for patch in app.patches(folder, exact=exact):
+    for patch in app.runs.patches(folder, exact=exact):
         if exact and not some:
             click.echo(
                 "orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True
@@ -276,9 +278,9 @@ def diff(run: str, exact: bool, project: Path) -> int:
 def report(run: str, project: Path) -> int:
     """RUN's report as Markdown; of an unfinished run, as far as it got."""
     app = App(project)
-    summary = app.summary(app.find(run))
+    summary = app.runs.summary(app.runs.find(run))
     if summary.fold.state.status in FINAL.values() and os.path.lexists(summary.folder.report):
-        echo_lines(map(safe, app.report_of(summary.folder)))
+        echo_lines(map(safe, app.runs.report_of(summary.folder)))
     else:
         echo_lines(app.report(summary))
     return 0

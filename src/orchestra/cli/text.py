@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import assert_never
 
 import click
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import UNSET
 
 from orchestra.core.records import Event
 from orchestra.core.text import clean, escaped
-from orchestra.workflows.loop.report import headline
+from orchestra.workflows.description import Line
 
 _AT_ONCE = 1000
 _COLOURS = {
@@ -56,14 +57,29 @@ def safe(text: str) -> str:
     return clean(text)
 
 
-def step_line(event: Event) -> str:
-    """An event as a line of progress; empty if it is not worth one."""
+def step_line(event: Event, headline: Callable[[Event], str]) -> str:
+    """An event as a line of progress, by its workflow's `headline`; empty if it is not worth one."""
     text = headline(event)
     if not text or event.type == "RUN_CREATED":
         return ""
     iteration = f"{event.iteration}" if event.iteration is not UNSET else " "
     mark = {"red": "✗", "green": "✓", "yellow": "•"}.get(_COLOURS.get(event.type, ""), "·")
     return click.style(f"{mark} {iteration} {safe(text)}", fg=_COLOURS.get(event.type))
+
+
+def painted(line: Line) -> str:
+    """A line of a workflow's own, as its mark says."""
+    match line.mark:
+        case "dim":
+            return click.style(line.text, dim=True)
+        case "bold":
+            return click.style(line.text, bold=True)
+        case "warning":
+            return click.style(line.text, fg="yellow")
+        case "":
+            return line.text
+        case unreachable:
+            assert_never(unreachable)
 
 
 def paint_diff(diff: str) -> list[str]:

@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from orchestra.cli import options
-from orchestra.cli.dag import shown_config
-from orchestra.cli.driving import Session
+from orchestra.cli.driving import Drive
 from orchestra.cli.text import safe
 from orchestra.core.errors import PolicyError, UsageError
 from orchestra.core.files import MIB, open_below
@@ -21,6 +20,7 @@ from orchestra.policy.decide import FsMode, Policy, decide
 from orchestra.policy.inputs import check_inputs
 from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job
+from orchestra.workflows.dag.workflow import shown_config
 
 
 @click.group()
@@ -56,19 +56,19 @@ def run(
     It is your own command: it needs no whitelist, but rules that forbid hold. Exit code 0 if it exits 0, else 1;
     5 if it is refused; 3 if its changes wait for you.
     """
-    session = Session(how)
-    app = session.app
+    drive = Drive(how)
+    app = drive.app
     words = tuple(map(options.clean, argv))
     if timeout is not None and math.isnan(timeout):
         raise UsageError("--timeout: name a number of seconds")
-    if net and not app.policy.domains:
+    if net and not app.project.policy.domains:
         raise UsageError("--net: no domain is allowed; set policies.allow_network and security.net.allow_domains")
-    _refuse(words, app.policy)
+    _refuse(words, app.project.policy)
     job = Job(
         intent=f"run {shlex.join(words)}",
-        policy=msgspec.structs.replace(app.policy, fs=fs, max_retries=0),
+        policy=msgspec.structs.replace(app.project.policy, fs=fs, max_retries=0),
         prompts={},
-        config=shown_config(app),
+        config=shown_config(app.project),
         plan=_plan(words, fs, net, timeout),
         asker="person",
         approval="always",
@@ -79,10 +79,10 @@ def run(
     folders: list[RunFolder] = []
 
     def start() -> RunFolder:
-        folders.append(app.start_dag(job, Models(), typed=("approval", "fs", "max_retries")))
+        folders.append(app.start("dag", job, Models(), typed=("approval", "fs", "max_retries")))
         return folders[0]
 
-    code = session.drive(start)
+    code = drive.drive(start)
     if not how.as_json and code != PolicyError.exit_code:  # what was refused printed nothing of its own
         _show(folders[0])
     return code

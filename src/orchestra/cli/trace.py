@@ -9,8 +9,9 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.graph import graph_events
 from orchestra.cli.text import echo_lines, print_json, safe
-from orchestra.cli.wide import Rows, aligned, cut
+from orchestra.core.cells import Rows, aligned, cut
 from orchestra.workflows.dag.history import Moment, moments
 
 LABEL_CELLS = 24  # of a label, at a terminal
@@ -32,8 +33,8 @@ def trace(run: str, as_json: bool, project: Path) -> int:
     orchestra trace last --json | jq 'select(.kind == "retry")'
     """
     app = App(project)
-    summary = app.summary(app.find(run))
-    events = app.graph_events(summary)
+    summary = app.runs.summary(app.runs.find(run))
+    events = graph_events(summary)
     if as_json:
         for moment in moments(events):
             print_json(moment)

@@ -32,13 +32,14 @@ def trust(yes: bool, revoke: bool, show: bool, project: Path) -> int:
     if yes + revoke + show > 1:
         raise UsageError("--yes, --revoke and --show are three different wishes; give one")
     app = App(project)
-    consent = app.consent
+    consent = app.project.consent
     if revoke:
         gone = consent.revoke()
-        click.echo(f"{app.project}: {'your consent is taken back' if gone else 'there was no consent to take back'}")
+        done = "your consent is taken back" if gone else "there was no consent to take back"
+        click.echo(f"{app.project.path}: {done}")
         return 0
     if not consent.lines:
-        click.echo(f"{app.project}: its configuration asks for nothing beyond the defaults; nothing to agree to")
+        click.echo(f"{app.project.path}: its configuration asks for nothing beyond the defaults; nothing to agree to")
         return 0
     missing = consent.missing
     for line in tell(consent.lines, missing):
@@ -50,7 +51,7 @@ def trust(yes: bool, revoke: bool, show: bool, project: Path) -> int:
     if not yes and not agrees(consent, told=True):
         raise NoConsent(f"nothing was agreed to. To agree: {command(app, 'trust', '--yes')}")
     consent.agree(who())
-    click.echo(f"{app.project}: agreed; take it back: {command(app, 'trust', '--revoke')}")
+    click.echo(f"{app.project.path}: agreed; take it back: {command(app, 'trust', '--revoke')}")
     return 0
 
 
@@ -65,18 +66,18 @@ def adopt(run: str, yes: bool, project: Path) -> int:
     configuration allows now. Answers that came with it do not count: what waits is asked again.
     """
     app = App(project)
-    folder = app.find(run)
-    foreign = adopting.candidates(app, folder)
+    folder = app.runs.find(run)
+    foreign = adopting.candidates(app.runs, folder)
     if not foreign:
         click.echo(f"run {folder.id} needs no adoption: your key made it, or you adopted it, and it belongs here")
         return 0
     for one in foreign:
-        for name, value in adopting.described(app, one):
+        for name, value in adopting.described(app.terms, one, app.project.path):
             click.echo(f"  {name:<16}{safe(value)}")
         click.echo("")
     question = "Do you vouch for it?" if len(foreign) == 1 else f"Do you vouch for these {len(foreign)} runs?"
     if not yes and not (can_ask(no_input=False) and click.confirm(question, default=False, err=True)):
         raise PolicyError(f"nothing was adopted. To vouch for it: {command(app, 'adopt', folder.id, '--yes')}")
-    adopting.adopt(app, foreign)
+    adopting.adopt(app.project, foreign)
     click.echo(f"adopted {folder.id}; go on: {command(app, 'resume', folder.id)}")
     return 0

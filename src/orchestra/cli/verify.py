@@ -34,7 +34,7 @@ def verify(run: str, project: Path) -> int:
 
     app = App(project)
     folder = Path(run) if Path(run).is_dir() else _find(run, app)
-    findings = check(folder.resolve(), {name: kind.table for name, kind in app.workflows.items()})
+    findings = check(folder.resolve(), app.workflows.get)
     for finding in findings:
         click.echo(safe(str(finding)))
     click.echo(safe(_vouched(RunFolder(folder.resolve()), app)))
@@ -48,10 +48,10 @@ def verify(run: str, project: Path) -> int:
 def _vouched(folder: RunFolder, app: App) -> str:
     """Who vouches for a run folder, wherever it lies."""
     try:
-        if folder.path.parent in {kind.root for kind in app.workflows.values()}:
-            foreign = app.summary(folder, keep=False).foreign
+        if folder.path.parent in app.runs.roots:
+            foreign = app.runs.summary(folder, keep=False).foreign
         else:
-            foreign = read_run(folder, app.keyring.known, keep=False).foreign
+            foreign = read_run(folder, app.project.keyring.known, keep=False).foreign
     except (OSError, OrchestraError) as error:
         return f"foreign: nobody can vouch for it ({error})"
     return f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"
@@ -59,7 +59,7 @@ def _vouched(folder: RunFolder, app: App) -> str:
 
 def _find(run: str, app: App) -> Path:
     try:
-        return app.find(run).path
+        return app.runs.find(run).path
     except UsageError as error:
         raise UsageError(f"{run} is neither a run folder nor a run here: {error}") from error
 
@@ -117,45 +117,45 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
     except OrchestraError as error:
         yield False, "configuration", str(error)
         return
-    yield True, f"configuration: {app.config_path or 'none, all defaults'}", ""
-    if missing := app.consent.missing:
+    yield True, f"configuration: {app.project.config_path or 'none, all defaults'}", ""
+    if missing := app.project.consent.missing:
         lines = "; ".join(safe(line.text) for line in missing)
         yield False, f"consent: you have not agreed to {len(missing)} of its lines", f"{lines}: orchestra trust"
     yield (
-        os.access(app.project, os.W_OK),
-        f"project folder {app.project} is writable",
+        os.access(app.project.path, os.W_OK),
+        f"project folder {app.project.path} is writable",
         "choose another folder with -C DIR",
     )
-    free = shutil.disk_usage(app.project).free // 2**20
+    free = shutil.disk_usage(app.project.path).free // 2**20
     yield free > 200, f"{free} MiB free for runs", "make room: a full disk stops a run (it stays resumable)"
     yield (
-        _locks(app.project),
+        _locks(app.project.path),
         "file locks work here",
         "put the project on a local file system: flock is needed for one driver per run",
     )
-    if not app.config.security.redact_secrets:
+    if not app.project.config.security.redact_secrets:
         yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
     yield from _sandbox(app)
-    offers = app.directory.offers()
+    offers = app.project.providers.offers()
     for offer in offers:
         if offer.default:
             what = f"models: {offer.name} answers" + (f" with {offer.model}" if offer.model else "")
-            yield offer.ready, what, app.redactor.text(offer.state)
-        elif offer.name in app.config.providers:
-            yield True if offer.ready else None, f"models: {offer.name}", app.redactor.text(offer.state)
+            yield offer.ready, what, app.project.redactor.text(offer.state)
+        elif offer.name in app.project.config.providers:
+            yield True if offer.ready else None, f"models: {offer.name}", app.project.redactor.text(offer.state)
     if not any(offer.default for offer in offers):
-        yield None, "models: nobody answers unless you say who (--provider NAME)", app.directory.ways
+        yield None, "models: nobody answers unless you say who (--provider NAME)", app.project.providers.ways
 
 
 def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
     """Which tier holds here, proved by attempts (sandbox.md §1, 6)."""
-    tier = app.policy.tier
+    tier = app.project.policy.tier
     if tier == "none":
         yield None, "sandbox: none, commands run as you", "set sandbox.tier to strict"
         yield _try_project(app)
         return
     try:
-        proof = asyncio.run(app.prove_sandbox())
+        proof = asyncio.run(app.project.prove_sandbox())
     except OrchestraError as error:
         yield False, f"sandbox: tier {tier}", str(error)
         return
@@ -175,10 +175,10 @@ def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
 def _try_project(app: App) -> tuple[bool | None, str, str]:
     """Whether what holds on this machine also works for this project: it may be closed to the commands' user."""
     try:
-        asyncio.run(app.try_sandbox())
+        asyncio.run(app.project.try_sandbox())
     except OrchestraError as error:
-        return False, f"  commands cannot run in {app.project}", str(error)
-    return True, f"  commands can run in {app.project}", ""
+        return False, f"  commands cannot run in {app.project.path}", str(error)
+    return True, f"  commands can run in {app.project.path}", ""
 
 
 def _locks(folder: Path) -> bool:

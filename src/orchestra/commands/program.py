@@ -17,18 +17,14 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool
-from orchestra.core.disk import Disk
 from orchestra.core.errors import SandboxError
-from orchestra.core.redact import Redactor
-from orchestra.policy.decide import Policy
 from orchestra.providers.program import Ended, Talk
 from orchestra.worker.removal import discard
-from orchestra.worker.task import MIB, Command, Limits, Sandbox
+from orchestra.worker.task import MIB, Command, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
 
 _HOME = "{home}"  # in the program's arguments
@@ -38,31 +34,23 @@ _MOST_BACK = 1 << 16  # bytes of a file that is read again
 _numbers = itertools.count(1)
 
 
-class Host(Protocol):
-    """Whose program it is."""
+class Programs:
+    """Runs the programs of providers for one project, contained as its policy says."""
 
-    policy: Policy
-    redactor: Redactor
-    disk: Disk
-
-
-class Talking:
-    """Runs provider programs for one project."""
-
-    def __init__(self, workshop: Workshop, host: Host) -> None:
+    def __init__(self, workshop: Workshop, tier: Tier) -> None:
         self._shop = workshop
-        self._host = host
+        self._tier = tier
 
     async def __call__(self, program: str, talk: Talk) -> Ended:
-        """Say it, and let what comes back be heard."""
+        """Run the provider's program in its own sandbox; its stdout goes to `on_bytes` as it comes."""
         toolbox = self._shop.toolbox
         tool = toolbox.resolve_path(program) if "/" in program else toolbox.resolve(program)
         if isinstance(tool, NoTool):
             return Ended(problem=tool.reason)
-        host, tier = self._host, self._host.policy.tier
+        tier = self._tier
         self._sweep()
         scratch = Scratch(self._shop.scratch, talk.run or f"talk-{os.getpid()}", self._shop.workspace)
-        await self._shop.must_hold(tier, scratch, redactor=host.redactor, disk=host.disk)
+        await self._shop.must_hold(tier, scratch)
         folder = scratch.fresh(f"talk-{os.getpid()}-{next(_numbers)}")
         try:
             certificates = {name: talk.env[name] for name in _FILES if os.path.isfile(talk.env.get(name, ""))}
@@ -91,8 +79,9 @@ class Talking:
                 timeout_ms=talk.timeout_ms,
                 grace_ms=500,
             )
+            redactor, disk = self._shop.redactor, self._shop.disk
             result = await self._shop.launcher.listen(
-                command, sandbox, folder / "stderr.txt", talk.on_bytes, redactor=host.redactor, disk=host.disk
+                command, sandbox, folder / "stderr.txt", talk.on_bytes, redactor=redactor, disk=disk
             )
             if result.refused:
                 raise SandboxError(f"{result.error}. Look: orchestra doctor")

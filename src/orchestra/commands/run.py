@@ -21,7 +21,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ from orchestra.commands.tools import Tool
 from orchestra.context.workspace import Leftovers, builds, keepable, missed
 from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
+from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
@@ -64,7 +65,6 @@ from orchestra.worker.task import Artifact, Command, CommandResult, Sandbox
 
 OUT = "ORCHESTRA_ARTIFACTS"  # names the folder whose files a command hands over
 _LAYERS = 16
-OnLine = Callable[[str, str], None]
 
 
 class _Ready(Struct):
@@ -116,16 +116,14 @@ class Runner:
         keeper: Timekeeper,
         *,
         backoff: float,
-        on_line: OnLine,
-        on_note: Callable[[str], None],
+        face: Face,
     ) -> None:
         self._shop = workshop
         self._policy = policy
         self._ledger = ledger
         self._keeper = keeper
         self._backoff = backoff
-        self._on_line = on_line
-        self._on_note = on_note
+        self._face = face
         self._noted: set[str] = set()
         self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.workspace)
         self._ready: dict[str, _Ready] = {}
@@ -167,8 +165,7 @@ class Runner:
     async def _make_ready(self, effect: RunCommand, key: str) -> _Ready:
         if self._keeper.left <= 0:
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
-        ledger = self._ledger
-        await self._shop.must_hold(self._policy.tier, self._scratch, redactor=ledger.redactor, disk=ledger.disk)
+        await self._shop.must_hold(self._policy.tier, self._scratch)
         tool = self._shop.resolve(effect, self._policy, granted=self._granted)
         if isinstance(tool, Refused):
             return _Ready(problem=tool.problem, code=tool.code)
@@ -195,7 +192,7 @@ class Runner:
             stderr,
             redactor=self._ledger.redactor,
             disk=self._ledger.disk,
-            on_line=lambda line: self._on_line(key, line),
+            on_line=lambda line: self._face.tell(Output(self._ledger.folder.id, key, line)),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )
         return _Ready(
@@ -247,7 +244,7 @@ class Runner:
     def _note(self, note: str) -> None:
         if note and note not in self._noted:
             self._noted.add(note)
-            self._on_note(note)
+            self._face.tell(Notice(self._ledger.folder.id, note))
 
     def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, artifacts: str, max_sec: float) -> Command:
         env = {**self._shop.environment(tool), **dict(effect.env)}

@@ -59,6 +59,8 @@ class Workshop:
         workspace: Path,
         toolbox: Toolbox,
         *,
+        disk: Disk,
+        redactor: Redactor,
         runs: Path,
         scratch: Path,
         run_as: int | None = None,
@@ -67,6 +69,8 @@ class Workshop:
         """`env` are variables the configuration hands on to every command."""
         self.workspace = workspace
         self.toolbox = toolbox
+        self.disk = disk
+        self.redactor = redactor
         self.launcher = Launcher()
         self.scratch = scratch
         self.env = env
@@ -79,7 +83,7 @@ class Workshop:
         """What every command has, and the way to this tool (rule 3)."""
         return {**_ENVIRONMENT, **self.env, "PATH": ":".join((*tool.folders, _SYSTEM_PATH))}
 
-    async def must_hold(self, tier: Tier, scratch: Scratch, *, redactor: Redactor, disk: Disk) -> None:
+    async def must_hold(self, tier: Tier, scratch: Scratch) -> None:
         """Rule 1: go on only if this tier was seen to hold on this machine, as it is now."""
         if tier == "none":
             return  # the configuration says so in a word; every command's intent names the tier
@@ -90,17 +94,17 @@ class Workshop:
                 if proof is None:
                     # In the run's own scratch folder: it goes with the run, though a kill should cut the proof short.
                     near = scratch.fresh(f"proof~{os.getpid()}")
-                    proof = await self.prove(tier, redactor=redactor, disk=disk, near=near)
+                    proof = await self.prove(tier, near=near)
                 self._proofs[tier] = proof
         if not proof.held:
             raise SandboxError(f"the sandbox does not hold: {proof.reason}. {proof.remedy}. Look: orchestra doctor")
 
-    async def prove(self, tier: Tier, *, redactor: Redactor, disk: Disk, near: Path | None = None) -> Proof:
+    async def prove(self, tier: Tier, *, near: Path | None = None) -> Proof:
         """Try to break out of it, and remember that it held for as long as the machine stays the same."""
         near = near or self.scratch
-        proof = await prove(self.launcher, tier, redactor=redactor, disk=disk, run_as=self.run_as, near=near)
+        proof = await prove(self.launcher, tier, redactor=self.redactor, disk=self.disk, run_as=self.run_as, near=near)
         if proof.held:
-            disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
+            self.disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
         return proof
 
     def _remembered(self, tier: Tier) -> Proof | None:

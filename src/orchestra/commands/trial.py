@@ -8,15 +8,11 @@ commands learns it here, before a model is asked or a patch applied.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool
-from orchestra.core.disk import Disk
 from orchestra.core.errors import SandboxError
-from orchestra.core.records import FINAL, Event
-from orchestra.core.redact import Redactor
 from orchestra.policy.decide import Policy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
@@ -25,17 +21,9 @@ from orchestra.worker.task import Command
 _NAME = "true"
 
 
-def needs_trial(events: Sequence[Event]) -> bool:
-    """Whether a loop will need commands to judge a patch, and none is applied yet."""
-    created = events[0].payload if events else {}
-    if created.get("workflow") != "loop" or not (created.get("params") or {}).get("checks"):
-        return False
-    return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in events)
-
-
-async def must_run(shop: Workshop, policy: Policy, scratch: Scratch, *, redactor: Redactor, disk: Disk) -> None:
+async def must_run(shop: Workshop, policy: Policy, scratch: Scratch) -> None:
     """SandboxError if commands are not contained on this machine, or cannot be started in this workspace."""
-    await shop.must_hold(policy.tier, scratch, redactor=redactor, disk=disk)
+    await shop.must_hold(policy.tier, scratch)
     tool = shop.toolbox.resolve(_NAME)
     if isinstance(tool, NoTool):
         return  # nothing to try it with; the first real command will tell
@@ -43,7 +31,9 @@ async def must_run(shop: Workshop, policy: Policy, scratch: Scratch, *, redactor
     sandbox = shop.sandbox(policy, tool, upper=folder if policy.tier == "strict" else None, layers=())
     command = Command(argv=(tool.path,), cwd=str(shop.workspace), env={}, timeout_ms=20_000)
     try:
-        result = await shop.launcher.launch(command, sandbox, folder / "output", None, redactor=redactor, disk=disk)
+        result = await shop.launcher.launch(
+            command, sandbox, folder / "output", None, redactor=shop.redactor, disk=shop.disk
+        )
     finally:
         discard(folder)
     if result.refused or result.error:

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -41,11 +41,14 @@ from orchestra.core.errors import (
     NoConsent,
     NotYet,
     OrchestraError,
+    PolicyError,
     RunLocked,
     SandboxError,
+    StepFailed,
     Suspended,
     UsageError,
 )
+from orchestra.core.faces import Face, Happened, Launched, Notice, Waiting
 from orchestra.core.files import read_bounded
 from orchestra.core.journal import read_events, read_first
 from orchestra.core.keyring import Keyring
@@ -60,15 +63,24 @@ from orchestra.core.work import ApplyPatch, Approve, AskPerson
 CANCEL_POLL_SECONDS = 0.1
 
 
-class Workflow(Struct, frozen=True):
-    """A way of working: its name, where its runs live, its table, its parameters and its flow."""
+class Beginning(Struct, frozen=True):
+    """What a run begins with: everything of its RUN_CREATED but the workflow's name."""
+
+    params: dict[str, Any]
+    facts: dict[str, Any]  # goal, models, workspace, policy and the like
+    files: Mapping[str, bytes] = MappingProxyType({})  # there before RUN_CREATED, so that no run is without them
+
+
+class Kind(Struct, frozen=True):
+    """What the engine needs to know of a workflow (workflows/description.py has the rest)."""
 
     name: str
-    root: Path
+    root: Path  # the folder its runs lie in
     table: Table
     params: Any
     flow: Callable[[Context, Any], Awaitable[Verdict]]
-    projections: Callable[[RunFolder, Disk], tuple[Projection, ...]] = lambda folder, disk: ()
+    admit_child: Callable[[dict[str, Any], Event], Beginning]  # a job and its parent's RUN_CREATED; raises to refuse
+    projections: Callable[[RunFolder], tuple[Projection, ...]] = lambda folder: ()
 
 
 class RunEnd(Struct, frozen=True):
@@ -78,18 +90,8 @@ class RunEnd(Struct, frozen=True):
     status: RunStatus
     exit_code: int
     message: str = ""
-
-
-class Observer(Protocol):
-    """A face: it is told, it never decides."""
-
-    def launched(self, folder: RunFolder, workflow: str) -> None: ...
-
-    def event(self, event: Event) -> None: ...
-
-    def waiting(self, folder: RunFolder, request: Event) -> None: ...
-
-    def notice(self, folder: RunFolder, text: str) -> None: ...
+    code: str = ""  # of the error it failed with
+    result: dict[str, Any] = {}
 
 
 HandlersFor = Callable[[Ledger, Event], Handlers]
@@ -101,52 +103,43 @@ class Engine:
 
     def __init__(
         self,
-        workflows: Mapping[str, Workflow],
+        kind_of: Callable[[str], Kind],
         *,
         disk: Disk,
         redactor: Redactor,
         keyring: Keyring,
-        observer: Observer,
+        face: Face,
         handlers_for: HandlersFor,
         before_end: BeforeEnd,
     ) -> None:
-        self._workflows = workflows
+        self._kind_of = kind_of
         self._disk = disk
         self._redactor = redactor
         self._keyring = keyring
-        self._observer = observer
+        self._face = face
         self._handlers_for = handlers_for
         self._before_end = before_end
 
     # -- start --------------------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        workflow: str,
-        name: str,
-        params: dict[str, Any],
-        facts: dict[str, Any],
-        files: Mapping[str, bytes] = MappingProxyType({}),
-    ) -> RunFolder:
-        """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug.
-
-        `files` are what the run begins with; they are there before the event, so that no run is without them.
-        """
-        kind = self._workflows[workflow]
+    def start(self, workflow: str, name: str, beginning: Beginning) -> RunFolder:
+        """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug."""
+        kind = self._kind_of(workflow)
         date = datetime.now(UTC).date().isoformat()  # G4-1
         folder = create_folder(kind.root, date=date, workflow=workflow, name=slug(self._redactor.text(name)))
-        for path, data in files.items():
-            self._disk.publish(folder.path / path, data, durable=True)
-        self._create(kind, folder, params, facts)
+        self._create(kind, folder, beginning)
         return folder
 
-    def _create(self, kind: Workflow, folder: RunFolder, params: dict[str, Any], facts: dict[str, Any]) -> None:
-        self._observer.launched(folder, kind.name)
+    def _create(self, kind: Kind, folder: RunFolder, beginning: Beginning) -> None:
+        for path, data in beginning.files.items():
+            self._disk.publish(folder.path / path, data, durable=True)
+        self._face.tell(Launched(folder, kind.name))
         with folder.locked():
             ledger = self._open(folder, kind)
             try:
                 if not ledger.events:
-                    ledger.record("RUN_CREATED", {"workflow": kind.name, "params": params, **facts})
+                    created = {"workflow": kind.name, "params": beginning.params, **beginning.facts}
+                    ledger.record("RUN_CREATED", created)
                 self._disk.sync_folder(folder.path)
                 self._disk.sync_folder(folder.path.parent)
             finally:
@@ -179,7 +172,7 @@ class Engine:
                     return _end(ledger)
                 if ledger.journal.torn_bytes:
                     cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
-                    self._observer.notice(folder, cut)
+                    self._face.tell(Notice(folder.id, cut))
                 self._refuse_strangers(ledger)
                 # A cancel is looked for before any replay: also a run that drifted can be canceled.
                 if said := inbox.read(folder, inbox.CANCEL, ledger.seal):
@@ -192,7 +185,7 @@ class Engine:
             finally:
                 ledger.close()
 
-    async def _run(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> None:
+    async def _run(self, ledger: Ledger, kind: Kind, driving: _Driving) -> None:
         flow = asyncio.ensure_future(self._flow(ledger, kind, driving))
         watch = asyncio.ensure_future(self._watch_for_cancel(ledger, flow, driving))
         try:
@@ -215,15 +208,17 @@ class Engine:
     async def _flow(
         self,
         ledger: Ledger,
-        kind: Workflow,
+        kind: Kind,
         driving: _Driving,
         only: frozenset[type[Effect[Any]]] = frozenset(),
     ) -> Verdict:
         await asyncio.sleep(0)  # the watcher looks first: a flow that never waits would miss a cancel that lies there
         created = ledger.events[0]
-        people = inbox.People(
-            patient=driving.patient, on_wait=lambda request: self._observer.waiting(ledger.folder, request)
-        )
+
+        def waits(request: Event) -> None:
+            self._face.tell(Waiting(ledger.folder, request))
+
+        people = inbox.People(patient=driving.patient, on_wait=waits)
 
         async def child(effect: ChildRun, step: Step) -> ChildResult:
             return await self._child(effect, step, driving)
@@ -262,7 +257,7 @@ class Engine:
                 exit_code=1,
             )
 
-    async def _settle_apply(self, ledger: Ledger, kind: Workflow, driving: _Driving) -> None:
+    async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: _Driving) -> None:
         """Complete, or report, applies that a kill cut short: a canceled run leaves no half a patch behind (D-12).
 
         Branches may each have one; a replay in which nothing else may be done finds them all.
@@ -323,14 +318,14 @@ class Engine:
             await asyncio.sleep(CANCEL_POLL_SECONDS)
 
     async def _child(self, effect: ChildRun, step: Step, driving: _Driving) -> ChildResult:
-        kind = self._workflows[effect.workflow]
+        kind = self._kind_of(effect.workflow)
         folder = RunFolder(kind.root / effect.childRunId)  # follows from this run's id and key: a fork has its own
-        folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
         created = read_first(folder.events)
         if created is None:
-            facts = {k: v for k, v in step.ledger.events[0].payload.items() if k not in _OWN_FACTS}
-            self._create(kind, folder, effect.params, {**facts, **parent})
+            beginning = self._admitted(kind, effect, step)
+            folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._create(kind, folder, msgspec.structs.replace(beginning, facts={**beginning.facts, **parent}))
         elif {name: created.payload.get(name) for name in parent} != parent:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         await self._drive_once(folder, driving)
@@ -340,6 +335,13 @@ class Engine:
         if last.type not in FINAL:
             raise Suspended(f"child run {folder.id} waits for a person")
         return ChildResult(childRunId=folder.id, status=_final(last), result=last.payload.get("result", {}))
+
+    def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
+        """A child begins as a root does; one that would be refused as a root fails its step before it exists."""
+        try:
+            return kind.admit_child(effect.params, step.ledger.events[0])
+        except (UsageError, PolicyError) as refused:
+            raise StepFailed(step.key, refused.code, f"{effect.workflow}: {refused}") from refused
 
     # -- fork ---------------------------------------------------------------------------------------------------------
 
@@ -377,7 +379,7 @@ class Engine:
         self._disk.sync_folder(making.path)
         self._disk.replace(str(making.path), str(new.path))
         self._disk.sync_folder(kind.root)
-        self._observer.launched(new, kind.name)
+        self._face.tell(Launched(new, kind.name))
         return new
 
     def history(self, folder: RunFolder, at: str) -> tuple[Standing, list[Event]]:
@@ -394,16 +396,15 @@ class Engine:
 
     # -- small parts --------------------------------------------------------------------------------------------------
 
-    def _open(self, folder: RunFolder, kind: Workflow, on_event: OnEvent | None = None) -> Ledger:
-        tell = on_event or self._observer.event
+    def _open(self, folder: RunFolder, kind: Kind, on_event: OnEvent | None = None) -> Ledger:
         ledger = Ledger(
             folder,
             kind.table,
             disk=self._disk,
             redactor=self._redactor,
             seal=self._keyring.seal,
-            on_event=tell,
-            projections=kind.projections(folder, self._disk),
+            on_event=on_event or self._happened,
+            projections=kind.projections(folder),
         )
         try:
             ledger.open()
@@ -412,18 +413,18 @@ class Engine:
             raise
         return ledger
 
+    def _happened(self, event: Event) -> None:
+        self._face.tell(Happened(event))
+
     def _refuse_strangers(self, ledger: Ledger) -> None:
         """Rule 7, of the inbox."""
         requests = (inbox.CANCEL, *ledger.fold.pending)
         for name in inbox.refuse_strangers(ledger.folder, requests, disk=self._disk, seal=ledger.seal):
             what = f"inbox/{name} was not written with your key: it is set aside and counts for nothing"
-            self._observer.notice(ledger.folder, what)
+            self._face.tell(Notice(ledger.folder.id, what))
 
-    def _kind(self, created: Event) -> Workflow:
-        name = created.payload.get("workflow", "")
-        if name not in self._workflows:
-            raise UsageError(f"run {created.runId}: workflow {name!r} is not one of {', '.join(self._workflows)}")
-        return self._workflows[name]
+    def _kind(self, created: Event) -> Kind:
+        return self._kind_of(created.payload.get("workflow", ""))
 
     def _mail_came(self, folder: RunFolder) -> bool:
         """Whether the inbox of this run, or of a child it waits for, holds something the flow has not seen yet."""
@@ -437,12 +438,11 @@ class Engine:
 
     def _children(self, fold: Fold) -> list[RunFolder]:
         """The child runs a run waits for, as far as they were begun."""
-        folders = [RunFolder(self._workflows[workflow].root / name) for workflow, name in fold.children.values()]
+        folders = [RunFolder(self._kind_of(workflow).root / name) for workflow, name in fold.children.values()]
         return [folder for folder in folders if read_first(folder.events) is not None]
 
 
 _OF_ITS_LINE = ("seal", "prev", "vouches")  # what a payload says of its place in the journal
-_OWN_FACTS = (*_OF_ITS_LINE, "workflow", "params", "parentRunId", "parentKey", "forkedFrom")
 
 
 class _Driving:
@@ -494,5 +494,5 @@ def _end(ledger: Ledger) -> RunEnd:
         code = int(last.payload.get("exitCode", 0 if last.type == "RUN_COMPLETED" else 1))
         error, result = last.payload.get("error") or {}, last.payload.get("result") or {}
         why = error.get("message", "") or (result.get("reason", "") if last.type == "RUN_CANCELED" else "")
-        return RunEnd(ledger.folder.id, state.status, code, str(why))
+        return RunEnd(ledger.folder.id, state.status, code, str(why), str(error.get("code", "")), result)
     return RunEnd(ledger.folder.id, state.status, 3)

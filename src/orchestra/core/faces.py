@@ -1,71 +1,100 @@
-"""Telling a face what happens: the protocol of all faces, and the guard between a face's troubles and a run."""
+"""What a face is told: one method, one closed union of records, each with the run it is about.
+
+A face (terminal, plain lines, JSON, a web page) is told what happens and never decides. Its troubles are its own: a
+closed pipe or terminal silences it and stops no run (`Guarded`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
-from orchestra.core.engine import Observer
-from orchestra.core.records import Event
+from msgspec import Struct
+
+from orchestra.core.records import Event, Role
 from orchestra.core.run import RunFolder
 
 
-class Face(Observer, Protocol):
-    """What the app tells a face."""
+class Launched(Struct, frozen=True):
+    """A run was created, or one that exists is about to be driven."""
 
-    def token(self, key: str, text: str) -> None: ...
+    folder: RunFolder
+    workflow: str
 
-    def output(self, key: str, line: str) -> None: ...
+    @property
+    def run_id(self) -> str:
+        return self.folder.id
 
 
-class Told:
-    """A face, told safely. Its troubles are its own: a closed pipe or terminal silences it and stops no run."""
+class Happened(Struct, frozen=True):
+    """An event was written."""
+
+    event: Event
+
+    @property
+    def run_id(self) -> str:
+        return self.event.runId
+
+
+class Waiting(Struct, frozen=True):
+    """A run waits here for a person's answer to this request."""
+
+    folder: RunFolder
+    request: Event
+
+    @property
+    def run_id(self) -> str:
+        return self.folder.id
+
+
+class Notice(Struct, frozen=True):
+    """Something a person should know that is no event."""
+
+    run_id: str
+    text: str
+
+
+class Token(Struct, frozen=True):
+    """More text of a model call that is under way, as it arrives: it is not masked yet."""
+
+    run_id: str
+    key: str
+    role: Role
+    agent: str
+    text: str
+
+
+class Output(Struct, frozen=True):
+    """A line that a command printed just now."""
+
+    run_id: str
+    key: str
+    line: str
+
+
+News = Launched | Happened | Waiting | Notice | Token | Output
+
+
+class Face(Protocol):
+    """Whoever is told."""
+
+    def tell(self, news: News, /) -> None: ...
+
+
+class Silent:
+    """A face that shows nothing."""
+
+    def tell(self, news: News) -> None:
+        pass
+
+
+class Guarded:
+    """A face whose troubles stop no run."""
 
     def __init__(self, face: Face) -> None:
         self._face: Face = face
 
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        self._tell(lambda face: face.launched(folder, workflow))
-
-    def event(self, event: Event) -> None:
-        self._tell(lambda face: face.event(event))
-
-    def waiting(self, folder: RunFolder, request: Event) -> None:
-        self._tell(lambda face: face.waiting(folder, request))
-
-    def notice(self, folder: RunFolder, text: str) -> None:
-        self._tell(lambda face: face.notice(folder, text))
-
-    def token(self, key: str, text: str) -> None:
-        self._tell(lambda face: face.token(key, text))
-
-    def output(self, key: str, line: str) -> None:
-        self._tell(lambda face: face.output(key, line))
-
-    def _tell(self, what: Callable[[Face], None]) -> None:
+    def tell(self, news: News) -> None:
         try:
-            what(self._face)
+            self._face.tell(news)
         except (OSError, ValueError):  # ValueError: writing to a closed file
             self._face = Silent()
-
-
-class Silent:
-    """A face that wants to hear nothing."""
-
-    def launched(self, folder: RunFolder, workflow: str) -> None:
-        pass
-
-    def event(self, event: Event) -> None:
-        pass
-
-    def waiting(self, folder: RunFolder, request: Event) -> None:
-        pass
-
-    def notice(self, folder: RunFolder, text: str) -> None:
-        pass
-
-    def token(self, key: str, text: str) -> None:
-        pass
-
-    def output(self, key: str, line: str) -> None:
-        pass

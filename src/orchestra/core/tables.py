@@ -17,7 +17,17 @@ from typing import TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.errors import IllegalEvent
-from orchestra.core.records import FINAL, ErrorInfo, Event, EventType, Phase, RunStatus, WorkflowState
+from orchestra.core.records import (
+    EVENT_TYPES,
+    FINAL,
+    PHASES,
+    ErrorInfo,
+    Event,
+    EventType,
+    Phase,
+    RunStatus,
+    WorkflowState,
+)
 
 T = TypeVar("T")
 
@@ -41,6 +51,13 @@ class Table(Struct, frozen=True):
         ended = {"new", "completed", "failed", "canceled"}
         ends = {"RUN_FAILED": "failed", "RUN_CANCELED": "canceled"}
         return cls(name, "new", {state: on if state in ended else {**on, **ends} for state, on in edges.items()})
+
+    @classmethod
+    def any(cls, name: str) -> Table:
+        """A table that lets any step happen at any time: for a workflow whose flow alone says what comes next."""
+        steps = {trigger(type, phase): "open" for type in EVENT_TYPES if type != "RUN_CREATED" for phase in PHASES}
+        ends = dict.fromkeys(FINAL, "ended")
+        return cls(name, "new", {"new": {"RUN_CREATED": "open"}, "open": {**steps, **ends}, "ended": {}})
 
     def next(self, state: str, type: EventType, phase: Phase | UnsetType = UNSET) -> str:
         """The state after this event, or IllegalEvent naming what was possible."""

@@ -14,7 +14,6 @@ from orchestra.core.effects import Effect, digest_of
 from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
-Decision = Literal["pass", "fixable", "blocked"]
 Asking = Literal["always", "risk", "never"]  # when a person must see a change first
 Asker = Literal["model", "person"]  # whose wish a command is: a person's needs no whitelist
 Keeps = Literal["layer", "files", "nothing"]  # what stays of a command's writing (RunCommand)
@@ -195,37 +194,6 @@ def _recorded_form(command: RunCommand) -> _RecordedCommand:
 def command_digest(argv: tuple[str, ...]) -> Digest:
     """What a person grants when a rule asks about a command: exactly these words."""
     return digest_of(argv)
-
-
-class Adopted(Struct, frozen=True, omit_defaults=True):
-    """A task graph's plan, as it will be carried out."""
-
-    plan: dict[str, Any]
-    file: ArtifactRef  # plan.json
-    added: bool = False  # it goes on from an earlier plan's failed remainder
-    approval: Asking | None = None  # what the project says now, where that asks a person more often than the run does
-
-
-class AdoptPlan(Effect[Adopted], frozen=True):
-    """Write a plan down: plan.json, and the event from which every reader knows the tasks."""
-
-    plan: dict[str, Any]
-    added: bool = False
-
-    acts: ClassVar[bool] = False
-    outcome: ClassVar[Any] = Adopted
-
-    def identity(self) -> str:
-        # The tasks' ids follow from the run's, which a fork changes; what is wanted stays the same.
-        labels = {task["task_id"]: task["label"] for task in self.plan["tasks"]}
-        tasks = [
-            {**task, "task_id": task["label"], "depends_on": [labels[name] for name in task["depends_on"]]}
-            for task in self.plan["tasks"]
-        ]
-        return digest_of([tasks, self.added])
-
-    def public(self) -> dict[str, Any]:
-        return {}  # the plan is in the outcome, once
 
 
 # -- patches and the gate ---------------------------------------------------------------------------------------------
@@ -415,62 +383,3 @@ class AskPerson(Effect[Answer], frozen=True):
 
     def outcome_event(self, outcome: Answer) -> EventType:
         return "QUESTION_ANSWERED"
-
-
-# -- judgement --------------------------------------------------------------------------------------------------------
-
-
-class CheckResult(Struct, frozen=True):
-    """One row of evaluate/iter-NNNN.json (G1-9)."""
-
-    command: str
-    status: Literal["pass", "fail", "not_run"]
-    exitCode: int | None
-
-
-class Diffstat(Struct, frozen=True):
-    """What the patch announced and what it really changed (S1-117)."""
-
-    before: tuple[FileStat, ...]
-    after: tuple[FileStat, ...]
-
-
-class Evaluation(Struct, frozen=True, omit_defaults=True):
-    """evaluate/iter-NNNN.json (G1-9)."""
-
-    decision: Decision
-    grounds: str
-    checks: tuple[CheckResult, ...]
-    diffstat: Diffstat
-    question: str = ""
-    checksChanged: tuple[str, ...] = ()  # what this run changed of the tests and files that checks are judged by
-
-
-class Judged(Struct, frozen=True, omit_defaults=True):
-    """The evaluation as recorded."""
-
-    decision: Decision
-    grounds: str
-    artifact: ArtifactRef
-    checksChanged: tuple[str, ...] = ()
-
-
-class Evaluate(Effect[Judged], frozen=True):
-    """Write down the verdict of this iteration."""
-
-    evaluation: Evaluation
-    artifact: str
-
-    intent: ClassVar[EventType | None] = None
-    acts: ClassVar[bool] = False
-    outcome: ClassVar[Any] = Judged
-
-    def outcome_event(self, outcome: Judged) -> EventType:
-        return _JUDGED[outcome.decision]
-
-
-_JUDGED: dict[Decision, EventType] = {
-    "pass": "EVALUATION_PASSED",
-    "fixable": "EVALUATION_FAILED_FIXABLE",
-    "blocked": "EVALUATION_FAILED_BLOCKED",
-}

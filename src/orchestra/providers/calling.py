@@ -28,6 +28,7 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core.calls import Asked, PastCall, past_calls
 from orchestra.core.context import Step
 from orchestra.core.errors import StepFailed
+from orchestra.core.faces import Face, Notice, Token
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import (
     ContextArtifact,
@@ -52,7 +53,6 @@ from orchestra.providers.rawfiles import CallFiles, Sidecar
 from orchestra.providers.requestlog import log_request
 
 Gather = Callable[[tuple[str, ...], int], Gathered]  # hints, bytes at most
-OnStream = Callable[[str, str], None]  # step key, text
 GRACE_SECONDS = 1.0
 CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can read as much
 _SPARE_TOKENS = 512  # for what a chat format adds
@@ -106,8 +106,7 @@ class Caller:
         route: Callable[[ModelCall], Route],
         *,
         gather: Gather,
-        on_stream: OnStream,
-        on_note: Callable[[str], None],
+        face: Face,
         budget_usd: float | None,
         debug: bool = False,
     ) -> None:
@@ -121,7 +120,7 @@ class Caller:
             run_id=ledger.folder.id,
         )
         self._gathered: dict[str, Gathered] = {}  # step key -> what `guard` has read for it
-        self._told: set[str] = set()  # what `on_note` was told
+        self._told: set[str] = set()  # notices
         self._lost: dict[str, float | None] = {}  # step key -> what its cut-off requests may have cost, by `guard`
         self._debug = debug
         for call in calls:
@@ -130,8 +129,7 @@ class Caller:
                 self._attempts.setdefault(artifact, []).append(call.raw)
         self._route = route
         self._gather = gather
-        self._on_stream = on_stream
-        self._on_note = on_note
+        self._face = face
 
     async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
         """Refuse the next call, before it looks begun: no such provider, or it could pass the budget."""
@@ -202,7 +200,7 @@ class Caller:
             self._tell(sent.withheld)
             if self._debug:
                 log_request(step.ledger, step.key, request, provider=route.provider, name=route.name, model=route.model)
-            response = _counted(await self._ask(route.provider, request, sent, files, step), request, route)
+            response = _counted(await self._ask(effect, route.provider, request, sent, files, step), request, route)
             cost = _cost(response, route)
         finally:
             self._budget.settle(step.key, cost or 0.0)
@@ -230,7 +228,7 @@ class Caller:
         for line in map(str, withheld):
             if line not in self._told:
                 self._told.add(line)
-                self._on_note(line)
+                self._face.tell(Notice(self._ledger.folder.id, line))
 
     async def _context(self, effect: ModelCall, key: str, route: Route) -> Gathered:
         """The workspace's files, as many as the model can read (rule 4)."""
@@ -272,7 +270,7 @@ class Caller:
         )
 
     async def _ask(
-        self, provider: Provider, request: ProviderRequest, sent: Sent, files: CallFiles, step: Step
+        self, effect: ModelCall, provider: Provider, request: ProviderRequest, sent: Sent, files: CallFiles, step: Step
     ) -> ProviderResponse:
         began = time.monotonic()
         stream = files.begin(request, sent)
@@ -281,7 +279,7 @@ class Caller:
         def arrived(text: str) -> None:
             taken = cut(text, most.text - stream.size)
             stream.add(taken)
-            self._on_stream(step.key, taken)
+            self._face.tell(Token(request.runId, step.key, effect.role, effect.agent, taken))
             if taken != text:  # a live provider ends before that (reading.py); this is the net under all others
                 raise TooLong(most.text_passed)
 

@@ -45,7 +45,6 @@ WAYS = (
 OPENAI_URL, ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropic.com"
 MAX_OUTPUT = {"claude_code": 32_000, "anthropic": 16_384, "openai_compat": 16_384, "local": 1024}
 ROLES: tuple[Role, ...] = get_args(Role)
-AGENTS = ("asker", "summarizer")  # who has a name of its own besides its role
 _FILES = ("scripted", "local")  # kinds whose argument is a file
 
 
@@ -70,7 +69,7 @@ class Lists(Protocol):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """A spec, understood."""
+    """A provider spec resolved to its kind, model and endpoint."""
 
     spec: str
     kind: Kind
@@ -107,7 +106,7 @@ class LeadsNowhere(UsageError):
         self.entry = entry
 
 
-class Directory:
+class Providers:
     """The providers of one project."""
 
     ways = WAYS
@@ -119,14 +118,14 @@ class Directory:
         environ: Mapping[str, str],
         *,
         find: Callable[[str], RunFolder],
-        converse: Callable[[], Any],
+        programs: Callable[[], Any],
     ) -> None:
-        """`find` knows the project's runs; `converse` gives what talks to a provider that is a program."""
+        """`find` knows the project's runs; `programs` gives what runs a provider that is a program."""
         self._config = config
         self._base = base
         self._environ = environ
         self._find = find
-        self._converse = converse
+        self._programs = programs
 
     # -- deciding -----------------------------------------------------------------------------------------------------
 
@@ -261,10 +260,10 @@ class Directory:
                 assert_never(unreachable)
         return Destination(url, leaves=not importlib.import_module("orchestra.providers.http").is_here(url))
 
-    def mistakes(self) -> Iterator[Judgement]:
+    def mistakes(self, wrong_role: Callable[[str], str]) -> Iterator[Judgement]:
         """What a start would refuse of the file if it came to use it, whatever the environment holds.
 
-        Each mistake where it is: a name for a name that leads nowhere is none of its own.
+        An alias of a broken entry is not reported again; only the broken entry is.
         """
         specs = {("providers", name): name for name in self._config.providers}
         specs |= {("roles", name): spec for name, spec in self._config.roles.items() if spec}
@@ -364,7 +363,7 @@ class Directory:
         if not module.logged_in(self._environ):
             raise UsageError(f"provider claude_code is not logged in: run `claude` and /login, or set {module.KEYS[0]}")
         return module.ClaudeCode(
-            self._converse(),
+            self._programs(),
             self._environ,
             model=choice.model,
             program=program,
@@ -477,12 +476,6 @@ def wrong_url(url: str) -> str:
     if "@" in parts.netloc:
         return "an address must not hold a password; name the variable with the key: key_env"
     return ""
-
-
-def wrong_role(name: str) -> str:
-    """Why nobody has this name; empty if somebody does."""
-    names = (*ROLES, *AGENTS)
-    return "" if name in names else f"there is no such role or agent; there are {', '.join(names)}"
 
 
 def _unknown(name: str, config: Config) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
-from orchestra.app import App
 from orchestra.core.adoption import Adoption, keep_adoption
 from orchestra.core.errors import UsageError
 from orchestra.core.records import now
@@ -26,7 +26,9 @@ from orchestra.core.text import brief, count
 from orchestra.core.vouching import Standing, read_run, wrong_place
 from orchestra.policy.binding import said
 from orchestra.runs.answers import who
-from orchestra.runs.find import RunSummary
+from orchestra.runs.find import Runs, RunSummary
+from orchestra.runs.terms import Terms
+from orchestra.workflows.project import Project
 
 
 class Candidate(Struct, frozen=True):
@@ -36,11 +38,11 @@ class Candidate(Struct, frozen=True):
     standing: Standing
 
 
-def candidates(app: App, folder: RunFolder) -> list[Candidate]:
+def candidates(runs: Runs, folder: RunFolder) -> list[Candidate]:
     """The runs of this run's tree that nobody vouches for here, the root first."""
-    seal = app.keyring.seal  # made if there is none: what is described is what is sealed afterwards
-    tree = app.tree(_root(app, folder))
-    found = [Candidate(app.summary(one, keep=False), read_run(one, seal, keep=False)) for one in tree]
+    seal = runs.keyring.seal  # made if there is none: what is described is what is sealed afterwards
+    tree = runs.tree(_root(runs, folder))
+    found = [Candidate(runs.summary(one, keep=False), read_run(one, seal, keep=False)) for one in tree]
     for one in found:
         if why := wrong_place(one.summary.folder, one.summary.created):
             raise UsageError(
@@ -49,21 +51,21 @@ def candidates(app: App, folder: RunFolder) -> list[Candidate]:
     return [one for one in found if one.summary.foreign]
 
 
-def adopt(app: App, runs: list[Candidate]) -> None:
+def adopt(project: Project, runs: list[Candidate]) -> None:
     """Vouch for these runs, as they are now, in this project."""
     for one in runs:
         folder = one.summary.folder
         with folder.locked():
-            standing = read_run(folder, app.keyring.seal, keep=False)
+            standing = read_run(folder, project.keyring.seal, keep=False)
             if (standing.lines, standing.sha256) != (one.standing.lines, one.standing.sha256):
                 raise UsageError(f"run {folder.id} has changed since you looked at it; look again")
             adoption = Adoption(
-                lines=standing.lines, sha256=standing.sha256, workspace=str(app.project), by=who(), at=now()
+                lines=standing.lines, sha256=standing.sha256, workspace=str(project.path), by=who(), at=now()
             )
-            keep_adoption(folder, adoption, disk=app.disk, seal=app.keyring.seal)
+            keep_adoption(folder, adoption, disk=project.disk, seal=project.keyring.seal)
 
 
-def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
+def described(terms: Terms, one: Candidate, project: Path) -> Iterator[tuple[str, str]]:
     """What a run is and what it would be allowed to do: name and value, in the order to read them."""
     created, events = one.summary.created, one.standing.events
     payload, state = created.payload, one.summary.fold.state
@@ -71,9 +73,9 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     yield "goal", brief(payload.get("goal", ""), _SHOWN)
     yield "foreign", one.summary.foreign
     yield "made", f"{created.ts}, workflow {one.summary.workflow}, {count(len(events), 'event')}, {state.status}"
-    yield "belongs to", f"{one.standing.workspace or 'no folder'}; adopted, to {app.project}"
-    granted = app.bound_policy(created)
-    asked = app.recorded_policy(created)
+    yield "belongs to", f"{one.standing.workspace or 'no folder'}; adopted, to {project}"
+    granted = terms.policy(created)
+    asked = terms.recorded_policy(created)
     for name, field in _POWERS.items():
         wish, gets = said(getattr(asked, field)), said(getattr(granted, field))
         yield name, gets if wish == gets else f"{gets} (it asks for {wish}; this project does not allow more)"
@@ -83,7 +85,7 @@ def described(app: App, one: Candidate) -> Iterator[tuple[str, str]]:
     if params.get("asker") == "person":
         yield "its commands", "count as typed by a person: they need no whitelist"
     yield "asks a person", f"{payload.get('approval') or 'as the project says'}"
-    models = app.models_of(one.summary.folder, created)
+    models = terms.models(one.summary.folder, created)
     yield "models", ", ".join(filter(None, (models.default, *models.roles.values()))) or "none"
     if opened := params.get("context"):
         yield "shows models", f"{said(tuple(opened))}, also where that is a secret by its name"
@@ -113,9 +115,9 @@ _POWERS = {
 }
 
 
-def _root(app: App, folder: RunFolder) -> RunFolder:
+def _root(runs: Runs, folder: RunFolder) -> RunFolder:
     """The top of its tree, as far as it is here: a run may have come without its parent."""
     try:
-        return app.root_of(folder)
+        return runs.root_of(folder)
     except UsageError:
         return folder

@@ -1,10 +1,9 @@
-"""The desk: where a person's word to a run is taken down. Approve, reject, answer, cancel, choose who answers from now
-on; nothing is driven here.
+"""A person's answers to a run, recorded: approve, reject, answer, cancel. Nothing is driven here.
 
 Rules
-1. A word is for one request. Where several wait, the person says which; none is granted by chance (D-11).
+1. An answer is for one request. Where several wait, the person says which; none is granted by chance (D-11).
 2. What is recorded lies in the run's inbox, from where whoever drives the run takes it (core/inbox.py).
-3. A run that nobody vouches for is given no word: what it asks may be somebody else's wish.
+3. A run that nobody vouches for gets no answer: what it asks for may be somebody else's wish.
 """
 
 from __future__ import annotations
@@ -13,40 +12,26 @@ import getpass
 import os
 from collections.abc import Mapping
 
-import msgspec
-from msgspec import Struct
-
 from orchestra.core import inbox
 from orchestra.core.disk import Disk
-from orchestra.core.errors import ForeignRun, OddFile, UsageError
-from orchestra.core.files import MIB, read_bounded
+from orchestra.core.errors import UsageError
 from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.text import clean
-from orchestra.core.vouching import identity
-from orchestra.providers.choose import Models
-from orchestra.runs.find import Archive, RunSummary
+from orchestra.runs.find import Runs
 
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
 
 
-_MODELS = "models"  # in a run's inbox
+class Answers:
+    """Where a person's answers to the runs of a project are recorded."""
 
-
-class KeptModels(Struct, frozen=True):
-    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
-
-    models: Models
-    seal: str = ""
-
-
-class Desk(Archive):
-    """The runs of one project, and a person's word to them."""
-
-    disk: Disk
-    redactor: Redactor
-    most_usd: float | None  # what the configuration lets a run cost
+    def __init__(self, runs: Runs, *, disk: Disk, redactor: Redactor) -> None:
+        self._runs = runs
+        self._keyring = runs.keyring
+        self._disk = disk
+        self._redactor = redactor
 
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
         """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
@@ -82,60 +67,20 @@ class Desk(Archive):
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
         """Record a cancel; whoever drives the run (or the caller, next) ends it."""
-        status = self.vouched(folder).fold.state.status
+        status = self._runs.vouched(folder).fold.state.status
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
         # An earlier canceller may have been killed before it could act.
-        if inbox.read(folder, inbox.CANCEL, self.keyring.seal) is None:
+        if inbox.read(folder, inbox.CANCEL, self._keyring.seal) is None:
             self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
 
-    def models_of(self, root: RunFolder, created: Event) -> Models:
-        """Who answers in a run: what a person said last when resuming it, or what it began with."""
-        try:
-            recorded = msgspec.convert(self.facts(created).get("models", {}), Models)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
-        try:
-            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
-        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
-            return self._within_budget(recorded)
-        seal = self.keyring.known
-        return self._within_budget(kept.models if seal and seal.holds(kept, *identity(root), _MODELS) else recorded)
-
-    def _within_budget(self, models: Models) -> Models:
-        """The budget the file has now binds, unless a person typed another (policy/binding.py)."""
-        most = self.most_usd
-        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
-            return models
-        return msgspec.structs.replace(models, maxBudgetUsd=most)
-
-    def keep_models(self, root: RunFolder, models: Models) -> None:
-        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
-        root.inbox.mkdir(exist_ok=True)
-        masked = msgspec.json.decode(self.redactor.data(msgspec.json.encode(models)), type=Models)
-        kept = self.keyring.seal.closes(KeptModels(masked), *identity(root), _MODELS)
-        self.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
-
     def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
-        inbox.deliver(folder, name, message, disk=self.disk, redactor=self.redactor, seal=self.keyring.seal)
-
-    def vouched(self, folder: RunFolder) -> RunSummary:
-        """What a run is now; ForeignRun if nobody vouches for it (rule 3)."""
-        summary = self.summary(folder)
-        if summary.foreign:
-            raise ForeignRun(folder.id, summary.foreign)
-        return summary
-
-    def vouched_root(self, folder: RunFolder) -> RunSummary:
-        """The run at the top of this run's tree; a foreign run, which may name anybody's as its parent, has none."""
-        summary = self.vouched(folder)
-        root = self.root_of(folder)
-        return summary if root.path == folder.path else self.vouched(root)
+        inbox.deliver(folder, name, message, disk=self._disk, redactor=self._redactor, seal=self._keyring.seal)
 
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
-        """The one request of this kind that is meant. Of several a person names one: none is granted by chance."""
-        fold = self.vouched(folder).fold
-        seal = self.keyring.seal
+        """The one request of this kind that is meant (rule 1)."""
+        fold = self._runs.vouched(folder).fold
+        seal = self._keyring.seal
         asked = {name: event for name, event in fold.pending.items() if event.type == kind}
         unanswered = inbox.waiting(folder, asked, seal)
         meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}

@@ -23,7 +23,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from orchestra.app import App
 from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
 from orchestra.core.files import entries_below, mode_and_size
 from orchestra.core.journal import read_first
@@ -31,8 +30,10 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.run import REMOVED, RunFolder, digest, is_driven
 from orchestra.policy.decide import within
 from orchestra.providers.choose import Models
-from orchestra.runs.find import RunSummary
+from orchestra.runs.find import Runs, RunSummary
+from orchestra.runs.terms import Terms
 from orchestra.worker.removal import discard
+from orchestra.workflows.project import Project
 
 _REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
 
@@ -95,6 +96,14 @@ class Leftover(Struct, frozen=True):
     waits: str = ""  # why it cannot be finished yet: a child run that must stay
 
 
+class Cleaning(Struct, frozen=True):
+    """Whose runs they are."""
+
+    project: Project
+    runs: Runs
+    terms: Terms
+
+
 class Sweep(Struct, frozen=True):
     """What would go, and what would not."""
 
@@ -105,16 +114,16 @@ class Sweep(Struct, frozen=True):
     open: int  # how many have not ended
 
 
-def look(app: App, keep: int) -> Sweep:
+def look(of: Cleaning, keep: int) -> Sweep:
     """What may go if the `keep` that ended last stay. Changes nothing."""
-    runs = {found.folder.id: found for found in _found(app)}
+    runs = {found.folder.id: found for found in _found(of)}
     below: dict[str, list[str]] = {}
     for name, found in runs.items():
         below.setdefault(found.parent, []).append(name)
-    leftovers = tuple(_leftovers(app, runs, below))
-    trees, doubtful = _judged(app, runs, below)
+    leftovers = tuple(_leftovers(of, runs, below))
+    trees, doubtful = _judged(of, runs, below)
     trees.sort(key=lambda tree: (tree.ended, tree.id))
-    going, needed = _unneeded(app, runs, trees[: max(len(trees) - keep, 0)])
+    going, needed = _unneeded(of, runs, trees[: max(len(trees) - keep, 0)])
     return Sweep(
         going=tuple(going),
         staying=(*doubtful, *needed, *_lone_children(runs, leftovers)),
@@ -124,16 +133,16 @@ def look(app: App, keep: int) -> Sweep:
     )
 
 
-def remove(app: App, tree: Tree) -> tuple[str, ...]:
+def remove(of: Cleaning, tree: Tree) -> tuple[str, ...]:
     """Remove a tree (rule 4); RunLocked if somebody drives a run of it. The names that could not be removed."""
     with ExitStack() as locks:
         for run in tree.runs:
             locks.enter_context(run.folder.locked())
         for run in tree.runs:
-            _must_be(run, app.summary(run.folder, keep=False))
+            _must_be(run, of.runs.summary(run.folder, keep=False))
         for folder in (run.folder for run in tree.runs):
-            app.disk.replace(str(folder.path), str(folder.removed))
-            app.disk.sync_folder(folder.path.parent)
+            of.project.disk.replace(str(folder.path), str(folder.removed))
+            of.project.disk.sync_folder(folder.path.parent)
         # The root's is the last to go: as long as it is there, the next clean finishes the whole tree. The locks are
         # held meanwhile, or another clean would take it for cut off.
         return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
@@ -145,9 +154,9 @@ def _must_be(judged: Run, now: RunSummary) -> None:
         raise RunLocked(f"run {judged.folder.id} is not the one it was a moment ago: it stays")
 
 
-def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
+def finish(of: Cleaning, leftover: Leftover) -> tuple[str, ...]:
     """Remove what a clean that was killed left. The names that could not be removed."""
-    stuck = tuple(name for tree in leftover.trees for name in remove(app, tree))
+    stuck = tuple(name for tree in leftover.trees for name in remove(of, tree))
     if leftover.waits:
         return (*stuck, f"{leftover.path.name}: {leftover.waits}")
     return stuck or discard(leftover.path)
@@ -156,9 +165,9 @@ def finish(app: App, leftover: Leftover) -> tuple[str, ...]:
 # -- what may go ------------------------------------------------------------------------------------------------------
 
 
-def _found(app: App) -> Iterator[Run]:
-    replayed = functools.cache(functools.partial(_replayed, app))  # most runs name the same provider
-    for folder, seen in app.overview():
+def _found(of: Cleaning) -> Iterator[Run]:
+    replayed = functools.cache(functools.partial(_replayed, of))  # most runs name the same provider
+    for folder, seen in of.runs.overview():
         created = seen.created if isinstance(seen, RunSummary) else _first(folder)
         if created is None:
             yield Run(folder)
@@ -171,7 +180,7 @@ def _found(app: App) -> Iterator[Run]:
             run_id=created.runId,
             workspace=payload.get("workspace"),
             mark=_mark(created),
-            sources=tuple(_sources(app, folder, created, replayed)),
+            sources=tuple(_sources(of, folder, created, replayed)),
         )
         if isinstance(seen, RunSummary):
             state = seen.fold.state
@@ -207,13 +216,13 @@ def _tree(family: Iterable[Run]) -> Tree:
     return Tree(tuple(found for found in family if found.status))
 
 
-def _judged(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
+def _judged(of: Cleaning, runs: dict[str, Run], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
     """The trees that may go, and why others that have ended, or nobody can tell, may not."""
     trees: list[Tree] = []
     doubtful: list[Stays] = []
     for root in below.get("", ()):
         family = [runs[one] for one in _family(root, below)]
-        why = next((reason for one in family if (reason := _doubt(app, one, root=root))), "")
+        why = next((reason for one in family if (reason := _doubt(of, one, root=root))), "")
         if not why:
             trees.append(_tree(family))
         elif runs[root].has_ended or not runs[root].status:
@@ -239,13 +248,13 @@ def _is_below_itself(name: str, runs: dict[str, Run]) -> bool:
     return above == name
 
 
-def _doubt(app: App, found: Run, *, root: str) -> str:
+def _doubt(of: Cleaning, found: Run, *, root: str) -> str:
     """Why this run, and with it the tree of `root`, must stay; empty if it may go (rules 1 to 3)."""
-    why = _reason(app, found)
+    why = _reason(of, found)
     return why if found.folder.id == root or not why else f"its child run {found.folder.id}: {why}"
 
 
-def _reason(app: App, found: Run) -> str:
+def _reason(of: Cleaning, found: Run) -> str:
     folder = found.folder
     if not _is_ours(folder):
         return "it is, or has in it, a link where a run has none; look at it yourself"
@@ -253,9 +262,9 @@ def _reason(app: App, found: Run) -> str:
         return f"its journal is damaged (orchestra verify {folder.id} says where)"
     if found.run_id != folder.id:
         return f"its journal is that of run {found.run_id}: it is a copy; look at it yourself"
-    workspace = str(app.project) if found.workspace is None else found.workspace
-    moved = not os.path.isdir(workspace) and within(str(folder.path), str(app.project))  # with its runs in it
-    if workspace != str(app.project) and not moved:
+    workspace = str(of.project.path) if found.workspace is None else found.workspace
+    moved = not os.path.isdir(workspace) and within(str(folder.path), str(of.project.path))  # with its runs in it
+    if workspace != str(of.project.path) and not moved:
         return f"it is of another project: {workspace}"
     if found.driven:
         return "a process drives it"
@@ -276,10 +285,10 @@ def _kind(path: Path) -> int:
         return 0
 
 
-def _unneeded(app: App, runs: dict[str, Run], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
+def _unneeded(of: Cleaning, runs: dict[str, Run], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
     """Those of `going` that no run that stays was made from (rule 2), and why the others stay."""
     needed: list[Stays] = []
-    configured = dict(_configured(app))
+    configured = dict(_configured(of))
     while True:
         leaving = {run.folder.id for tree in going for run in tree.runs}
         wanted = {
@@ -295,7 +304,9 @@ def _unneeded(app: App, runs: dict[str, Run], going: list[Tree]) -> tuple[list[T
         going = [tree for tree in going if tree.id not in kept]
 
 
-def _sources(app: App, folder: RunFolder, created: Event, replayed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _sources(
+    of: Cleaning, folder: RunFolder, created: Event, replayed: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
     """The runs this one was made from, and how."""
     if forked := created.payload.get("forkedFrom"):
         yield forked["runId"], "was forked from"
@@ -303,24 +314,24 @@ def _sources(app: App, folder: RunFolder, created: Event, replayed: Callable[[st
         began = msgspec.convert(created.payload.get("models", {}), Models)
     except msgspec.ValidationError:
         return  # nothing of it says which
-    for models in (began, app.models_of(folder, created)):
+    for models in (began, of.terms.models(folder, created)):
         for spec in filter(None, (models.default, *models.roles.values())):
             if source := replayed(spec):
                 yield source, "replays"
 
 
-def _configured(app: App) -> Iterator[tuple[str, str]]:
+def _configured(of: Cleaning) -> Iterator[tuple[str, str]]:
     """The runs that the configuration names as providers."""
-    for name in app.config.providers:
-        if source := _replayed(app, name):
-            yield source, f"providers.{name} of {app.config_path} replays it"
+    for name in of.project.config.providers:
+        if source := _replayed(of, name):
+            yield source, f"providers.{name} of {of.project.config_path} replays it"
 
 
-def _replayed(app: App, spec: str) -> str:
+def _replayed(of: Cleaning, spec: str) -> str:
     """The run that a provider answers from; empty if it does not, or leads nowhere."""
     try:
-        choice = app.directory.choose(spec)
-        return app.find(choice.argument).id if choice.kind == "replay" else ""
+        choice = of.project.providers.choose(spec)
+        return of.runs.find(choice.argument).id if choice.kind == "replay" else ""
     except UsageError:
         return ""
 
@@ -328,8 +339,8 @@ def _replayed(app: App, spec: str) -> str:
 # -- what a kill left -------------------------------------------------------------------------------------------------
 
 
-def _leftovers(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> Iterator[Leftover]:
-    for root in dict.fromkeys(workflow.root for workflow in app.workflows.values()):
+def _leftovers(of: Cleaning, runs: dict[str, Run], below: dict[str, list[str]]) -> Iterator[Leftover]:
+    for root in of.runs.roots:
         try:
             with os.scandir(root) as entries:
                 names = sorted(entry.name for entry in entries if entry.name.endswith(REMOVED))
@@ -338,17 +349,17 @@ def _leftovers(app: App, runs: dict[str, Run], below: dict[str, list[str]]) -> I
         for name in names:
             found = _REMOVED.fullmatch(name)
             if found and _kind(root / name) == stat.S_IFDIR and not is_driven(RunFolder(root / name)):
-                yield _leftover(app, found[1], root / name, runs, below)
+                yield _leftover(of, found[1], root / name, runs, below)
 
 
-def _leftover(app: App, name: str, path: Path, runs: dict[str, Run], below: dict[str, list[str]]) -> Leftover:
+def _leftover(of: Cleaning, name: str, path: Path, runs: dict[str, Run], below: dict[str, list[str]]) -> Leftover:
     families = [[runs[one] for one in _family(child, below)] for child in below.get(name, ())]
     if name in runs:  # a person put it back: then they are its own
         families = []
     trees: list[Tree] = []
     waits = ""
     for family in families:
-        why = next((f"its child run {one.folder.id}: {why}" for one in family if (why := _reason(app, one))), "")
+        why = next((f"its child run {one.folder.id}: {why}" for one in family if (why := _reason(of, one))), "")
         if not why:
             trees.append(_tree(family))
         waits = waits or why

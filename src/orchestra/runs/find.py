@@ -1,4 +1,4 @@
-"""The archive: every run of a project, found and read. It changes nothing and drives nothing.
+"""The runs of a project, found and read. Nothing is changed or driven here.
 
 Rules
 1. A run folder may be anybody's: what is read of it is bounded, and what a journal names is looked for below its own
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.engine import Workflow
-from orchestra.core.errors import DurabilityError, JournalCorrupt, UsageError
+from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
 from orchestra.core.journal import first_is_own, read_first
@@ -69,12 +68,17 @@ class ShownPatch(Struct, frozen=True):
     masked: tuple[Masked, ...] = ()
 
 
-class Archive:
+class Runs:
     """The runs of one project folder."""
 
-    project: Path
-    workflows: dict[str, Workflow]
-    keyring: Keyring
+    def __init__(
+        self, project: Path, roots: Callable[[], Iterable[Path]], root_of: Callable[[str], Path], keyring: Keyring
+    ) -> None:
+        """`roots` are the folders that runs lie in, `root_of` the one for runs of a workflow."""
+        self.project = project
+        self.keyring = keyring
+        self._roots_now = roots
+        self._root_of = root_of
 
     def folders(self) -> list[RunFolder]:
         """Every run of this project that was started, oldest first."""
@@ -88,7 +92,7 @@ class Archive:
         if reference == "last":
             if folders := self.folders():
                 return self._newest(folders)
-            raise UsageError(f'no run in {self.project} yet; start one: orchestra loop "GOAL" --check "CMD"')
+            raise UsageError(f"no run in {self.project} yet; orchestra --help lists the commands that start one")
         matches = self._called(reference) or [f for f in self._named(reference) if _began(f) is not None]
         if len(matches) == 1:
             return matches[0]
@@ -100,17 +104,18 @@ class Archive:
         )
 
     @property
-    def _roots(self) -> list[Path]:
-        return list(dict.fromkeys(workflow.root for workflow in self.workflows.values()))
+    def roots(self) -> list[Path]:
+        """The folders that runs lie in."""
+        return list(dict.fromkeys(self._roots_now()))
 
     def _called(self, run_id: str) -> list[RunFolder]:
         """The runs of exactly this id."""
-        folders = [RunFolder(root / run_id) for root in self._roots] if _is_id(run_id) else []
+        folders = [RunFolder(root / run_id) for root in self.roots] if _is_id(run_id) else []
         return [folder for folder in folders if _began(folder) is not None]
 
     def _named(self, prefix: str) -> Iterator[RunFolder]:
         """The folders whose names begin so and that have a journal; what it is worth is another question."""
-        for root in self._roots:
+        for root in self.roots:
             try:
                 with os.scandir(root) as entries:
                     for entry in entries:
@@ -138,7 +143,7 @@ class Archive:
 
     def refuse_links(self) -> None:
         """Runs are kept in folders (D-06): behind a link, evidence would lie where patches and commands reach it."""
-        for root in (root for root in self._roots if root.is_relative_to(self.project)):
+        for root in (root for root in self.roots if root.is_relative_to(self.project)):
             depth = len(root.relative_to(self.project).parts)
             for folder in (root, *root.parents)[:depth]:
                 if folder.is_symlink():
@@ -164,12 +169,24 @@ class Archive:
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         return RunSummary(folder, standing.created, standing.events, fold, is_driven(folder), foreign)
 
+    def vouched(self, folder: RunFolder) -> RunSummary:
+        """What a run is now; ForeignRun if nobody vouches for it."""
+        summary = self.summary(folder)
+        if summary.foreign:
+            raise ForeignRun(folder.id, summary.foreign)
+        return summary
+
+    def vouched_root(self, folder: RunFolder) -> RunSummary:
+        """The run at the top of this run's tree; a foreign run, which may name anybody's as its parent, has none."""
+        summary = self.vouched(folder)
+        root = self.root_of(folder)
+        return summary if root.path == folder.path else self.vouched(root)
+
     def facts(self, created: Event) -> dict[str, Any]:
         """What a run recorded of itself when it began. What a person typed counts only if this user's key made it."""
         payload = created.payload
-        kind = self.workflows.get(str(payload.get("workflow", "")))
-        journal = RunFolder(kind.root / created.runId).events if kind and _is_id(created.runId) else None
-        if journal is not None and first_is_own(journal, self.keyring.known):
+        folder = self._child(str(payload.get("workflow", "")), created.runId)
+        if folder is not None and first_is_own(folder.events, self.keyring.known):
             return payload
         models = {name: value for name, value in (payload.get("models") or {}).items() if name != "typedBudget"}
         return {**payload, "typed": (), "models": models}
@@ -194,13 +211,12 @@ class Archive:
 
     def _child(self, workflow: str, run_id: str) -> RunFolder | None:
         """The folder of a child run; None if a journal of anybody's names none that could be one."""
-        known = _is_id(run_id) and workflow in self.workflows
-        return RunFolder(self.workflows[workflow].root / run_id) if known else None
+        return RunFolder(self._root_of(workflow) / run_id) if _is_id(run_id) else None
 
     def patches(self, folder: RunFolder, *, exact: bool = False) -> Iterator[ShownPatch]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
         summary = self.summary(folder)
-        asked = _asked(summary, "patch")
+        asked = [e for e in summary.fold.pending.values() if _asks_for_patch(e)]
         taken = [(e.payload.get("patch") or {}, e.payload.get("files", ())) for e in asked]
         made: dict[str, Any] = {}  # by scope: the newest patch there is the one that is applied there
         for event in () if asked else summary.events:
@@ -214,11 +230,11 @@ class Archive:
         for said, files in taken:
             yield _patch(folder, said, made_of.get(said.get("path", "")), files, exact=exact)
 
-    def plan(self, folder: RunFolder) -> Any:
-        """The file of the plan that a run waits with, as its event names it; None if it waits with none."""
-        for event in _asked(self.summary(folder), "plan"):
-            return event.payload.get("patch")
-        return None
+    def asked(self, folder: RunFolder) -> Event | None:
+        """The approval that a run waits for and that is not about a patch; None if there is none."""
+        pending = self.summary(folder).fold.pending.values()
+        asked = (event for event in pending if event.type == "APPROVAL_REQUESTED")
+        return next((event for event in asked if event.payload.get("subject", "patch") != "patch"), None)
 
     def report_of(self, folder: RunFolder) -> Iterator[str]:
         """The report a run left, line by line; nothing if it left none."""
@@ -239,10 +255,8 @@ class Archive:
                 continue  # it was removed meanwhile
 
 
-def _asked(summary: RunSummary, subject: str) -> list[Event]:
-    """The approvals of this kind that a run waits for."""
-    asked = (e for e in summary.fold.pending.values() if e.type == "APPROVAL_REQUESTED")
-    return [event for event in asked if event.payload.get("subject", "patch") == subject]
+def _asks_for_patch(request: Event) -> bool:
+    return request.type == "APPROVAL_REQUESTED" and request.payload.get("subject", "patch") == "patch"
 
 
 def _proposal(outcome: dict[str, Any]) -> PatchProposal | None:

@@ -1,4 +1,4 @@
-"""Verify a run folder against S1, and a task graph against S2, by requirement id.
+"""Verify a run folder against its spec, by requirement id: S1 for every run, and what its workflow adds.
 
 Works on files alone (S1-126): any implementation's.
 
@@ -15,12 +15,10 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
-from msgspec import UnsetType
 
 from orchestra.core.errors import DurabilityError, IllegalEvent, JournalCorrupt, OddFile
 from orchestra.core.files import MIB, entries_below, mode_and_size
@@ -30,19 +28,21 @@ from orchestra.core.lines import MOST_BYTES
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import misfit, outcome_of
-from orchestra.core.tables import Fold, Table
-from orchestra.workflows.dag.verify import is_printed, verify_tasks
+from orchestra.core.tables import Fold
+from orchestra.workflows.description import Check, Findings, Workflow
 
 MOST = 100  # findings of one kind
-Findings = Iterator[Finding]
 
 
-def verify(path: Path, tables: dict[str, Table]) -> list[Finding]:
-    """Everything that is wrong with a run folder, most basic first; empty means it conforms."""
+def verify(path: Path, workflows: Callable[[str], Workflow | None]) -> list[Finding]:
+    """Everything that is wrong with a run folder, most basic first; empty means it conforms.
+
+    `workflows` gives a workflow by its name: its table and its own checks.
+    """
     folder = RunFolder(path)
     if not os.path.lexists(folder.events):
         return [Finding("S1-102", str(path), "there is no events.ndjson: not a run folder")]
-    walk = _Walk(folder, tables)
+    walk = _Walk(folder, workflows)
     try:
         read_journal(folder.events, each=walk.see, keep=False)
     except JournalCorrupt as error:
@@ -53,27 +53,28 @@ def verify(path: Path, tables: dict[str, Table]) -> list[Finding]:
     return list(walk.findings())
 
 
-class _Check(Protocol):
-    """One kind of requirement: looks at each event, and at the end at what it saw."""
-
-    def see(self, number: int, event: Event) -> Findings: ...
-
-    def end(self) -> Findings: ...
-
-
 class _Walk:
     """All checks, in one way through the journal."""
 
-    def __init__(self, folder: RunFolder, tables: dict[str, Table]) -> None:
+    def __init__(self, folder: RunFolder, workflows: Callable[[str], Workflow | None]) -> None:
         self.count = 0
-        checks = (_Ids(folder), _Order(tables), _Steps(), _State(folder), _Artifacts(folder), _Files(folder))
-        self._found: list[tuple[_Check, list[Finding]]] = [(check, []) for check in checks]
+        self._folder = folder
+        self._workflows = workflows
+        self._found: list[tuple[Check, list[Finding]]] = []
 
     def see(self, event: Event) -> None:
         self.count += 1
+        if self.count == 1:
+            self._found = [(check, []) for check in self._checks(str(event.payload.get("workflow", "")))]
         for check, found in self._found:
             for finding in check.see(self.count, event):
                 _add(found, finding)
+
+    def _checks(self, name: str) -> Iterator[Check]:
+        """Those of every run, and those of its workflow, with the most basic first."""
+        folder, workflow = self._folder, self._workflows(name)
+        yield from (_Ids(folder), _Order(name, workflow), _Steps(), _State(folder), _Artifacts(folder), _Logs(folder))
+        yield from workflow.checks(folder) if workflow else ()
 
     def findings(self) -> Findings:
         for check, found in self._found:
@@ -152,25 +153,17 @@ class _Ids:
 
 
 class _Order:
-    """The workflow's table, and how often a run may be fixed."""
+    """The workflow's table."""
 
-    def __init__(self, tables: dict[str, Table]) -> None:
-        self._tables = tables
-        self._table: Table | None = None
-        self._state = ""
-        self._limit = 3
-        self._over = False
+    def __init__(self, name: str, workflow: Workflow | None) -> None:
+        self._name = name
+        self._table = workflow.transitions if workflow else None
+        self._state = self._table.start if self._table else ""
 
     def see(self, number: int, event: Event) -> Findings:
         where = f"events.ndjson:{number}"
-        if number == 1:
-            workflow = str(event.payload.get("workflow", "loop"))
-            self._table = self._tables.get(workflow)
-            self._limit = event.payload.get("maxFixIterations", 3)
-            if self._table is None:
-                yield Finding("S1-73", where, f"unknown workflow {workflow!r}: its transitions cannot be checked")
-                return
-            self._state = self._table.start
+        if self._table is None and number == 1:
+            yield Finding("S1-73", where, f"unknown workflow {self._name!r}: its transitions cannot be checked")
         if self._table is None:
             return
         try:
@@ -178,11 +171,6 @@ class _Order:
         except IllegalEvent as error:
             yield Finding("S1-73", where, str(error))
             self._table = None  # what follows is no news
-            return
-        fixes = 0 if isinstance(event.iteration, UnsetType) else event.iteration - 1
-        if event.phase == "fix" and fixes > self._limit and not self._over:
-            self._over = True
-            yield Finding("S1-71", where, f"fix {fixes} is more than maxFixIterations {self._limit}")
 
     def end(self) -> Findings:
         return iter(())
@@ -293,28 +281,23 @@ def _raw_replies(top: Path) -> Iterator[str]:
 
 def _said_nothing(folder: RunFolder, event: Event, ref: ArtifactRef) -> bool:
     """Whether it is what a command printed, and it printed nothing: a power cut may take the name of such a file."""
-    printed = event.payload.get("effect") == "RunCommand" and is_printed(ref.path)
+    printed = event.payload.get("effect") == "RunCommand" and ref.path.endswith(("stdout.txt", "stderr.txt"))
     return printed and not ref.bytes and not os.path.lexists(folder.path / ref.path)
 
 
-class _Files:
-    """The files that belong to what happened: logs, and those of a task graph."""
+class _Logs:
+    """The logs that belong to what happened."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._graph = False
         self._phases: set[str] = set()
         self._gated = False
-        self._executed = False
         self._ended = False
 
     def see(self, number: int, event: Event) -> Findings:
-        if number == 1:
-            self._graph = event.payload.get("workflow") == "dag"
         if event.payload.get("effect") == "ModelCall":
             self._phases.add(str(event.phase))
         self._gated = self._gated or event.type.startswith("APPROVAL_")
-        self._executed = self._executed or event.phase == "execute"
         self._ended = event.type in FINAL
         return iter(())
 
@@ -327,5 +310,3 @@ class _Files:
             yield Finding("S1-112", "logs", "gatekeeper.log is missing")
         if self._ended and not logs.is_dir():
             yield Finding("S1-125", "logs", "a finished run leaves logs")
-        if self._graph:
-            yield from verify_tasks(self._folder, ended=self._ended, executed=self._executed)

@@ -17,7 +17,7 @@ from orchestra.config.borders import Place
 from orchestra.config.settings import RUN_ID, Config
 from orchestra.core.errors import UsageError
 from orchestra.patch.safety import CONFIGURATION
-from orchestra.providers.choose import Directory, Models
+from orchestra.providers.choose import Models, Providers
 
 
 def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
@@ -28,14 +28,14 @@ def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
     return tuple(folder for folder in folders if folder != place.base)
 
 
-def code_files(config: Config, file: Path | None, place: Place, directory: Directory, models: Models) -> dict[str, str]:
+def code_files(config: Config, file: Path | None, place: Place, providers: Providers, models: Models) -> dict[str, str]:
     """Rule 2: whole paths, each with what it is. `file` is the configuration, `models` are those of a run."""
     found = {place.named(target): f"the program of `tools.{name}`" for name, target in config.tools.items()}
     specs = {f"roles.{name}": spec for name, spec in (*config.roles.items(), *models.roles.items())}
     specs |= {f"providers.{name}": name for name in config.providers}
     for where, spec in ({"--provider": models.default} | specs).items():
         try:
-            choice = directory.choose(spec)
+            choice = providers.choose(spec)
         except UsageError:
             continue  # it leads nowhere, so to no file
         if choice.argument and choice.kind != "replay":  # whose argument is a run

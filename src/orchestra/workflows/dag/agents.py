@@ -18,7 +18,7 @@ from msgspec import Struct
 from orchestra.config.settings import Config, at
 from orchestra.config.yamlfile import Origins
 from orchestra.core.errors import UsageError
-from orchestra.providers.choose import Directory, Models
+from orchestra.providers.choose import Models, Providers
 from orchestra.workflows.dag.board import Component
 from orchestra.workflows.dag.flow import PLAN_REJECTIONS, PLAN_REPAIRS
 from orchestra.workflows.dag.shapes import Assignment, Plan, PlanRequest, TaskResult, template
@@ -207,10 +207,10 @@ class Flags(NamedTuple):
 class Agents:
     """The agents of one project."""
 
-    def __init__(self, config: Config, origins: Origins, directory: Directory, models: Models, flags: Flags) -> None:
+    def __init__(self, config: Config, origins: Origins, providers: Providers, models: Models, flags: Flags) -> None:
         self._config = config
         self._origins = origins
-        self._directory = directory
+        self._providers = providers
         self._models = models
         self._flags = flags
 
@@ -244,10 +244,10 @@ class Agents:
         if not spec:
             return Answerer(agent=agent, role=role, why=why, state="nobody answers: orchestra models says what to do")
         try:
-            choice = self._directory.choice_for(self._models, agent, role)
+            choice = self._providers.choice_for(self._models, agent, role)
         except UsageError as error:
             return Answerer(agent=agent, role=role, provider=spec, why=why, state=str(error))
-        offer = self._directory.offer(choice, choice.spec)
+        offer = self._providers.offer(choice, choice.spec)
         return Answerer(
             agent=agent,
             role=role,

@@ -21,8 +21,9 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.lines import MOST_BYTES
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.core.work import Adopted, AdoptPlan, Asking
+from orchestra.core.work import Asking
 from orchestra.workflows.dag.board import Board, Line
+from orchestra.workflows.dag.effects import Adopted, AdoptPlan
 from orchestra.workflows.dag.shapes import Plan
 
 Threshold = Literal["debug", "info", "warn", "error"]

@@ -20,8 +20,6 @@ from orchestra.core.text import some
 from orchestra.core.work import (
     NOT_GRANTED,
     TOTAL_TIME,
-    Adopted,
-    AdoptPlan,
     Approval,
     Approve,
     AutoApprove,
@@ -32,6 +30,7 @@ from orchestra.core.work import (
 )
 from orchestra.policy.binding import stricter
 from orchestra.policy.decide import Ruling, decide
+from orchestra.workflows.dag.effects import Adopted, AdoptPlan
 from orchestra.workflows.dag.plan import make_plan, read_plan
 from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, planner_prompt, summarizer_prompt
 from orchestra.workflows.gate import Ticket, pass_gate

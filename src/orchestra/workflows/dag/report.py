@@ -6,36 +6,35 @@ Built from what the run folder holds: complete without a model, and the summariz
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from orchestra.core.calls import PastCall, calls_in
-from orchestra.core.context import Verdict
-from orchestra.core.ledger import Ledger
-from orchestra.core.records import FINAL, Event, now, seconds_between, utf8
-from orchestra.core.run import RunFolder
+from orchestra.core.records import FINAL, Event, seconds_between
 from orchestra.core.text import cell, clean
 from orchestra.policy.binding import containment, tiers_of
 from orchestra.workflows import bill
 from orchestra.workflows.dag.board import Board, Entry, record
+from orchestra.workflows.report import REPORT, Reported, as_text
 
 OUTPUT_LINES = 20  # of a failed task's output
 GRAPH_TASKS = 150  # Mermaid draws no more than that readably
 _CLASSES = {"done": "done", "failed": "failed", "running": "running", "planned": "notrun", "blocked": "notrun"}
 
 
-def write_report(ledger: Ledger, verdict: Verdict) -> None:
-    """report.md and metrics.json, before the run becomes final (C-26)."""
-    why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
-    ended, events = now(), ledger.events
-    board = board_of(events)
-    board.stop(ended, why or verdict.status)  # the run is about to end, so no task is running
-    text = "\n".join(render(ledger.folder, board, events, status=verdict.status, message=why, ended=ended)) + "\n"
-    ledger.disk.publish(ledger.folder.report, utf8(ledger.redactor.text(text)), durable=False)
-    figures = msgspec.json.format(msgspec.json.encode(_metrics(board, seconds_between(events[0].ts, ended)))) + b"\n"
-    ledger.disk.publish(ledger.folder.path / "metrics.json", figures, durable=False)
+def report(run: Reported) -> Iterator[str]:
+    """report.md of a run that goes on, as far as it got."""
+    return render(run, board_of(run.whole))
+
+
+def files(run: Reported) -> dict[str, str]:
+    """report.md and metrics.json of a run that is about to end (C-26)."""
+    board = board_of(run.whole)
+    board.stop(run.until, run.message or run.status)  # the run is about to end, so no task is running
+    figures = msgspec.json.encode(_metrics(board, seconds_between(run.events[0].ts, run.until)))
+    return {REPORT: as_text(render(run, board)), "metrics.json": msgspec.json.format(figures).decode() + "\n"}
 
 
 def board_of(events: Iterable[Event]) -> Board:
@@ -48,14 +47,12 @@ def board_of(events: Iterable[Event]) -> Board:
     return board
 
 
-def render(
-    folder: RunFolder, board: Board, events: Sequence[Event], *, status: str, message: str, ended: str
-) -> Iterator[str]:
+def render(run: Reported, board: Board) -> Iterator[str]:
     """The report as lines of Markdown."""
-    created = events[0]
+    created, events, status, ended = run.events[0], run.events, run.status, run.until
     counts = _counts(board)
     over = "completed" if status in FINAL.values() else "last event"
-    message = message or ("dry run: nothing was run" if is_dry(board) else "")
+    message = run.message or ("dry run: nothing was run" if is_dry(board) else "")
     yield from (
         f"# {cell(str(created.payload.get('goal', created.runId)))}",
         "",
@@ -82,7 +79,7 @@ def render(
         *_graph(board),
         *_failures(board),
         *_artifacts(board.tasks),
-        *_model_calls(calls_in(folder, events)),
+        *_model_calls(calls_in(run.folder, events)),
         *_metrics_lines(board, seconds_between(created.ts, ended)),
         "## Logs",
         "",

@@ -193,6 +193,7 @@ class Job(Struct, frozen=True, kw_only=True):
     backoffSec: float = 2.0  # S2-66
     timeoutMs: int = 600_000  # of one model call
     context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
+    source: str = "the plan"  # how the person knows the plan they gave
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------

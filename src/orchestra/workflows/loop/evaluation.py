@@ -6,7 +6,7 @@ import msgspec
 
 from orchestra.core.context import Step
 from orchestra.core.records import utf8
-from orchestra.core.work import Evaluate, Judged
+from orchestra.workflows.loop.effects import Evaluate, Judged
 
 
 async def record_evaluation(effect: Evaluate, step: Step) -> Judged:

@@ -23,9 +23,6 @@ from orchestra.core.work import (
     Approval,
     AskPerson,
     CommandOutcome,
-    Diffstat,
-    Evaluate,
-    Evaluation,
     ModelCall,
     ModelReply,
     Note,
@@ -35,6 +32,7 @@ from orchestra.core.work import (
 )
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.workflows.gate import Passage, Ticket, pass_gate
+from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
 from orchestra.workflows.loop.shapes import (
     Job,
     Opinion,
@@ -49,6 +47,7 @@ from orchestra.workflows.loop.shapes import (
 )
 
 DECISION_REPAIRS = 2  # a reply that does not validate is asked for again; that is no fix round (C-09)
+FIX_LIMIT = "FIX_LIMIT"  # how a run fails whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
 
 
@@ -348,7 +347,7 @@ def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | Verdict:
         return Verdict(status="canceled", result={"reason": problem.text})
     if turn.iteration > job.maxFixIterations:  # iteration 1 is no fix: the fixes done are iteration - 1 (S1-71, S1-72)
         fixes = "1 fix" if job.maxFixIterations == 1 else f"{job.maxFixIterations} fixes"
-        error = ErrorInfo("FIX_LIMIT", f"still failing after {fixes}. Last problem: {problem.text}")
+        error = ErrorInfo(FIX_LIMIT, f"still failing after {fixes}. Last problem: {problem.text}")
         return Verdict(status="failed", error=error, exit_code=1)
     return turn.fixing(Note(f"what failed ({problem.kind})", problem.text))
 

@@ -16,11 +16,12 @@ from msgspec import Struct
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase
-from orchestra.core.work import CheckResult, CommandOutcome, Decision, ModelReply, Note
+from orchestra.core.work import CommandOutcome, ModelReply, Note
 from orchestra.patch.diff import Refused, parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
 from orchestra.policy.decide import ApprovalPolicy
+from orchestra.workflows.loop.effects import CheckResult, Decision
 
 FAILURE_CHARS = 4_000  # of a failing check's output, per check, in a prompt: its head and tail
 

@@ -1,0 +1,146 @@
+"""One handler for each effect, for one run: model calls, commands, patches, and what its workflow adds.
+
+The engine asks for them when it drives a run (`Wiring.handlers`) and before a run ends (`Wiring.before_end`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+from orchestra.commands.clock import InTime, Timekeeper
+from orchestra.commands.run import Runner, end_left_over
+from orchestra.context.workspace import gather
+from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.context import Handlers, Verdict
+from orchestra.core.errors import ForeignRun, SandboxError
+from orchestra.core.faces import Face
+from orchestra.core.journal import read_first, read_journal
+from orchestra.core.ledger import Ledger
+from orchestra.core.model import Provider
+from orchestra.core.records import Event, now, utf8
+from orchestra.core.run import RunFolder
+from orchestra.core.vouching import elsewhere
+from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
+from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.policy.binding import asks_more
+from orchestra.policy.decide import ApprovalPolicy
+from orchestra.providers.calling import Caller, Remembers, Route
+from orchestra.providers.choose import Choice, Models
+from orchestra.providers.rawfiles import UNKNOWN, settle
+from orchestra.runs.find import Runs
+from orchestra.runs.terms import Terms
+from orchestra.workflows.description import Running, Workflow
+from orchestra.workflows.guard import closed_folders, code_files
+from orchestra.workflows.project import Project
+from orchestra.workflows.report import Reported
+
+
+class Wiring:
+    """Makes the handlers of the runs of one project."""
+
+    def __init__(
+        self,
+        project: Project,
+        runs: Runs,
+        terms: Terms,
+        face: Face,
+        *,
+        workflow: Callable[[str], Workflow],
+        override: Models | None,
+    ) -> None:
+        """`override` is who answers from now on, as a person said when resuming a run."""
+        self._project = project
+        self._runs = runs
+        self._terms = terms
+        self._face = face
+        self._workflow = workflow
+        self._override = override
+        self._providers: dict[tuple[str, str, str], Provider] = {}
+
+    def handlers(self, ledger: Ledger, created: Event) -> Handlers:
+        """What does the effects of this run."""
+        project = self._project
+        root = self._runs.root_of(ledger.folder)
+        if misplaced := elsewhere(ledger.workspace, str(project.path)):
+            raise ForeignRun(ledger.folder.id, misplaced)
+        if self._override:
+            self._terms.keep_models(root, project.providers.settled(self._override))
+        models = self._terms.models(root, created)
+        workflow = self._workflow(created.payload.get("workflow", ""))
+        asking = self._asking(workflow, created)
+        policy = self._terms.policy(created)
+        keeper = Timekeeper(workflow.limit(policy), ledger.events)
+        gate = self._gatekeeper(models, asking)
+
+        def route(call: ModelCall) -> Route:
+            choice = project.providers.choice_for(models, call.agent, call.role)
+            return project.providers.route(choice, self._provider(choice, root))
+
+        caller = Caller(
+            ledger,
+            route,
+            gather=functools.partial(gather, project.path, opened=self._opened(root, created)),
+            face=self._face,
+            budget_usd=models.maxBudgetUsd,
+            debug=project.environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
+        )
+        backoff = project.config.retries.backoff_base_sec
+        return {
+            ModelCall: InTime(caller, keeper),
+            RunCommand: Runner(project.workshop, policy, ledger, keeper, backoff=backoff, face=self._face),
+            ProposePatch: gate.propose,
+            AutoApprove: gate.grant,
+            RefusePatch: gate.refuse,
+            ApplyPatch: gate.apply,
+            **workflow.effects(Running(project, ledger, asking)),
+        }
+
+    def before_end(self, ledger: Ledger, verdict: Verdict) -> None:
+        """What a run leaves: its report and the like, written before it becomes final (C-26)."""
+        end_left_over(ledger.events)
+        settle(ledger)
+        workflow = self._workflow(ledger.events[0].payload.get("workflow", ""))
+        why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
+        events = ledger.events
+        run = Reported(ledger.folder, events, verdict.status, message=why, ended=now(), whole=events)
+        for name, text in workflow.left(run).items():
+            ledger.disk.publish(ledger.folder.path / name, utf8(ledger.redactor.text(text)), durable=False)
+        try:
+            self._project.scratch(ledger.folder.id).remove()
+        except SandboxError:
+            pass  # there is no place for scratch folders here, so there is none
+
+    def _asking(self, workflow: Workflow, created: Event) -> ApprovalPolicy | None:
+        """What the project says now about asking a person, where that is more often than the run recorded."""
+        now_asks = workflow.approval(self._project.config)
+        return asks_more(self._runs.facts(created), now_asks) if now_asks else None
+
+    def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
+        """The files that a person opened for the models of a run's whole tree."""
+        first = created if created.runId == root.id else read_first(root.events)
+        return tuple(first.payload.get("params", {}).get("context", ())) if first else ()
+
+    def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
+        project = self._project
+        code = code_files(project.config, project.config_path, project.place, project.providers, models)
+        closed = closed_folders(project.config, project.place)
+        return Gatekeeper(project.path, project.watchful, closed=closed, code=code, approval=approval)
+
+    def _provider(self, choice: Choice, root: RunFolder) -> Provider:
+        """The provider of a choice; one per run tree, because a script's used replies are the tree's."""
+        key = (choice.spec, choice.model, root.id)
+        if key not in self._providers:
+            provider = self._project.providers.make(choice)
+            if isinstance(provider, Remembers):
+                for call in self._calls_of(root):
+                    if call.provider in (choice.spec, UNKNOWN):  # another script's replies are not this one's
+                        provider.remember(call)
+            self._providers[key] = provider
+        return self._providers[key]
+
+    def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
+        """Every finished model call of a run and of the child runs below it."""
+        for one in self._runs.tree(folder):
+            events = read_journal(one.events, keep=False).events
+            yield from (call for call in past_calls(events) if call.status != "open")

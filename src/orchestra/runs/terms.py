@@ -1,0 +1,81 @@
+"""The terms of a run: which policy, which approval mode, which models and how much money bind it now.
+
+Rules
+1. The narrower of what a run recorded and what the project says now binds it (policy/binding.py).
+2. Who answers is what a person said last when they resumed the run, or what the run began with. The budget that the
+   file has now binds, unless a person typed another.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from orchestra.core.errors import OddFile, UsageError
+from orchestra.core.files import MIB, read_bounded
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from orchestra.core.vouching import identity
+from orchestra.policy.binding import bound, recorded
+from orchestra.policy.decide import Policy
+from orchestra.providers.choose import Models
+from orchestra.runs.find import Runs
+from orchestra.workflows.project import Project
+
+_MODELS = "models"  # in a run's inbox
+
+
+class KeptModels(Struct, frozen=True):
+    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
+
+    models: Models
+    seal: str = ""
+
+
+class Terms:
+    """What binds the runs of a project."""
+
+    def __init__(self, project: Project, runs: Runs) -> None:
+        self._project = project
+        self._runs = runs
+
+    def policy(self, created: Event) -> Policy:
+        """What binds a run: its own policy within all those of the runs above it, and what the project says now."""
+        above: list[Event] = [created]
+        while parent := above[-1].payload.get("parentRunId"):
+            first = self._runs.first_of(str(parent))
+            if first is None or any(first.runId == event.runId for event in above):
+                break
+            above.append(first)
+        return bound(map(self._runs.facts, above), self._project.policy, str(self._project.path))
+
+    def recorded_policy(self, created: Event) -> Policy:
+        """What a run recorded when it began; the project's, if it recorded nothing."""
+        return recorded(created.payload, str(self._project.path)) or self._project.policy
+
+    def models(self, root: RunFolder, created: Event) -> Models:
+        """Who answers in a run: what a person said last when resuming it, or what it began with."""
+        try:
+            began = msgspec.convert(self._runs.facts(created).get("models", {}), Models)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
+        try:
+            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
+        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+            return self._within_budget(began)
+        seal = self._project.keyring.known
+        return self._within_budget(kept.models if seal and seal.holds(kept, *identity(root), _MODELS) else began)
+
+    def _within_budget(self, models: Models) -> Models:
+        """The budget the file has now binds, unless a person typed another (policy/binding.py)."""
+        most = self._project.config.budget.max_usd
+        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
+            return models
+        return msgspec.structs.replace(models, maxBudgetUsd=most)
+
+    def keep_models(self, root: RunFolder, models: Models) -> None:
+        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
+        root.inbox.mkdir(exist_ok=True)
+        masked = msgspec.json.decode(self._project.redactor.data(msgspec.json.encode(models)), type=Models)
+        kept = self._project.keyring.seal.closes(KeptModels(masked), *identity(root), _MODELS)
+        self._project.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)

@@ -1,0 +1,9 @@
+"""Every workflow that comes with orchestra. To add one, make its folder and add its line here."""
+
+from __future__ import annotations
+
+from orchestra.workflows.dag.workflow import DAG
+from orchestra.workflows.description import Workflow
+from orchestra.workflows.loop.workflow import LOOP
+
+ALL: tuple[Workflow, ...] = (LOOP, DAG)

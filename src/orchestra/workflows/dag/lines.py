@@ -1,0 +1,102 @@
+"""A plan as people see it: one line a task as an overview, and all of it, as it would run.
+
+Rules
+1. The overview may cut; then it says so. `whole_plan` cuts nothing: it is what a person approves.
+2. A line break in an argument, a variable or a file cannot look like another task: every further line is marked.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestra.core.cells import table
+from orchestra.core.text import clean
+from orchestra.workflows.dag.plan import sorted_out
+from orchestra.workflows.dag.shapes import Plan, PlannedTask
+from orchestra.workflows.description import Line
+
+SHOWN = 60  # tasks of the overview
+Tasks = dict[str, PlannedTask]
+
+
+def plan_lines(plan: Plan, path: Path) -> list[Line]:
+    """The plan as a graph: indented by how many steps lie before it. `path` is where all of it can be read."""
+    tasks, order, depth = _ordered(plan)
+    rows = [_row(tasks[name], depth[name], tasks) for name in order[:SHOWN]]
+    lines = table(("  task", "after", "may", "command"), rows)
+    cut = not all(line.endswith(_command(tasks[name])) for name, line in zip(order, lines[1:], strict=False))
+    shown = [Line(lines[0], "dim"), *map(Line, lines[1:])]
+    if len(order) > SHOWN:
+        shown.append(Line(f"  … and {len(order) - SHOWN} more"))
+    brought = any(task.inputs.env or task.inputs.files for task in tasks.values())
+    if cut or brought or len(order) > SHOWN:
+        shown.append(Line(f"  this is not all of it; every command, variable and file: {path}"))
+    return shown + _warnings(plan)
+
+
+def whole_plan(plan: Plan, path: Path) -> list[Line]:
+    """Every task as it would run, uncut, and where the plan is."""
+    tasks, order, _ = _ordered(plan)
+    lines = [line for name in order for line in _whole(tasks[name], tasks)]
+    return [*lines, *_warnings(plan), Line(f"  plan: {path}")]
+
+
+def _whole(task: PlannedTask, tasks: Tasks) -> Iterator[Line]:
+    inputs, limits = task.inputs, task.constraints
+    yield Line(f"  {clean(task.label)}  {clean(' '.join(task.intent.split()))}", "bold")
+    yield from map(Line, marked("    runs   ", _command(task)))
+    for name, value in inputs.env.items():
+        yield from map(Line, marked("    with   ", f"{name}={value}"))
+    for file in inputs.files:
+        yield from map(Line, marked("    file   ", f"{file.path}\n{file.content}"))
+    if task.depends_on:
+        yield Line(f"    after  {', '.join(_label(name, tasks) for name in task.depends_on)}")
+    yield Line(f"    may    {_may(task)}; at most {limits.max_duration_sec:g} s, {limits.max_retries} retries")
+
+
+def marked(head: str, text: str) -> list[str]:
+    """Text that may have several lines, each of which shows that it belongs to this one (rule 2)."""
+    first, *more = clean(text).split("\n")
+    return [head + first, *(" " * (len(head) - 2) + "| " + line for line in more)]
+
+
+def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
+    tasks = {task.task_id: task for task in plan.tasks}
+    depth = _depths(tasks)
+    return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: the plan's own order within a step
+
+
+def _warnings(plan: Plan) -> list[Line]:
+    return [Line(f"  ! {clean(text)}", "warning") for text in plan.warnings]
+
+
+def _row(task: PlannedTask, depth: int, tasks: Tasks) -> tuple[str, str, str, str]:
+    after = ", ".join(_label(name, tasks) for name in task.depends_on[:4])
+    more = f" +{len(task.depends_on) - 4}" if len(task.depends_on) > 4 else ""
+    branch = "  " + "   " * max(min(depth, 8) - 1, 0) + ("└─ " if depth else "")
+    return branch + clean(task.label), after + more, _may(task), clean(" ".join(_command(task).split()))
+
+
+def _label(name: str, tasks: Tasks) -> str:
+    """The label of the task of this id; of one that is not in the plan, the id."""
+    return clean(tasks[name].label if name in tasks else name)
+
+
+def _command(task: PlannedTask) -> str:
+    return shlex.join((*task.tools, *task.inputs.args))
+
+
+def _may(task: PlannedTask) -> str:
+    box = task.constraints.sandbox
+    return ("write" if box.fs == "rw" else "read") + (", network" if box.net == "allow" else "")
+
+
+def _depths(tasks: Tasks) -> dict[str, int]:
+    """How many steps lie before each task; none, as far as one can tell, before what a damaged plan has in a circle."""
+    after = {name: tuple(earlier for earlier in task.depends_on if earlier in tasks) for name, task in tasks.items()}
+    depths = dict.fromkeys(tasks, 0)
+    for name in sorted_out(after):
+        depths[name] = 1 + max((depths[earlier] for earlier in after[name]), default=-1)
+    return depths

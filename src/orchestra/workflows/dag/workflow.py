@@ -1,0 +1,245 @@
+"""The task graph, described: everything the rest of the program needs to know of it (S2)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from orchestra.config.settings import to_yaml
+from orchestra.core.context import Handlers
+from orchestra.core.errors import ContractError, PolicyError, UsageError
+from orchestra.core.records import FINAL, Event, branch_of, utf8
+from orchestra.core.run import RunFolder
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import count
+from orchestra.providers.calling import Serves
+from orchestra.providers.choose import Models
+from orchestra.workflows.dag import shapes
+from orchestra.workflows.dag.board import Line as TaskLine
+from orchestra.workflows.dag.effects import AdoptPlan
+from orchestra.workflows.dag.files import TaskFiles, adopt, read_plan_file
+from orchestra.workflows.dag.flow import dag
+from orchestra.workflows.dag.history import Moment
+from orchestra.workflows.dag.lines import plan_lines, whole_plan
+from orchestra.workflows.dag.plan import read_plan
+from orchestra.workflows.dag.planfile import check_plan_file
+from orchestra.workflows.dag.report import files, report
+from orchestra.workflows.dag.scenario import EvalReport, Scenario
+from orchestra.workflows.dag.shapes import Job, Plan
+from orchestra.workflows.dag.states import TABLE
+from orchestra.workflows.dag.verify import verify_tasks
+from orchestra.workflows.description import Ended, Findings, Hint, Line, Running, Workflow
+from orchestra.workflows.headline import again, headline, how_it_ended, short
+from orchestra.workflows.project import Project
+
+
+def configured_job(project: Project, intent: str) -> Job:
+    """A job as the configuration alone has it."""
+    config = project.config
+    return Job(
+        intent=intent,
+        policy=project.policy,
+        prompts={"planner": config.llm.prompts.planner, "summarizer": config.llm.prompts.summarizer},
+        config=shown_config(project),
+        approval=config.dag.approval,
+        replan=config.dag.replan,
+        maxWorkers=config.concurrency.max_workers,
+        retries=config.retries.max,
+        backoffSec=config.retries.backoff_base_sec,
+        timeoutMs=config.loop.timeout_ms,
+    )
+
+
+def shown_config(project: Project) -> dict[str, Any]:
+    """What the L1 → L2 message carries of the configuration (S2-93, S2-94)."""
+    config: dict[str, Any] = msgspec.to_builtins({"llm": project.config.llm, "policies": project.config.policies})
+    return config
+
+
+# -- starting ---------------------------------------------------------------------------------------------------------
+
+
+def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
+    """Refuse a plan that cannot be carried out, or a planner that cannot be had, before a run exists."""
+    job = msgspec.structs.replace(job, context=project.opened(job.context))
+    if job.plan is not None:
+        _refuse_bad_plan(job, job.plan)
+        project.refuse_secrets(job.plan)
+    else:
+        _refuse_planner(project, models)
+    if not models.spec("summarizer", "planner") or not _can_summarize(project, models):
+        job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
+    return job, models
+
+
+def _refuse_bad_plan(job: Job, plan: str) -> None:
+    """A person's own plan is looked at before a run exists."""
+    check_plan_file(plan, job.source)
+    try:
+        read_plan(plan, "", job.policy, asker=job.asker, source=job.source)
+    except ContractError as wrong:
+        raise (PolicyError if wrong.reason == "policy" else UsageError)(str(wrong)) from wrong
+
+
+def _refuse_planner(project: Project, models: Models) -> None:
+    """What is wrong with the planner's provider is said before a run exists; a person can also plan."""
+    try:
+        project.provider(models, "planner")
+    except UsageError as error:
+        if models.spec("planner", "planner"):
+            raise
+        raise UsageError(f"{error}. Without a model: --plan FILE carries out a plan of your own") from error
+
+
+def _can_summarize(project: Project, models: Models) -> bool:
+    provider = project.provider(models, "planner", "summarizer")
+    return not isinstance(provider, Serves) or provider.serves("planner", "evaluate", "summarizer")
+
+
+def _facts(project: Project, job: Job) -> dict[str, Any]:
+    scenario = {"scenario": str(project.overlay.path.absolute())} if project.overlay is not None else {}
+    return {"approval": job.approval, **scenario}
+
+
+def _files(project: Project, job: Job) -> Mapping[str, bytes]:
+    return {"config.yaml": utf8(project.redactor.text(to_yaml(project.config)))}
+
+
+# -- driving ----------------------------------------------------------------------------------------------------------
+
+
+def _effects(running: Running) -> Handlers:
+    return {AdoptPlan: functools.partial(adopt, approval=running.approval)}
+
+
+def _projections(project: Project, folder: RunFolder) -> tuple[TaskFiles, ...]:
+    return (TaskFiles(folder, project.disk, project.config.telemetry.level),)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _headline(event: Event) -> str:
+    payload, outcome = event.payload, outcome_of(event)
+    key = str(payload.get("key", ""))
+    match event.type:
+        case "PHASE_STARTED" if "task" in payload:
+            attempt = f", attempt {payload['attempt']}" if "attempt" in payload else ""
+            return f"{payload['task']} begins{attempt}"
+        case "PHASE_COMPLETED" if payload.get("effect") == AdoptPlan.__name__:
+            tasks = (outcome.get("plan") or {}).get("tasks")
+            return f"plan: {count(len(tasks), 'task')}" if isinstance(tasks, list | tuple) else "plan: plan.json has it"
+        case "PHASE_COMPLETED" if "exitCode" in outcome:
+            left = "".join(f"; not taken over: {_note(note)}" for note in outcome.get("untaken", ())[:3])
+            seconds = f"{outcome.get('durationMs', 0) / 1000:.1f} s"
+            return f"{branch_of(event)} done ({how_it_ended(outcome)}, {seconds}){left}"
+        case "PHASE_COMPLETED" if event.phase == "evaluate" and key.startswith("summary."):
+            return "summary done"
+        case "PHASE_FAILED" if event.phase == "execute" and "/" in key:
+            message = (payload.get("error") or {}).get("message", "")
+            return f"{branch_of(event)} failed: {short(message)}{again(event)}"
+        case _:
+            return headline(event)
+
+
+def _note(note: Mapping[str, str]) -> str:
+    return f"{note.get('what', '')} ({note.get('why', '')})"
+
+
+def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[Line]:
+    """The plan, below the line that says there is one; a command that a person typed just now is no plan to them."""
+    if event.type != "PHASE_COMPLETED" or event.payload.get("effect") != AdoptPlan.__name__:
+        return ()
+    plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
+    if params.get("asker") == "person" and not plan.warnings:
+        return ()
+    return plan_lines(plan, folder.path / "plan.json")
+
+
+def _shown(folder: RunFolder, request: Event, whole: bool) -> Iterable[Line] | None:
+    """The plan that a person is asked about; None for a task's patch, which is shown as every patch."""
+    if request.payload.get("subject") != "plan":
+        return None
+    plan = read_plan_file(folder, request.payload["patch"])
+    return (whole_plan if whole else plan_lines)(plan, folder.path / "plan.json")
+
+
+def _after_no(params: Mapping[str, Any], subject: str) -> str:
+    if subject != "plan":
+        return "kept in the run; the task fails"
+    return "goes to the planner" if params.get("plan") is None else "kept in the run, which ends"
+
+
+def _results(ended: Ended) -> Iterator[Hint]:
+    params, folder = ended.params, ended.folder
+    if any(event.type == "PATCH_APPLIED" for event in ended.events):
+        yield Hint("what changed", command=("diff", folder.id))
+    plan = folder.path / "plan.json"
+    if params.get("planOnly") and plan.exists():
+        yield Hint("plan", path=str(plan))
+        yield Hint("carry it out", command=("dag", str(params.get("intent", "")), "--plan", str(plan)))
+    elif params.get("asker") != "person" and _ran(ended.events):
+        yield Hint("what the tasks printed and left", path=str(folder.artifacts))
+
+
+def _ran(events: Sequence[Event]) -> bool:
+    """Whether a command was started."""
+    return any(event.type == "PHASE_STARTED" and "process" in event.payload for event in events)
+
+
+class _TaskFilesCheck:
+    """The files that belong to a graph's tasks (S2)."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._executed = False
+        self._ended = False
+
+    def see(self, number: int, event: Event) -> Findings:
+        self._executed = self._executed or event.phase == "execute"
+        self._ended = event.type in FINAL
+        return iter(())
+
+    def end(self) -> Findings:
+        yield from verify_tasks(self._folder, ended=self._ended, executed=self._executed)
+
+
+DAG = Workflow(
+    name="dag",
+    params=Job,
+    flow=dag,
+    goal=lambda job: str(job.intent),
+    table=TABLE,
+    root=lambda project: project.runs_folder,  # D-06
+    prepare=prepare,
+    facts=_facts,
+    files=_files,
+    agents=("summarizer",),
+    effects=_effects,
+    projections=_projections,
+    limit=lambda policy: policy.max_total_sec,  # S2-50
+    approval=lambda config: config.dag.approval,
+    headline=_headline,
+    details=_details,
+    shown=_shown,
+    after_no=_after_no,
+    results=_results,
+    report=report,
+    leaves=files,
+    checks=lambda folder: (_TaskFilesCheck(folder),),
+    records={
+        "dag-job": (Job, "payload.params of a task graph's RUN_CREATED"),
+        "plan": (Plan, "plan.json; L2 → L1"),
+        "plan-request": (shapes.PlanRequest, "messages.jsonl: L1 → L2"),
+        "assignment": (shapes.Assignment, "messages.jsonl: L2 → L3"),
+        "task-result": (shapes.TaskResult, "messages.jsonl: L3 → L2"),
+        "task": (shapes.Task, "S2's task record"),
+        "task-line": (TaskLine, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
+        "trace-line": (Moment, "one line of `orchestra trace --json`: what a level did, or told another"),
+        "scenario": (Scenario, "a golden scenario: what `eval run` takes"),
+        "eval-report": (EvalReport, "what `eval run --report json` prints"),
+    },
+)

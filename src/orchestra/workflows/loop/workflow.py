@@ -1,0 +1,147 @@
+"""The patch loop, described: everything the rest of the program needs to know of it (S1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UnsetType
+
+from orchestra.commands.tools import NoTool
+from orchestra.core.context import Handlers
+from orchestra.core.errors import PolicyError, UsageError
+from orchestra.core.records import Event, Finding
+from orchestra.core.run import RunFolder
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import checks_changed
+from orchestra.policy.decide import decide
+from orchestra.providers.calling import Serves
+from orchestra.providers.choose import ROLES, Models
+from orchestra.workflows.description import Ended, Findings, Hint, Running, Workflow
+from orchestra.workflows.headline import VERDICTS, headline
+from orchestra.workflows.loop.effects import Evaluate, Evaluation
+from orchestra.workflows.loop.evaluation import record_evaluation
+from orchestra.workflows.loop.flow import FIX_LIMIT, loop
+from orchestra.workflows.loop.shapes import Job
+from orchestra.workflows.loop.states import TABLE
+from orchestra.workflows.project import Project
+from orchestra.workflows.report import Reported, render
+
+
+def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
+    """Refuse a loop that could not end well, before a run exists: no judge, no writer of patches, no such check."""
+    job = msgspec.structs.replace(job, context=project.opened(job.context))
+    judge = project.provider(models, "evaluator")
+    if isinstance(judge, Serves) and not judge.serves("evaluator", "evaluate"):
+        job = msgspec.structs.replace(job, evaluator=False)  # a script without a judge configures none
+    if not job.checks and not job.evaluator:
+        raise UsageError(
+            'nothing can decide whether the goal is reached: give --check "CMD", or configure an evaluator'
+        )
+    for role in ROLES:
+        capabilities = project.provider(models, role).capabilities
+        if role in ("developer", "fixer") and not capabilities.supportsPatchFirst:  # S1-31
+            raise UsageError(
+                f"provider {capabilities.name} cannot write patches; choose another: --role {role}=PROVIDER"
+            )
+    project.refuse_secrets(*(word for argv in job.checks for word in argv))
+    for argv in job.checks:
+        _refuse_check(project, argv)
+    return job, models
+
+
+def _refuse_check(project: Project, argv: tuple[str, ...]) -> None:
+    ruling = decide(argv, project.policy, asker="person")
+    if ruling.decision == "forbid":
+        raise PolicyError(f"--check {argv[0]}: {ruling.reason} ({ruling.where})")
+    if "/" not in argv[0] and isinstance(tool := project.workshop.toolbox.resolve(argv[0]), NoTool):
+        raise UsageError(f"--check {argv[0]}: {tool.reason}")  # a path may be made by the patch itself
+
+
+def _facts(project: Project, job: Job) -> dict[str, Any]:
+    return {
+        "approval": job.approval,
+        "maxFixIterations": job.maxFixIterations,
+        "policy": msgspec.to_builtins(project.policy),
+    }
+
+
+def _effects(running: Running) -> Handlers:
+    return {Evaluate: record_evaluation}
+
+
+def _headline(event: Event) -> str:
+    outcome = outcome_of(event)
+    if event.type == "PHASE_COMPLETED" and "exitCode" in outcome:
+        return f"check {headline(event)}"
+    return headline(event)
+
+
+def checks_were_changed(events: Iterable[Event]) -> str:
+    """What the last verdict says of the checks themselves; nothing if the run left them alone."""
+    changed: tuple[str, ...] = ()
+    for event in events:
+        if event.type in VERDICTS:
+            changed = tuple(map(str, outcome_of(event).get("checksChanged", ())))
+    return checks_changed(changed)
+
+
+def _report(run: Reported) -> Iterator[str]:
+    return render(run, headline=_headline, warnings=(checks_were_changed(run.events),))
+
+
+def _results(ended: Ended) -> Iterator[Hint]:
+    if any(event.type == "PATCH_APPLIED" for event in ended.events):
+        yield Hint("what changed", command=("diff", ended.folder.id))
+
+
+class _FixLimit:
+    """How often a run may be fixed (S1-71)."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._limit = 3
+        self._over = False
+
+    def see(self, number: int, event: Event) -> Findings:
+        if number == 1:
+            self._limit = event.payload.get("maxFixIterations", 3)
+        fixes = 0 if isinstance(event.iteration, UnsetType) else event.iteration - 1
+        if event.phase == "fix" and fixes > self._limit and not self._over:
+            self._over = True
+            yield Finding(
+                "S1-71", f"events.ndjson:{number}", f"fix {fixes} is more than maxFixIterations {self._limit}"
+            )
+
+    def end(self) -> Findings:
+        return iter(())
+
+
+def _needs_commands(params: Mapping[str, Any]) -> bool:
+    return bool(params.get("checks"))
+
+
+LOOP = Workflow(
+    name="loop",
+    params=Job,
+    flow=loop,
+    goal=lambda job: str(job.goal),
+    table=TABLE,
+    prepare=prepare,
+    facts=_facts,
+    agents=("asker",),
+    effects=_effects,
+    approval=lambda config: config.loop.approval,
+    needs_commands=_needs_commands,
+    headline=_headline,
+    after_no=lambda params, subject: "goes to the fixer",
+    warning=checks_were_changed,
+    results=_results,
+    hopeless=frozenset({FIX_LIMIT}),
+    report=_report,
+    checks=lambda folder: (_FixLimit(folder),),
+    records={
+        "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),
+        "evaluation": (Evaluation, "artifacts/evaluate/iter-NNNN.json"),
+    },
+)

@@ -1,0 +1,155 @@
+"""A project folder, opened: its configuration, policy, consent and key, its providers, and where its commands run.
+
+Everything that starts or drives a run has one of these, and so has every workflow that prepares a job. It knows no
+run: the runs of a project are found by `runs/find.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from orchestra.commands.program import Programs
+from orchestra.commands.sandbox import Workshop
+from orchestra.commands.scratch import Scratch, scratch_root
+from orchestra.commands.tools import Toolbox
+from orchestra.commands.trial import must_run
+from orchestra.config.borders import Place, homes
+from orchestra.config.consent import Consent
+from orchestra.config.overlay import Overlay, laid_over
+from orchestra.config.settings import Config, find_config, policy_of, read_config
+from orchestra.context.workspace import openable
+from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.errors import UsageError
+from orchestra.core.keyring import Keyring
+from orchestra.core.model import Provider
+from orchestra.core.redact import Redactor
+from orchestra.core.run import RunFolder
+from orchestra.policy.decide import Policy, within
+from orchestra.providers.calling import CONTEXT_BYTES
+from orchestra.providers.choose import Models, Providers
+from orchestra.worker.probe import Proof
+
+
+class Project:
+    """One project folder and what its files and the environment say about it."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        config: Path | None = None,
+        overlay: Overlay | None = None,
+        find: Callable[[str], RunFolder],
+    ) -> None:
+        """`config` is another file than the project's own; `overlay` is laid over either.
+
+        `find` knows the project's runs, by id.
+        """
+        if not path.is_dir():
+            raise UsageError(f"{path} is not a folder; give -C DIR")
+        self.path = path.resolve()
+        self.environ = environ
+        self.overlay = overlay
+        self.config_path = config or find_config(self.path)
+        loaded = read_config(self.config_path, environ)
+        chaos = environ.get("ORCHESTRA_CHAOS")
+        self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
+        self.base = self.config_path.absolute().parent if self.config_path else self.path  # of relative paths (G2-10)
+        self.policy: Policy = policy_of(loaded.config, self.base, loaded.origins, environ)
+        self.place = Place.of(self.base, loaded.config.paths.runs, environ)
+        self.consent = Consent(self.path, loaded, self.place, environ, self.disk)
+        self.keyring = Keyring(environ, self.path, self.disk)
+        if overlay is not None:
+            loaded, self.policy = laid_over(loaded, self.policy, overlay, self.base, environ)
+        self.config: Config = loaded.config
+        self.origins = loaded.origins
+        self.runs_folder = Path(os.path.normpath(self.base / self.config.paths.runs))
+        self.providers = Providers(
+            self.config, self.base, environ, find=find, programs=lambda: Programs(self.workshop, self.policy.tier)
+        )
+        secrets = (*self.providers.secrets, *filter(None, (self.keyring.secret,)))
+        self.watchful = Redactor.from_environment(environ, secrets)  # masks also where the configuration masks nothing
+        self.redactor = self.watchful if self.config.security.redact_secrets else Redactor.blind()
+
+    # -- providers ----------------------------------------------------------------------------------------------------
+
+    def provider(self, models: Models, role: str, agent: str = "") -> Provider:
+        """Who answers in a role, before there is a run; UsageError says what is wrong with it."""
+        return self.providers.make(self.providers.choice_for(models, agent or role, role))
+
+    # -- commands -----------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def workshop(self) -> Workshop:
+        """Where commands run."""
+        run_as = self.config.sandbox.run_as
+        toolbox = Toolbox(self.environ.get("PATH", ""), self.path, self.config.tools, environ=self.environ)
+        return Workshop(
+            self.path,
+            toolbox,
+            disk=self.disk,
+            redactor=self.redactor,
+            runs=self.runs_folder,
+            run_as=run_as,
+            scratch=scratch_root(self.path, self.environ, open_way=run_as is not None),
+            env={name: self.environ[name] for name in self.config.sandbox.env if name in self.environ},
+        )
+
+    def scratch(self, name: str) -> Scratch:
+        """The scratch folder of a run."""
+        return Scratch(self.workshop.scratch, name, self.path)
+
+    async def prove_sandbox(self) -> Proof:
+        """Whether commands are contained on this machine as the configuration asks; proved anew (`doctor`)."""
+        self.consent.require()
+        try:
+            return await self.workshop.prove(self.policy.tier)
+        finally:
+            await self.close()
+
+    async def try_sandbox(self) -> None:
+        """SandboxError if commands cannot run in this project although the containment holds (`doctor`)."""
+        scratch = self.scratch(f"doctor~{os.getpid()}")
+        try:
+            await must_run(self.workshop, self.policy, scratch)
+        finally:
+            scratch.remove()
+            await self.close()
+
+    async def close(self) -> None:
+        """Nothing runs any more; end the process that starts commands."""
+        if "workshop" in self.__dict__:
+            await self.workshop.launcher.close()
+
+    # -- what a start refuses -----------------------------------------------------------------------------------------
+
+    def refuse_home(self) -> None:
+        """Everything in a project is shown to models and commands."""
+        if any(within(home, str(self.path)) for home in homes(self.environ)):
+            raise UsageError(
+                f"your home folder, with your keys, is in {self.path}: commands and models would see all of it."
+                " Start in the folder of a project, or give -C DIR"
+            )
+
+    def refuse_secrets(self, *texts: str) -> None:
+        """A person's own words run as they are or not at all: what is written down is masked, and that would run."""
+        if any(self.redactor.text(text) != text for text in texts):
+            raise UsageError(
+                "a command holds a secret; it would be written to the run. Let it read the secret from a file instead"
+            )
+
+    def opened(self, files: tuple[str, ...]) -> tuple[str, ...]:
+        """The files that a person wants models to see, by their paths in the project."""
+        return tuple(dict.fromkeys(openable(self.path, file, CONTEXT_BYTES) for file in files))
+
+    def hide_runs(self, root: Path) -> None:
+        """Runs hold prompts and replies: a project under git must not take them in by accident."""
+        own = self.path / ".runs"
+        folder = own if root.is_relative_to(own) else root
+        ignore = folder / ".gitignore"
+        if not ignore.exists() and (folder == own or not folder.exists()):  # an older `runs` is a person's own
+            self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)

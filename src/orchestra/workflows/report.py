@@ -1,0 +1,88 @@
+"""A run folder -> report.md: what was asked, what happened, what it cost, where everything is (C-26).
+
+Built from what the run folder holds, so that it is complete without a model and can be rebuilt at any time: from its
+events, and for calls that never got a reply from the count of how often they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import UNSET, Struct
+
+from orchestra.core.calls import calls_in
+from orchestra.core.records import Event, seconds_between
+from orchestra.core.run import RunFolder
+from orchestra.core.shape import outcome_of
+from orchestra.core.text import brief, cell, clean
+from orchestra.policy.binding import containment, tiers_of
+from orchestra.workflows import bill
+from orchestra.workflows.headline import headline
+
+REPORT = "report.md"
+
+
+class Reported(Struct, frozen=True):
+    """A run as a report tells of it."""
+
+    folder: RunFolder
+    events: Sequence[Event]
+    status: str
+    message: str = ""
+    ended: str = ""  # when it is about to end; empty while it goes on, and once the last event is its end
+    whole: Iterable[Event] = ()  # the events with their longest parts, which `events` of a long run may lack
+
+    @property
+    def until(self) -> str:
+        return self.ended or self.events[-1].ts
+
+
+def render(
+    run: Reported, *, headline: Callable[[Event], str] = headline, warnings: Iterable[str] = ()
+) -> Iterator[str]:
+    """The report as lines of Markdown. `headline` says what an event means, `warnings` what a reader must know."""
+    created, events = run.events[0], run.events
+    seconds = seconds_between(created.ts, run.until)
+    calls = calls_in(run.folder, events)
+    yield from (
+        f"# {brief(str(created.payload.get('goal', created.runId)), 200)}",
+        "",
+        f"- run: `{clean(created.runId)}` ({clean(str(created.payload.get('workflow')))})",
+        f"- status: **{run.status}**" + (f" — {run.message}" if run.message else ""),
+        f"- started {created.ts}, took {seconds:.1f} s",
+        f"- {bill.headline(calls)}",
+        *containment(created.payload, tiers_of(events)),
+        *(f"- {cell(warning)}" for warning in warnings if warning),
+        "",
+        "## What happened",
+        "",
+        "| time | iteration | event |",
+        "|---|---|---|",
+    )
+    yield from (f"| {e.ts[11:19]} | {_iteration(e)} | {cell(text)} |" for e in events if (text := headline(e)))
+    yield from ("", "## Files changed", "")
+    yield from _changed(events)
+    yield from ("", "## Model calls", "", *bill.table(calls))
+    if withheld := dict.fromkeys(str(file) for call in calls for file in call.withheld):
+        yield ""
+        yield from (f"- {cell(line)}" for line in withheld)
+
+
+def as_text(lines: Iterable[str]) -> str:
+    """Lines as the text of a file."""
+    return "\n".join(lines) + "\n"
+
+
+def _changed(events: Iterable[Event]) -> Iterator[str]:
+    some = False
+    for event in (event for event in events if event.type == "PATCH_APPLIED"):
+        for file in outcome_of(event).get("after", ()):
+            some = True
+            stat = f"+{file.get('added', 0)} -{file.get('removed', 0)}"
+            yield f"- `{clean(file['path'])}` {stat} (iteration {_iteration(event)})"
+    if not some:
+        yield "none"
+
+
+def _iteration(event: Event) -> str:
+    return str(event.iteration) if event.iteration is not UNSET else ""
