@@ -20,7 +20,7 @@ from orchestra.core.inputs import check_inputs
 from orchestra.policy import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
 from orchestra.toolbox import NoTool, Tool, Toolbox
 
-FORBIDDEN = 5  # exit code (design §8)
+FORBIDDEN = 5  # exit code (D-14)
 _SAMPLE = """\
   rules:
     - prefix: [git, [push, fetch, pull]]

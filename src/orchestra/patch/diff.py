@@ -1,7 +1,7 @@
 """Unified diff text -> file changes. Total: any string gives changes or a `Refused`, never an exception.
 
 Rules
-1. Hunk counts are never trusted (T-1: the seed's own sample is wrong); line numbers are kept as a hint. Counts only
+1. Hunk counts are never trusted (T-1: the sample of S1 is wrong); line numbers are kept as a hint. Counts only
    ever warn: a line that could be a header is still inside a hunk; a hunk may have lost lines (`miscounted`).
 2. No `+` or `-` line is ever dropped in silence: one that stands outside a hunk refuses the whole diff.
 3. What models get wrong without changing the meaning is read: `@@ @@`, no `@@` at all, no a/ b/, blank context lines
@@ -27,7 +27,7 @@ from orchestra.patch.paths import read_name
 Op = Literal[" ", "+", "-"]
 Reason = Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
 
-MAX_DIFF_BYTES = 2 * 1024 * 1024  # sandbox.md §6
+MAX_DIFF_BYTES = 2 * 1024 * 1024  # MS-6.8
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _SIGNATURE = re.compile(r"\d+(\.\d+)+\S*")  # what git format-patch writes below "-- "
 

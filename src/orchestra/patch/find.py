@@ -1,4 +1,4 @@
-"""Where a hunk belongs in a file: found by its text, never guessed (sandbox.md §6, strategy 4).
+"""Where a hunk belongs in a file: found by its text, never guessed (MS-6.4).
 
 Rules
 1. As it is written (match.py); then without the lines below it that may be prose; then as one whose context lines lost

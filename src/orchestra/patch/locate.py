@@ -1,4 +1,4 @@
-"""File changes + the files as they are -> post-images, all in memory, all or nothing (sandbox.md §6, strategy 4 and 5).
+"""File changes + the files as they are -> post-images, all in memory, all or nothing (MS-6.4, MS-6.5).
 
 Rules
 1. Every hunk is found in the old image (find.py); hunks do not see each other's results, and must not touch.

@@ -1,4 +1,4 @@
-"""Where a hunk's lines stand in a file, letter by letter or nearly so (sandbox.md §6, strategy 4).
+"""Where a hunk's lines stand in a file, letter by letter or nearly so (MS-6.4).
 
 Rules
 1. Falling strictness: literal, exact, trailing blanks, typography, uniform indentation. The first level that matches

@@ -36,7 +36,7 @@ _KEYS = ("type", "summary", "question", "reason", "needed_input")
 _KEY = re.compile(rf"({'|'.join(_KEYS)})\s*:(.*)", re.IGNORECASE | re.DOTALL)
 _ITEM = re.compile(r"\s*[-*•]\s+(.*)", re.DOTALL)
 _CHECK_KEY = re.compile(r"\s*(-?)\s*(command|status|exitCode)\s*:(.*)", re.DOTALL)
-# S1-95: these words in the place of a question are the contract violation the seed names.
+# S1-95: these words in the place of a question are the contract violation the specification names.
 _NO_QUESTION = {
     "",
     "-",

@@ -1,4 +1,4 @@
-"""The gate: which changes are never taken, and which a person must see by name (sandbox.md §6).
+"""The gate: which changes are never taken, and which a person must see by name (MS-6.8, MS-6.9).
 
 Rules
 1. `check` refuses; it looks at names, modes and sizes only, so it can run before any file is opened.

@@ -1,6 +1,6 @@
 """Files that run by themselves, guard something or decide what a check means: a change is shown to a person by name.
 
-Rules (sandbox.md §6, G1-2)
+Rules (MS-6.9, G1-2)
 1. TABLE is the whole list. An entry is the name of a file, in whatever folder. With `/` at its end it is the name of a
    folder, and everything in it counts. With `/` inside it is the last two names. `*` stands for anything.
 2. A name is in one kind only, and a kind has one reason.

@@ -2,7 +2,7 @@
 
 Rules
 1. Every component is opened relative to its folder with O_NOFOLLOW; a symlink anywhere on the way is `Unsafe`, even one
-   that leads back inside (`git apply --index` and libgit2 were seen to write outside through one, sandbox.md §6).
+   that leads back inside (`git apply --index` and libgit2 were seen to write outside through one, MS-6.10).
 2. Only regular files are read. Folders, devices, pipes and sockets in a file's place are `Unsafe`.
 3. A path that is no plain relative path never reaches the operating system: this is the last wall behind safety.py.
 """

@@ -6,7 +6,7 @@ Rules
 1. It sees an empty folder, a home made for this call, and the network; nothing of the project and nothing of the
    person's home. A model that was talked into anything has nothing to do it with (C-13).
 2. One call is one paid request. The CLI's own retries and fall-backs are off. After an empty reply, or one cut at its
-   limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). With a login it would
+   limit, it would go on by itself: a budget that any request uses up stops it (MM-2.1). With a login it would
    tell the model of that budget, so there it is ended at the end of such a reply; and whenever it begins a second one.
    One thing cannot be switched off: a status 400 or 404 it answers with a second request of its own (without a beta
    header; without a stream). No service bills the refused one. Where the second is answered with a stream, nothing that

@@ -2,7 +2,7 @@
 
 Rules
 1. One POST per call and no retry: retries are durable steps (core/context.py). No connection is used twice, because
-   whether a request on a stale one was received, and paid for, cannot be told (models.md 1.1).
+   whether a request on a stale one was received, and paid for, cannot be told (MM-1.1).
 2. Four clocks: connecting, the first byte, silence, and the call's own limit. Silence is the time without news from
    the model; keep-alives do not end it (reading.py, rule 3).
 3. A failure says what was asked of whom, and what to do. The key is masked wherever it might be echoed, before

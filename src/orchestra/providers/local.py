@@ -6,7 +6,7 @@ as an OpenAI-compatible server: the library opens one on loopback, with a key th
 Rules
 1. Nothing is loaded before the first call, and once.
 2. A reply to a request with a schema is decoded under a grammar made of it: it validates if it is complete.
-3. Threads that spin while they wait starve everything else (models.md 1.1): the variable that forbids it is set before
+3. Threads that spin while they wait starve everything else (MM-1.1): the variable that forbids it is set before
    the library is loaded.
 """
 

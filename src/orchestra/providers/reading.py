@@ -4,7 +4,7 @@
 
 Rules
 1. A reply is whole only if its wire format's last marker came. A stream that just ends is a failure with what had
-   arrived kept, however well it reads (models.md 3.2: the official clients take it for a success).
+   arrived kept, however well it reads (MM-3.2: the official clients take it for a success).
 2. Unknown fields and events are passed over; what is known and broken is a failure.
 3. `news` grows with everything that a model produced. Keep-alives do not count, so that a line which is only kept open
    can be told from one on which something happens.

@@ -1,4 +1,4 @@
-"""The scripted provider: replies from a file (design §8). How demos, tests and `chaos` run without a model.
+"""The scripted provider: replies from a file (U-07). How demos, tests and `chaos` run without a model.
 
     replies:
       - match: {role: planner}            # all given fields must fit; none given: fits anything

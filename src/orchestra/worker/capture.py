@@ -1,4 +1,4 @@
-"""Capture: a command's output in bounded memory, redacted before it is kept or shown (S2-12, S2-81, sandbox.md §4).
+"""Capture: a command's output in bounded memory, redacted before it is kept or shown (S2-12, S2-81, MS-4.3).
 
 Rules
 1. Streams that share an artifact go into it in order of arrival, each through its own redacting stream: whole lines

@@ -1,4 +1,4 @@
-"""Confine: tier "landlock", the weaker containment for machines where user namespaces are forbidden (sandbox.md §1, 5).
+"""Confine: tier "landlock", the weaker containment for machines where user namespaces are forbidden (MS-1.5).
 
 Used by the spawner between fork and exec, in a `python -I -S` process: it imports nothing of orchestra and only what a
 bare interpreter has loaded anyway. What it does not hold is in `NOT_HELD`, and whoever switches it on is told.

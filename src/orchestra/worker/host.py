@@ -165,7 +165,7 @@ def _platform() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
 
 @lru_cache(maxsize=1)
 def _masked() -> tuple[str, ...]:
-    """What to cover in /proc for a command that is root to the kernel: the switches of the system (trap 2)."""
+    """What to cover in /proc for a command that is root to the kernel: the switches of the system (MS-3.2)."""
     found = ["/proc/sys"]
     for name in _MASKED:
         for folder, _, names in os.walk(f"/proc/{name}"):

@@ -72,7 +72,7 @@ def close_all_but(kept: set[int]) -> None:
 
 
 def listener(pid: int, port: int) -> Any:
-    """A socket that listens on loopback in the network namespace of the process (sandbox.md §5)."""
+    """A socket that listens on loopback in the network namespace of the process (MS-5.1)."""
     libc = ctypes.CDLL(None, use_errno=True)
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     # The user namespace that owns it, which need not be the process's own any more.

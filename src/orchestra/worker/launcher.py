@@ -7,7 +7,7 @@ Rules
 1. argv only, never a shell; whole environment given; descriptors 0, 1, 2 and no others; no terminal; stdio are pipes.
 2. `prepare` gives a process that exists, contained and blocked, so that its pid and start time can be journaled before
    `run` releases it. Nothing of the command has happened until then.
-3. A containment that cannot be had is refused; nothing here falls back to a weaker one (design §5).
+3. A containment that cannot be had is refused; nothing here falls back to a weaker one (U-23).
 4. When the command ends, everything it left running is killed at once; then its pipes are read to their end, or, if it
    left nothing running, to the last byte that is in them.
 5. Time limit or cancellation: TERM to all of it, `grace_ms`, then KILL. Cancellation is raised again afterwards.

@@ -1,4 +1,4 @@
-"""What a command wrote: its overlay's upper folder, compared with the workspace (sandbox.md §1, overlay per command).
+"""What a command wrote: its overlay's upper folder, compared with the workspace (MS-1.3).
 
 What the kernel leaves there (bwrap 0.11 `--overlay`, measured on 6.18, the same as user and as root): changed and new
 files whole; a deleted name as a character device 0:0; a folder that was removed and made again with the attribute

@@ -42,7 +42,7 @@ class Link:
         self._words = os.memfd_create("spawner", os.MFD_CLOEXEC)  # not our own stderr: it would hold that open
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # close_fds and an empty environment: it holds nothing of ours (sandbox.md §3, traps 1 and 6).
+            # close_fds and an empty environment: it holds nothing of ours (MS-3.1, MS-3.6).
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", _SPAWNER, str(theirs.fileno()), str(self.prepared.folder)],
                 stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ from orchestra.worker import attempts, confine, seccomp
 from orchestra.worker.host import find_bwrap
 from orchestra.worker.task import Tier
 
-# What bubblewrap says, or the launcher in its place, where namespaces or their set-up are forbidden (sandbox.md §4).
+# What bubblewrap says, or the launcher in its place, where namespaces or their set-up are forbidden (MS-4.6).
 _NO_NAMESPACES = ("namespace", "uid map", "RTM_NEWADDR", "not permitted", "Permission denied")
 REPORT = "Do not run commands here, and please report this with the output of `orchestra doctor`."
 

@@ -1,7 +1,7 @@
 """Outcome: from what the spawner says of a command's end to its result. Pure.
 
 Rules
-1. A command ran only if its own exit was reported (trap 5). bwrap that ends without that could not set it up, or was
+1. A command ran only if its own exit was reported (MS-3.5). bwrap that ends without that could not set it up, or was
    itself killed; its words are in stderr and become the reason.
 2. bwrap says 128 + n for a command that died of signal n, as a shell does. The two cannot be told apart; n up to 31 is
    taken for a signal.

@@ -1,4 +1,4 @@
-"""Probe: proves that a tier of containment holds on this machine, by trying to break it (sandbox.md §1, 6).
+"""Probe: proves that a tier of containment holds on this machine, by trying to break it (MS-1.6).
 
 Rules
 1. One launch, through the launcher that commands use and with the same options. Inside, attempts.py tries forbidden

@@ -1,4 +1,4 @@
-"""The domain proxy: the only way out of a sandbox, for the names in `allow_domains` (S2-78, S2-79, sandbox.md §5).
+"""The domain proxy: the only way out of a sandbox, for the names in `allow_domains` (S2-78, S2-79, MS-5).
 
 It accepts on a socket that listens inside the sandbox's empty network; the connections out are made here, outside.
 

@@ -4,7 +4,7 @@ Rules
 1. No link is followed: every name is reached through the descriptor of the folder it is in.
 2. No depth is too deep: a folder inside a folder is first moved up to the top, so two descriptors and no recursion are
    enough for any tree.
-3. A folder that forbids entry (overlay's mode-0 work folder, sandbox.md trap 10) is opened by its owner's right first.
+3. A folder that forbids entry (overlay's mode-0 work folder, MS-3.10) is opened by its owner's right first.
 4. It never raises for what it finds; it gives back the names it could not remove.
 
 Nothing here is durable state, so it does not go through `Disk`: a crash only leaves something to remove again.

@@ -1,4 +1,4 @@
-"""HTTP/1 as the proxy speaks it: one grammar, read strictly, written anew (sandbox.md §5).
+"""HTTP/1 as the proxy speaks it: one grammar, read strictly, written anew (MS-5.2).
 
 Rules
 1. A head that two programs could read differently is refused, never repaired: bare CR or LF, folded lines, blanks

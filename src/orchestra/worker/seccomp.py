@@ -2,13 +2,13 @@
 
 Rules
 1. The architecture comes first: a call through another entry (32-bit `int 0x80`) kills the process, the x32 numbers do
-   not exist (sandbox.md §3, trap 11).
+   not exist (MS-3.11).
 2. A call newer than this table does not exist (ENOSYS): what nobody here has read is not allowed by accident.
 3. `clone3` does not exist: its flags lie in memory, where a filter cannot look; libc then uses `clone`. The same for
    `openat2`. The kernel's own word is used where programs have a way around it (EAFNOSUPPORT, EPROTONOSUPPORT), EPERM
    everywhere else.
-4. Socket families are allowed by list: a network namespace does not hold AF_VSOCK (trap 3), and most families are only
-   attack surface. AF_UNIX stays: Python's forkserver needs it (trap 8).
+4. Socket families are allowed by list: a network namespace does not hold AF_VSOCK (MS-3.3), and most families are only
+   attack surface. AF_UNIX stays: Python's forkserver needs it (MS-3.8).
 5. `network=False` is for tier "landlock", where no namespace stands behind the filter: no socket at all but connected
    stream pairs (a datagram pair can still be sent to any address), no System V or POSIX queues, no other process's
    limits, no pidfds.

@@ -3,7 +3,7 @@
 Started once as `python -I -S spawner.py FD FOLDER` with an empty environment; one per orchestra process, for many
 commands at once. It is a program, not a module of orchestra: it imports nothing of it, holds no secret and reads no
 output. Why a process: starting a command from it costs the same however large orchestra is; it has one thread, so a
-parent-death signal means what it says (sandbox.md §3, trap 4); and it keeps time when orchestra is busy.
+parent-death signal means what it says (MS-3.4); and it keeps time when orchestra is busy.
 
 Rules
 1. FD is a SEQPACKET socket; a message is a marshalled tuple `(word, number, …)`, with descriptors. It is told
@@ -16,7 +16,7 @@ Rules
    layer that must be unmounted first, holds only bwrap's own pid 1. Else: its keeper, a subreaper that this process
    forks for it, has killed everything below itself.
 5. Limits: time from `go`, TERM to all of it, the grace, KILL; usage every 100 ms (usage.py), KILL. They hold here.
-6. Only bwrap's own word `exit-code` is the command's (trap 5): whatever else ends bwrap is a failure to set it up.
+6. Only bwrap's own word `exit-code` is the command's (MS-3.5): whatever else ends bwrap is a failure to set it up.
 """
 
 from __future__ import annotations

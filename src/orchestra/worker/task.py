@@ -1,11 +1,11 @@
 """What the worker is asked to run, how it is contained, and what it says about it. Data only.
 
 Rules
-1. A command is an argument list, never a shell line (decisions section 5, S2 "Safety").
+1. A command is an argument list, never a shell line (F2-09).
 2. Its environment is whole: nothing of orchestra's own is inherited (S2-136).
 3. A result is always given, also for a command that could not start; only cancellation and a full disk raise.
 4. Whatever text is in a result has been redacted and cleaned; raw bytes leave the worker nowhere.
-5. A containment is asked for by name; one that cannot be had is refused, never weakened (design §5).
+5. A containment is asked for by name; one that cannot be had is refused, never weakened (U-23).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     env: dict[str, str]
     timeout_ms: int
     stdin: bytes = b""  # empty: /dev/null
-    grace_ms: int = 5_000  # between TERM and KILL (decisions section 5, S2 "Safety")
+    grace_ms: int = 5_000  # between TERM and KILL (F2-09)
     capture_limit: int = 8 * MIB  # bytes kept of each artifact
     excerpt_limit: int = 4_000  # bytes of each stream quoted in the result: half from its head, half from its tail
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command and everything it starts may use (sandbox.md §4)."""
+    """What one command and everything it starts may use (MS-4.3)."""
 
     memory_bytes: int = 2048 * MIB  # resident memory and tmpfs pages, summed over its processes
     processes: int = 256

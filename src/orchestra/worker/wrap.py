@@ -7,10 +7,10 @@ Rules
    workspace, and what the sandbox names. Parents of what is there exist and are empty.
 2. The workspace is an overlay at its own path: what the command writes lands in a layer, never in the workspace.
 3. Folders to read are overlays too: a read-only bind would leave a unix socket in them connectable, an overlay does not
-   (sandbox.md §2). /usr is a plain bind: no socket of a user's lies there, and it is on the path of every start.
+   (MS-2.1). /usr is a plain bind: no socket of a user's lies there, and it is on the path of every start.
 4. A mount is made after those that lie above it, whatever kind they are: the order is the order of the paths.
 5. The options go through a descriptor and the environment through options: bwrap's own argument list and environment,
-   which the command can read in /proc/1, hold nothing (trap 1). It adds PWD, the working folder, on its own.
+   which the command can read in /proc/1, hold nothing (MS-3.1). It adds PWD, the working folder, on its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WrapFacts(msgspec.Struct, frozen=True, kw_only=True):
     files: frozenset[str] = frozenset()  # of all paths the sandbox names, those that are files
     absent: frozenset[str] = frozenset()  # and those that cannot be shown: not there, a link, a socket
     aliases: tuple[tuple[str, str], ...] = ()  # (target, path) of the links among `reads`: a tool's name for itself
-    mask: tuple[str, ...] = ()  # below /proc: switches of the system, and more if it is root to the kernel (trap 2)
+    mask: tuple[str, ...] = ()  # below /proc: switches of the system, and more if it is root to the kernel (MS-3.2)
     blanks: tuple[str, ...] = ()  # below /proc: what only root may read, and a command is to find empty
     names: tuple[tuple[str, str], ...] = ()  # (file, where in /etc) by which the host finds addresses
 
