@@ -1,6 +1,6 @@
 """`make bench`: every figure of benchmarks/README.md, measured anew. `benchmarks/run.py [NAME…]` runs some groups.
 
-Exit code 1 if a target is missed. Timings decide nothing in tests/ (design §9).
+Exit code 1 if a target is missed. Timings decide nothing in tests/ (U-24).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports point one way, flows are pure, nothing is hidden in a function body. The rules of design §3, executed."""
+"""Imports point one way, flows are pure, nothing is hidden in a function body. U-20 … U-22 and U-25 as tests."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ def _names(node: ast.expr) -> set[str]:
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_and_functions_stay_readable(module: str) -> None:
     text = MODULES[module].read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 500, "split it (style.md: hard stop 500)"
+    assert len(text.splitlines()) <= 500, "split it (U-25: at most 500 lines)"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             size = (node.end_lineno or 0) - node.lineno + 1
-            assert size <= 62, f"{node.name} has {size} lines (style.md: hard stop 60)"
+            assert size <= 62, f"{node.name} has {size} lines (U-25: at most 60)"
     assert ast.get_docstring(ast.parse(text)) or not text.strip(), "a file opens with what it is"

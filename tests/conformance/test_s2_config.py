@@ -14,7 +14,7 @@ from orchestra.core.errors import UsageError
 from orchestra.policy.decide import Constraints, decide, for_task
 from tests.support.project import Project
 
-SAMPLE = Path(__file__).with_name("s2_sample.config.yaml")  # the seed's text, byte by byte
+SAMPLE = Path(__file__).with_name("s2_sample.config.yaml")  # the specification's, byte by byte
 
 
 def load(folder: Path, text: str) -> Config:
@@ -93,7 +93,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.spec("S2-55", "S2-62", "S2-89")
-def test_the_seeds_sample_loads_unchanged_and_is_the_default(tmp_path: Path) -> None:
+def test_the_specifications_sample_loads_unchanged_and_is_the_default(tmp_path: Path) -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     assert load(tmp_path, text) == Config()
     project = Project(tmp_path / "p")

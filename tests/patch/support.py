@@ -38,7 +38,7 @@ def make_diff(path: str, old: str | None, new: str | None, *, context: int = 3) 
 
 
 def canonical(diff: str, summary: str = "what it does") -> str:
-    """A reply in the seed's normal form."""
+    """A reply in the normal form of S1 §5.2."""
     head = f"<<<AIO_RESULT_START>>>\ntype: PATCH\nsummary: {summary}\n<<<AIO_RESULT_END>>>\n"
     return f"{head}\n[PATCH_BEGIN]\n{diff.removesuffix(chr(10))}\n[PATCH_END]\n"
 

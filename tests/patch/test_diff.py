@@ -23,7 +23,7 @@ def refused(diff: str) -> Refused:
 
 
 @pytest.mark.spec("S1-89")
-def test_the_seeds_sample_with_its_wrong_counts_is_read() -> None:  # T-1
+def test_the_specifications_sample_with_its_wrong_counts_is_read() -> None:  # T-1
     diff = SEED_PATCH.partition("[PATCH_BEGIN]\n")[2].partition("[PATCH_END]")[0]
     hunk = Hunk(1, (Line("-", "old"), Line("+", "new")), miscounted=True)
     assert changes_of(diff) == (FileChange("modify", "path/to/file", "path/to/file", (hunk,), modes=("100644",)),)

@@ -41,7 +41,7 @@ def hunk(*lines: str, start: str = "@@ @@") -> str:
 
 
 @pytest.mark.spec("S1-89")
-def test_the_seeds_sample_applies_in_spite_of_its_counts() -> None:  # T-1
+def test_the_specifications_sample_applies_in_spite_of_its_counts() -> None:  # T-1
     diff = patch_of(SEED_PATCH).diff
     assert patched(diff, "old\n", "path/to/file") == b"new\n"
 

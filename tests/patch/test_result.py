@@ -15,7 +15,7 @@ DIFF = make_diff("f.txt", "a\nb\nc\n", "a\nB\nc\n")
 OTHER = make_diff("g.txt", "x\n", "y\n")
 HEADER = "<<<AIO_RESULT_START>>>\ntype: PATCH\nsummary: s\n<<<AIO_RESULT_END>>>\n"
 
-# Seed 1, 5.2 to 5.4, letter by letter. The hunk counts are wrong and the check status is notation: both are the seed's.
+# S1 §5.2 to §5.4, letter by letter: there too the hunk counts are wrong, and the check's status is notation (T-1).
 SEED_PATCH = """<<<AIO_RESULT_START>>>
 type: PATCH
 summary: 변경 요약 한 줄
@@ -60,7 +60,7 @@ def unparsable(text: str) -> Unparsable:
 
 
 @pytest.mark.spec("S1-79", "S1-83", "S1-84", "S1-85", "S1-86", "S1-93", "S1-96")
-def test_the_seeds_own_samples_parse() -> None:
+def test_the_specifications_own_samples_parse() -> None:
     patch = patch_of(SEED_PATCH)
     assert patch.summary == "변경 요약 한 줄"
     assert patch.diff.startswith("diff --git a/path/to/file b/path/to/file\n")

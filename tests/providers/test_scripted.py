@@ -1,4 +1,4 @@
-"""The scripted provider file (design §8)."""
+"""The scripted provider file (U-07)."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def _remove(top: Path) -> None:
         for name in folders:
             path = os.path.join(folder, name)
             if not os.path.islink(path):
-                os.chmod(path, 0o700)  # overlay leaves a folder without rights (sandbox.md §3, trap 10)
+                os.chmod(path, 0o700)  # overlay leaves a folder without rights (MS-3.10)
     shutil.rmtree(top)
 
 

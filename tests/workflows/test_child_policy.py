@@ -1,4 +1,4 @@
-"""A child run is bound by its parent's policy too: narrower down the chain, never wider (issue 3, "Child policy")."""
+"""A child run is bound by its parent's policy too: narrower down the chain, never wider (U-26)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line. This module must import fast: `--version` and `--help` load no command (design §3).
+"""The command line. This module must import fast: `--version` and `--help` load no command (U-21).
 
 Nothing may be imported here but what first.py may (its rule 1).
 """

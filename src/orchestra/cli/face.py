@@ -1,6 +1,6 @@
 """How a driven run looks on a terminal, in a pipe, and as JSON. Four faces; none of them decides anything.
 
-- JsonFace: NDJSON on stdout and nothing else (design §8).
+- JsonFace: NDJSON on stdout and nothing else (U-05).
 - LineFace: one plain line per event on stderr: pipes, CI logs.
 - QuietFace: nothing, if all goes well.
 - TerminalFace: LineFace with colour and live progress; prompts for approvals and answers, and steps aside when they

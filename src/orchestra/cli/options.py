@@ -1,4 +1,4 @@
-"""Options that several commands share; each has its ORCHESTRA_* variable (design §8).
+"""Options that several commands share; each has its ORCHESTRA_* variable (U-09).
 
 Those that belong together reach a command as one value: `who` (Answering) by `models`, `how` (Driving) by `driving`.
 """

@@ -20,7 +20,7 @@ from orchestra.core.errors import UsageError
 from orchestra.policy.decide import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
 from orchestra.policy.inputs import check_inputs
 
-FORBIDDEN = 5  # exit code (design §8)
+FORBIDDEN = 5  # exit code (D-14)
 _SAMPLE = """\
   rules:
     - prefix: [git, [push, fetch, pull]]

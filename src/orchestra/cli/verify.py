@@ -148,7 +148,7 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
 
 
 def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
-    """Which tier holds here, proved by attempts (sandbox.md §1, 6)."""
+    """Which tier holds here, proved by attempts (MS-1.6)."""
     tier = app.project.policy.tier
     if tier == "none":
         yield None, "sandbox: none, commands run as you", "set sandbox.tier to strict"

@@ -6,7 +6,7 @@ Rules
 1. Nothing runs that the policy forbids, and nothing runs uncontained unless the configuration says so in a word that is
    recorded. The containment is proved on this machine before the first command (worker/probe.py).
 2. A process exists, contained and blocked, before its intent is written; the intent names its pid and start time. What
-   an earlier life left is ended by them (sandbox.md trap 4).
+   an earlier life left is ended by them (MS-3.4).
 3. The environment is the sandbox's own, what the configuration hands on and the task's `inputs.env` (S2-136).
 4. What a command wrote in the workspace's copy is thrown away, kept as a private layer for later commands (build
    output, caches), or, for an `rw` task, made into a patch for the gate. None of it touches the workspace here (C-14).

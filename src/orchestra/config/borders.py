@@ -1,6 +1,6 @@
 """Borders: which folders of the host a configuration may open to tools. Judged on real paths, when it is loaded.
 
-Rules (sandbox.md §4, "Policy mapping"; decisions section 5, S2 "Safety")
+Rules (MS-4.1, F2-09)
 1. Paths are compared by whole components after links are resolved: `./runs-evil` is not `./runs`.
 2. Nothing opens `/`, the home folder or a folder above it, for reading or writing: with a remote model, reading is
    exfiltration. Nor folders with sockets and devices: a read-only view does not stop a connection.
@@ -70,7 +70,7 @@ class Place(Struct, frozen=True):
         return self.real(entry) in (self.runs, f"{self.base}/runs")
 
     def private(self, entry: str) -> bool:
-        """Whether it is /tmp, of which every command has its own, empty one (sandbox.md, "Resolved conflicts")."""
+        """Whether it is /tmp, of which every command has its own, empty one (MS-0.1)."""
         return self.real(entry) == os.path.realpath("/tmp")
 
 

@@ -3,7 +3,7 @@
 Rules
 1. Reads only, and only regular text files inside the workspace; links are not followed, so nothing outside is shown.
 2. `.git`, run folders, what `.gitignore` names, and well-known build and cache folders are left out. git itself is
-   never run on a workspace: its own configuration could execute code (sandbox.md §7).
+   never run on a workspace: its own configuration could execute code (MS-7).
 3. Files a hint mentions by path or name come first, then their neighbours, then small ones; caps in number and bytes
    bound what goes into any prompt.
 4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, whoever mentions it. Only a

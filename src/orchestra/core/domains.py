@@ -1,6 +1,6 @@
 """Entries of `security.net.allow_domains`: their grammar, what they cover, what two of them have in common. Pure.
 
-Rules (sandbox.md §5)
+Rules (MS-5.2)
 1. An entry is an exact name or `*.suffix`; names have at least two labels: not `*`, not `*.com`, not `localhost`.
 2. Without a port an entry means 80 and 443; `example.com:8443` means that port only.
 3. Names are ASCII, compared in lower case without the root dot. An address is not a name: the last label begins with a

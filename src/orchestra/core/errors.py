@@ -32,7 +32,7 @@ ProviderErrorCode = Literal["TIMEOUT", "RATE_LIMIT", "AUTH", "BAD_REQUEST", "UNK
 
 
 class OrchestraError(Exception):
-    """Base of every error a person may see; `exit_code` is design §8's."""
+    """Base of every error a person may see; `exit_code` is one of D-14."""
 
     exit_code = 1
     code = "ERROR"

@@ -147,7 +147,7 @@ class Redactor:
         return b"".join((*out, b[pos:]))
 
     def found(self, s: str) -> tuple[str, ...]:
-        """The names of the rules that match, never a value: why a patch needs a person (sandbox.md §8)."""
+        """The names of the rules that match, never a value: why a patch needs a person (MS-8.5)."""
         data = s.encode("utf-8", "surrogatepass")
         return tuple(sorted({name for _, name in self._matches(data, self._find(data, overlapping=True))}))
 

@@ -7,11 +7,11 @@ Rules
    rename (or unlink) each, so a crash finds every file whole, before or after, and calling again completes the rest.
 3. If a step fails, this call's own renames are taken back from the kept pre-images; only files that still hold what
    this call wrote are touched.
-4. "Applied" is said only after every file was read back and had the promised hash (T-2).
+4. `Applied` is returned only after every file was read back and had the recorded hash (T-2).
 5. Everything durable goes through `disk`; every path goes through tree.py. No symlink is followed, none is replaced.
 
-This is the front: what is asked and answered. The writing itself, rules 2 to 4, is writer.py.
-It does not ask whether the patch was approved, and it keeps no journal: the caller records the hashes first.
+This module has the public functions. The writing itself, rules 2 to 4, is in writer.py.
+It does not check the approval and keeps no journal: the caller records the hashes first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from orchestra.patch.writer import State, Writer, state_of, targets_of
 
 
 class FileStatus(msgspec.Struct, frozen=True):
-    """Where one file of a patch stands; `message` says what is wrong with a conflict."""
+    """The state of one file of a patch; `message` describes a conflict."""
 
     path: str
     state: State
@@ -39,14 +39,14 @@ class FileStatus(msgspec.Struct, frozen=True):
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """Every file is as promised: `written` by this call, `already` before it (an earlier call, cut short)."""
+    """Every file is in its new state: `written` by this call, or `already` by an earlier call that was cut short."""
 
     written: tuple[str, ...]
     already: tuple[str, ...]
 
 
 def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | None] | Refused:
-    """Every file the changes touch, as it is now; None where there is none."""
+    """Read every file that the changes touch; None for a file that does not exist."""
     images: dict[str, Image | None] = {}
     with Tree(root) as tree:
         for path in (path for change in changes for path in change.paths):
@@ -60,7 +60,7 @@ def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | 
 
 
 def names_beside(root: Path, paths: Iterable[str]) -> set[str]:
-    """What stands beside the names that these paths would add, level by level: a new folder is one of them."""
+    """The existing names in every folder to which these paths would add a name (a file or a folder)."""
     found: set[str] = set()
     listed: dict[str, set[str]] = {}
     with Tree(root) as tree:
@@ -71,7 +71,7 @@ def names_beside(root: Path, paths: Iterable[str]) -> set[str]:
                     listed[above] = {above + other for other in _names(tree, name)}
                 if name not in listed[above]:
                     found |= listed[above]
-                    break  # nothing is below a name that is not there
+                    break  # nothing can be below a name that does not exist
     return found
 
 
@@ -79,7 +79,7 @@ def _names(tree: Tree, path: str) -> list[str]:
     try:
         return tree.beside(path) or []
     except (OSError, Unsafe):
-        return []  # it cannot be listed: there is nothing to compare with
+        return []  # the folder cannot be listed: there is nothing to compare with
 
 
 def status(root: Path, files: Sequence[PreparedFile]) -> tuple[FileStatus, ...]:

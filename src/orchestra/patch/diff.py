@@ -1,16 +1,16 @@
 """Unified diff text -> file changes. Total: any string gives changes or a `Refused`, never an exception.
 
 Rules
-1. Hunk counts are never trusted (T-1: the seed's own sample is wrong); line numbers are kept as a hint. Counts only
+1. Hunk counts are never trusted (T-1: the sample of S1 is wrong); line numbers are kept as a hint. Counts only
    ever warn: a line that could be a header is still inside a hunk; a hunk may have lost lines (`miscounted`).
-2. No `+` or `-` line is ever dropped in silence: one that stands outside a hunk refuses the whole diff.
-3. What models get wrong without changing the meaning is read: `@@ @@`, no `@@` at all, no a/ b/, blank context lines
+2. No `+` or `-` line is ever dropped silently: if one is outside a hunk, the whole diff is refused.
+3. Mistakes that do not change the meaning are accepted: `@@ @@`, no `@@` at all, no a/ b/, blank context lines
    without their leading blank, a CRLF diff, fences, prose before the first header and after the last hunk.
-4. What the headers say must agree; two names for one side is a refusal, not a choice.
+4. The header lines must agree; two names for one side are refused, and none is chosen.
 5. A file begins with `diff --git`, or without it with `---` and `+++`, mode and index lines above them included. Such a
-   header is *bare*: `read_sections` says which lines it has, so that normal.py can write it in full.
+   header is *bare*: `read_sections` returns its lines, so that normal.py can write it in full.
 
-It judges no path and no mode (safety.py) and knows no file (locate.py). The per-file header is read by header.py.
+It does not check paths and modes (safety.py) and reads no file (locate.py). header.py reads the per-file header.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from orchestra.patch.paths import read_name
 Op = Literal[" ", "+", "-"]
 Reason = Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
 
-MAX_DIFF_BYTES = 2 * 1024 * 1024  # sandbox.md §6
+MAX_DIFF_BYTES = 2 * 1024 * 1024  # MS-6.8
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _SIGNATURE = re.compile(r"\d+(\.\d+)+\S*")  # what git format-patch writes below "-- "
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why a patch is not taken. `message` names file, hunk and what is really there: it goes into the fix prompt."""
+    """Why a patch is refused. `message` names file, hunk and the file's real text; it goes into the fix prompt."""
 
     reason: Reason
     path: str
@@ -68,7 +68,7 @@ class Hunk(msgspec.Struct, frozen=True):
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """What the diff says about one file. `mode` is the mode it shall get; `modes` are all modes its header names."""
+    """The change of one file. `mode` is the mode that the file shall get; `modes` are all modes in its header."""
 
     kind: Kind
     old: str | None
@@ -90,15 +90,15 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """One file of a diff. `bare` are the lines of its header, from the first to before the last, if `diff --git` is
-    missing there."""
+    """One file of a diff. `bare` is the range of its header lines (the last excluded), if the `diff --git` line is
+    missing."""
 
     change: FileChange
     bare: tuple[int, int] | None = None
 
 
 class Sections(msgspec.Struct, frozen=True):
-    """A whole diff: its lines, without what the transport did to them, and its files."""
+    """A whole diff: its lines, without changes by the transport (CR, signature), and its files."""
 
     lines: tuple[str, ...]
     files: tuple[Section, ...]
@@ -111,7 +111,7 @@ def parse_diff(diff: str) -> tuple[FileChange, ...] | Refused:
 
 
 def read_sections(diff: str) -> Sections | Refused:
-    """Read every file of a diff, and where its header is."""
+    """Read every file of a diff, with the position of its header."""
     refused = _unreadable(diff)
     if refused:
         return refused
@@ -236,7 +236,7 @@ class _Section:
 
 
 class _Reader:
-    """Deals the lines out to sections. `hunk` is the one being read; None between hunks and in headers."""
+    """Assigns the lines to sections. `_hunk` is the one being read; None between hunks and in headers."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -310,7 +310,7 @@ class _Reader:
         return last is None or last.header.named or bool(last.hunks)
 
     def _names_files(self, index: int, *, sure: bool) -> bool:
-        """Whether a `---`/`+++` pair of lines stands here, rather than a removed `-- ` and an added `++ ` line."""
+        """Whether the lines here are a `---`/`+++` pair, rather than a removed `-- ` and an added `++ ` line."""
         pair = self._lines[index : index + 3]
         if len(pair) < 2 or not pair[0].startswith("--- ") or not pair[1].startswith("+++ "):
             return False
@@ -322,7 +322,7 @@ class _Reader:
         return followed and marked and not self._hunk.lacks_a_pair
 
     def _name(self, index: int, size: int) -> None:
-        """Take the header lines found here, as a new file's or as those of the `diff --git` line above."""
+        """Read the header lines here, as those of a new file or of the `diff --git` line above."""
         if self._between_files:
             self._open(OpenHeader(), (index, index + size))
         lines = [line.rstrip("\r") for line in self._lines[index : index + size]]
@@ -351,7 +351,7 @@ def _unreadable(diff: str) -> Refused | None:
 
 
 def _without_cr(lines: list[str]) -> list[str]:
-    """A CRLF diff: if git's own lines end with CR, all CRs are the transport's. Else a CR belongs to the text."""
+    """Remove the CRs of a CRLF diff: if git's own lines end with CR, the transport added all CRs. Else a CR is text."""
     own = [line for line in lines if line.startswith(("diff --git ", "@@", "--- ", "+++ "))]
     if own and all(line.endswith("\r") for line in own):
         return [line.removesuffix("\r") for line in lines]

@@ -1,7 +1,7 @@
-"""What a refused hunk is told: the text goes into the fix prompt, so it shows what the file really says.
+"""The message for a hunk that does not apply. It goes into the fix prompt, so it quotes the file's real lines.
 
-It decides nothing. A hint here ("seems applied already") is never a reason to go on. Of a file that is a secret by its
-name nothing is told but that the hunk does not fit: neither lines, nor where a guess was right.
+It decides nothing: a hint here ("seems applied already") never lets a patch pass. If a file is a secret by its
+name, the message only states that the hunk does not fit: no line is quoted, and no correct guess is confirmed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from orchestra.patch.text import KEYS, FileText
 
 SHOWN = 8  # lines of the file
 _WIDTH = 160
-_SEARCHED = 2000  # file lines compared by similarity; the rest of a huge file is not worth the wait
+_SEARCHED = 2000  # file lines compared by similarity; comparing all lines of a huge file takes too long
 
 
 def withheld(where: str, paths: Sequence[str]) -> str:
-    """What is said instead where one of the hunk's paths is a secret by its name; empty where none is."""
+    """The message to use instead if one of the hunk's paths is a secret by its name; empty if none is."""
     why = next(filter(None, map(secret_by_name, paths)), "")
     if not why:
         return ""
@@ -37,7 +37,7 @@ def several(where: str, starts: Sequence[int]) -> str:
 
 
 def mismatch(where: str, hunk: Hunk, *, file: FileText, note: str) -> str:
-    """What the hunk expects, and the nearest lines of the file."""
+    """The message: what the hunk expects, and the nearest lines of the file."""
     old = [line.text for line in hunk.lines if line.op != "+"]
     expected = "\n".join(f"    {text[:_WIDTH]}" for text in old[:SHOWN]) or "    (no context lines)"
     why = f" ({note})" if note else ""
@@ -52,7 +52,7 @@ def mismatch(where: str, hunk: Hunk, *, file: FileText, note: str) -> str:
 
 
 def applied_already(hunk: Hunk, file: FileText) -> str:
-    """A hint if the file holds the hunk's new text."""
+    """A hint if the file already has the hunk's new text; else empty."""
     key = KEYS["trailing blanks"]
     new = [key(line.text) for line in hunk.lines[: len(hunk.lines) - hunk.soft] if line.op != "-"]
     found = occurrences(new, file.keys("trailing blanks")) if any(line.op == "+" for line in hunk.lines) else ()
@@ -64,7 +64,7 @@ def applied_already(hunk: Hunk, file: FileText) -> str:
 
 
 def _nearest(hunk: Hunk, file: FileText) -> int | None:
-    """Where most of the hunk's lines stand in the right order of rank; else around the most similar line."""
+    """The file line where most of the hunk's lines are, in their order; else the most similar line."""
     old = [line.text.strip() for line in hunk.lines if line.op != "+"]
     stripped = [text.strip() for text in file.texts]
     places: dict[str, list[int]] = {}

@@ -1,10 +1,10 @@
-"""Where a hunk belongs in a file: found by its text, never guessed (sandbox.md §6, strategy 4).
+"""Finds the place of a hunk in a file by the hunk's text; never guesses (MS-6.4).
 
 Rules
-1. As it is written (match.py); then without the lines below it that may be prose; then as one whose context lines lost
-   their leading blank. The first reading that fits anywhere decides.
-2. `...` standing for left-out context splits the hunk, unless it touches a change: then the place is unknowable.
-3. Only if nothing fits is context loosened (loose.py), and then only a single place will do.
+1. A hunk is read as it is written (match.py); then without last lines that may be prose; then as if its context lost
+   the leading blank. The first reading that fits anywhere decides.
+2. `...` in place of omitted context splits the hunk, unless it is next to a change: then the place is unknowable.
+3. Only if nothing fits are the rules for context loosened (loose.py), and then the place must be unique.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ELISION = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|…)\s*(?:\*/|-->)?
 
 
 def find(hunk: Hunk, file: FileText) -> tuple[Place, ...] | Several | Nowhere:
-    """The place of a hunk; of each of its parts, if it leaves out context."""
+    """The place of a hunk; or of each of its parts, if the hunk omits context."""
     if hunk.raw and any(line.op == "+" and line.text and f"+{line.text}" in file.texts for line in hunk.lines):
         return Nowhere("its context lines lack their leading blank, and one of them seems to begin with a `+`")
     hard = msgspec.structs.replace(hunk, lines=hunk.lines[: len(hunk.lines) - hunk.soft], soft=0)
@@ -47,8 +47,8 @@ def find(hunk: Hunk, file: FileText) -> tuple[Place, ...] | Several | Nowhere:
 def _with_prefixes(hunk: Hunk, file: FileText) -> Hunk | None:
     """The hunk read as if its context lines had lost their one-blank prefix, and so have a blank more than it seems.
 
-    The removed lines then prove the added ones right as they are. Without removed lines the whole hunk might as well be
-    indented one blank too little; it is not if the file knows the added lines' indentation and not one blank more.
+    Removed lines that match show that the added lines are right as they are. Without them the whole hunk may be
+    indented one blank too little; it is not if the file has the added lines' indentation and not one blank more.
     """
     if not any(line.op == "-" and line.text.strip() for line in hunk.lines):
         known = {_indentation(text) for text in file.texts if text.strip()}

@@ -7,7 +7,7 @@ Rules
 4. Without a `diff --git` line, one name alone (the other side is /dev/null) cannot prove what `a/` and `b/` are. They
    are prefixes where git would write them, unless another file of the diff has none: then the name is unclear.
 
-A header that breaks a rule gives a sentence saying how; nothing is chosen between two names.
+A header that breaks a rule gives a sentence with the reason; between two names none is chosen.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_move(line: str) -> bool:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """A header that holds together."""
+    """A header without contradictions."""
 
     kind: Kind
     old: str | None
@@ -68,7 +68,7 @@ class OpenHeader:
         self._sides = (self._side(minus), self._side(plus))
 
     def add(self, line: str) -> None:
-        """Take an extended header line; anything unknown is no header line and says nothing."""
+        """Read an extended header line; an unknown line is ignored."""
         if mode := _MODE.match(line):
             self._modes.append((mode[1], mode[2]))
         elif index := _INDEX.match(line):
@@ -79,7 +79,7 @@ class OpenHeader:
             self.binary = True
 
     def guess(self) -> str:
-        """A name for messages about a header that does not hold together."""
+        """A name for messages about a header with contradictions."""
         names = (*self._sides, *(self._git or ()), *self._moves.values())
         return next((name for name in names if name), "")
 
@@ -89,7 +89,7 @@ class OpenHeader:
         return None not in self._sides and strip_prefixes(self._sides) == self._sides
 
     def close(self, *, prefixed: bool) -> Header | str:
-        """The whole header, or the sentence saying what is wrong with it. `prefixed`: no file lacks `a/` and `b/`."""
+        """The whole header, or a sentence with the reason why it is wrong. `prefixed`: no file lacks `a/` and `b/`."""
         modes = dict(self._modes)
         if self._unreadable is not None:
             return f"the file name {self._unreadable} cannot be read (broken escapes, or not UTF-8)"
@@ -128,7 +128,7 @@ class OpenHeader:
         return None if name == "/dev/null" else name
 
     def _unclear(self, *, prefixed: bool) -> str:
-        """Rule 4, or an empty string."""
+        """The sentence for a name that is unclear by rule 4, or an empty string."""
         name, mark = (self._sides[1], "b/") if self._sides[0] is None else (self._sides[0], "a/")
         if self._has_git_line or None not in self._sides or name is None:
             return ""
@@ -141,13 +141,13 @@ class OpenHeader:
         )
 
     def _names(self) -> Pair | str:
-        """The one name of each side that all header lines agree on."""
+        """The name of each side, if all header lines agree; else a sentence with the reason."""
         git: Pair = (None, None)
         sides = self._sides
         if self._git:
             raw: Pair = (_real(self._git[0]), _real(self._git[1]))
             git = strip_prefixes(raw)
-            # The git line has both names, so it knows best whether `b/` is a prefix or a folder (paths.py, rule 2).
+            # The git line has both names, so it shows whether `b/` is a prefix or a folder (paths.py, rule 2).
             sides = strip_prefixes(sides) if git != raw or None in raw else sides
         else:
             sides = strip_prefixes(sides)

@@ -1,13 +1,13 @@
-"""Where a person who reads a masked patch does not see what it writes.
+"""The places where a masked patch hides what it writes from the person who reads it.
 
-A patch is shown with its secrets masked and applied with its exact bytes. What is masked could be more than a secret,
-so the request for approval says where it is and how long.
+A patch is shown with its secrets masked and applied with its exact bytes. A mask may hide more than a secret,
+so the request for approval lists where each mask is and how long the hidden text is.
 
 Rules
-1. Only added lines count: what a patch takes away or leaves alone is in the files already.
+1. Only added lines count: removed lines and context are in the files already.
 2. Lines are numbered as in the new file. They are taken from the diff in its normal form (unified.py), not from the
    model's, whose numbers may be wrong.
-3. What runs over several lines (a private key) is told once, at its first added line.
+3. Hidden text over several lines (a private key) is listed once, at its first added line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def hidden_lines(path: str, diff: str, redactor: Redactor) -> Iterator[Masked]:
-    """What `redactor` hides of the lines that the normal-form diff of one file adds."""
+    """The masked parts of the lines that the normal-form diff of one file adds."""
     found = redactor.hidden(diff)
     if not found:
         return

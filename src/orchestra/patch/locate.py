@@ -1,13 +1,13 @@
-"""File changes + the files as they are -> post-images, all in memory, all or nothing (sandbox.md §6, strategy 4 and 5).
+"""File changes + the files as they are -> post-images, all in memory, all or nothing (MS-6.4, MS-6.5).
 
 Rules
-1. Every hunk is found in the old image (find.py); hunks do not see each other's results, and must not touch.
-2. The file's own bytes stay wherever the patch does not change them: CRLF, byte order mark, trailing blanks, a missing
+1. Every hunk is found in the old image (find.py), independent of the other hunks; hunks must not overlap or touch.
+2. Bytes that the patch does not change stay as they are: CRLF, byte order mark, trailing blanks, a missing
    final newline. Added lines take the line ending in use around them, unless the hunk matched line endings and all.
 3. "\\ No newline at end of file" counts only at the end of the file; without it, the file's own end is kept.
-4. A change that changes nothing is refused: "applied" must mean something happened (T-2). A hunk that seems applied
-   already is told so in the refusal, never taken for success.
-5. A create needs no file there, a delete needs the whole text, a rename needs a free name.
+4. A change that changes nothing is refused: "applied" means that a file changed (T-2). A hunk that seems applied
+   already is refused with that hint; it is never taken for a success.
+5. A create needs a path without a file, a delete needs the file's whole text, a rename needs a free name.
 
 Pure: `images` holds every touched path, read by apply.read_images.
 """
@@ -27,7 +27,7 @@ from orchestra.patch.prepared import Diffstat, FileStat, Prepared, PreparedFile,
 from orchestra.patch.text import BOM, KEYS, FileText
 from orchestra.patch.unified import Edit, Names, render, replaced, trim
 
-# The shapes compute gives; callers of this module need not know where they are written down.
+# The types that `compute` returns, re-exported for callers of this module.
 __all__ = ["Diffstat", "FileStat", "Image", "Prepared", "PreparedFile", "compute", "diffstat"]
 
 
@@ -39,7 +39,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 def compute(changes: Sequence[FileChange], images: Mapping[str, Image | None]) -> Prepared | Refused:
-    """Work out what every touched file will be. The first refusal refuses the whole patch (D-12)."""
+    """Compute the new text of every touched file. The first refusal refuses the whole patch (D-12)."""
     files: list[PreparedFile] = []
     for change in changes:
         file = _file(change, images)
@@ -74,13 +74,13 @@ def _taken(change: FileChange, image: Image) -> Refused:
         return Refused("conflict", change.path, f"{change.old} cannot become {change.new}: that file exists already")
     made = _create(change)
     same = isinstance(made, PreparedFile) and made.data == image.data
-    same = same and not secret_by_name(change.path)  # whether a guess was right is told of no secret
+    same = same and not secret_by_name(change.path)  # for a secret no correct guess is confirmed
     how = "with exactly this text" if same else "with other text; change it with hunks instead of creating it"
     return Refused("conflict", change.path, f"{change.path} cannot be created: it exists already, {how}")
 
 
 def _is_unmarked_create(change: FileChange) -> bool:
-    """`@@ -0,0 +1,n @@` and only added lines: a new file whose header does not say so. There is no other reading."""
+    """Whether the change can only be a new file, though its header does not mark it: `@@ -0,0 +1,n @@`, all added."""
     return (
         len(change.hunks) == 1 and change.hunks[0].start == 0 and all(line.op == "+" for line in change.hunks[0].lines)
     )
@@ -125,7 +125,7 @@ def _delete(change: FileChange, image: Image) -> PreparedFile | Refused:
 
 
 def _body(hunks: Sequence[Hunk], op: str) -> list[Line]:
-    """A one-sided change's lines. A bare empty line inside can only be one of them; one below them is none."""
+    """The lines of a create or delete. An empty line without prefix counts inside them, and not below them."""
     lines = [line for hunk in hunks for line in _hard(hunk)]
     return [Line("+" if op == "+" else "-", "") if line.op == " " and not line.text else line for line in lines]
 
@@ -134,7 +134,7 @@ def _hard(hunk: Hunk) -> list[Line]:
     lines = list(hunk.lines)
     for _ in range(hunk.soft):
         if lines[-1].text.strip():
-            break  # text without its prefix: not ours to drop
+            break  # text without its prefix must not be dropped
         lines.pop()
     return lines
 
@@ -145,7 +145,7 @@ def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
     doubts: list[str] = []
     for number, hunk in enumerate(change.hunks, 1):
         if not hunk.changes:
-            continue  # context only: it asks for nothing
+            continue  # context only: no change
         found = find(hunk, file)
         if isinstance(found, Nowhere | Several):
             return _refusal(change, number, hunk, found=found, file=file)
@@ -216,18 +216,18 @@ def _at_the_end(place: Place, edits: list[Edit], file: FileText) -> list[Edit]:
         lines[-1] = lines[-1].removesuffix(b"\n").removesuffix(b"\r")
     start = edit.start
     if start == size and not file.ends_with_newline:
-        start -= 1  # lines come below one that had no newline: now it needs one
+        start -= 1  # lines are added below a line without newline: that line needs one now
         lines.insert(0, file.lines[start] + file.ending(start))
     return [*edits[:-1], Edit(start, edit.stop, tuple(lines))]
 
 
 def _at_the_start(place: Place, edits: list[Edit], file: FileText) -> list[Edit]:
-    """Rule 2: the byte order mark stays first, unless the patch knows of it."""
+    """Rule 2: the byte order mark stays first, unless the patch's own lines contain it."""
     mark = BOM.encode()
     if place.literal or not edits or edits[0].start > 0 or not file.lines or not file.lines[0].startswith(mark):
         return edits
     lines, stop = list(edits[0].lines), edits[0].stop
-    if stop == 0 or not lines:  # the first line that stays moves, and leaves its mark or takes it over
+    if stop == 0 or not lines:  # the file gets another first line: move the mark to it
         lines += [line.removeprefix(mark) for line in file.lines[stop : stop + 1]]
         stop = min(stop + 1, len(file.lines))
     if lines:
@@ -236,7 +236,7 @@ def _at_the_start(place: Place, edits: list[Edit], file: FileText) -> list[Edit]
 
 
 def _touching(edits: Sequence[Edit], new: Sequence[Edit]) -> bool:
-    """Whether two hunks want the same line, or both add lines in one gap, so that their order would be a guess."""
+    """Whether two hunks change the same line, or both add lines in one gap, so that their order would be a guess."""
     for a in edits:
         for b in new:
             if a.start < b.stop and b.start < a.stop:
@@ -248,7 +248,7 @@ def _touching(edits: Sequence[Edit], new: Sequence[Edit]) -> bool:
 
 
 def _mode(mode: int, wanted: str | None) -> int:
-    """The permission bits after: only the x bits change, and only if the patch says so."""
+    """The permission bits after the patch: only the x bits change, and only if the patch has a mode."""
     if wanted == "100755":
         return mode | (mode & 0o444) >> 2
     return mode & ~0o111 if wanted == "100644" else mode

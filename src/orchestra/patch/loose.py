@@ -1,13 +1,13 @@
-"""Where a hunk belongs whose context is damaged: only if a single place is left, and every change keeps its anchor.
+"""Finds the place of a hunk with damaged context: only if a single place fits, and every change keeps an anchor.
 
 Rules
 1. Removed lines always match. Next to an added line no line of the file is skipped, and none of the hunk left out.
 2. One thing is loosened at a time, in this order: tabs in the indentation of context are blanks, or the other way
    round; file lines are skipped where exactly as many are missing by the header's own counts; outer context lines are
    dropped, while every side that had context keeps some; up to 3 context lines are merely similar; a context line that
-   stands twice in a row is read once; file lines are skipped between two context lines.
-3. A place is believed only if one of its lines stands just once in the file. Two places is an answer too: `Several`.
-4. What is left of a hunk does not prove what was left out: if lines are missing beside an added line, or if context
+   is written twice in a row is read once; file lines are skipped between two context lines.
+3. A place is accepted only if one of its lines is unique in the file. For two places the result is `Several`.
+4. The present lines do not prove the missing ones: if lines are missing beside an added line, or if context
    differs from the file in its indentation (then the added lines may as well), the place or the text cannot be known.
 """
 
@@ -37,7 +37,7 @@ _REINDENTED = Nowhere(
 
 
 def loosely(hunk: Hunk, file: FileText) -> Places | Several | Nowhere:
-    """The place of a hunk that fits nowhere as it is; of each of its parts, if file lines are skipped between them."""
+    """The place of a hunk that does not fit as it is; or of each part, if file lines are skipped between parts."""
     notes: list[Nowhere] = []
     for attempt in (_retabbed, _with_missing_lines, _without_edges, _similar, _without_repetition, _with_a_gap):
         found = attempt(hunk, file)
@@ -50,7 +50,7 @@ def loosely(hunk: Hunk, file: FileText) -> Places | Several | Nowhere:
 def _retabbed(hunk: Hunk, file: FileText) -> Found:
     """Context lines indented by blanks where the file has tabs, or the other way round; changed lines like the file.
 
-    Removed lines match as they are. Added lines begin as the file's do, which shows that they were not rewritten too.
+    Removed lines match as they are. Added lines are indented like the file's, so they were not converted too.
     """
     old, keys, key = old_lines(hunk.lines), file.keys("trailing blanks"), KEYS["trailing blanks"]
     if not any("\t" in text for text in (*keys, *(line.text for line in old))):
@@ -87,7 +87,7 @@ def _indentation(text: str) -> str:
 def _with_missing_lines(hunk: Hunk, file: FileText) -> Places | Nowhere:
     """Context left out at one place of the hunk, exactly as many lines as its counts promise: the rest fits around it.
 
-    Next to a removed line they may be missing as well: it stays clear what its change replaces.
+    They may be missing next to a removed line too: what the change replaces is still clear.
     """
     if not 0 < hunk.missing <= MAX_MISSING or not telling(old_lines(hunk.lines), file, "trailing blanks"):
         return Nowhere()
@@ -152,7 +152,7 @@ def _trimmed(lines: tuple[Line, ...]) -> Iterator[list[tuple[int, tuple[Line, ..
 
 
 def _similar(hunk: Hunk, file: FileText) -> Found:
-    """Every line in its place, a few context lines misremembered."""
+    """The place where every line fits, except that up to 3 context lines are only similar."""
     key, keys = KEYS["trailing blanks"], file.keys("trailing blanks")
     old = [(line.op, key(line.text)) for line in old_lines(hunk.lines)]
     counts = file.counts("trailing blanks")
@@ -231,7 +231,7 @@ def _longest(wanted: Sequence[str], keys: Sequence[str]) -> int:
 
 
 def _part(hunk: Hunk, lines: tuple[Line, ...]) -> Hunk:
-    """Some lines of a hunk. They are not what its header counted, so they must tell their place by themselves."""
+    """A hunk of some lines of `hunk`. The header counted other lines, so the part counts as miscounted."""
     return Hunk(hunk.start if lines[0] is hunk.lines[0] else None, lines, miscounted=True)
 
 
@@ -240,7 +240,7 @@ def _end(place: Place) -> int:
 
 
 def _changes(places: Places) -> Changes:
-    """What would change at which line of the file."""
+    """The changed lines of these places, each with its line in the file."""
     changes: list[tuple[int, Line]] = []
     for place in places:
         index = place.start

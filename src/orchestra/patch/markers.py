@@ -24,7 +24,7 @@ CHECKS_START, CHECKS_END = "<<<AIO_CHECKS_START>>>", "<<<AIO_CHECKS_END>>>"  # S
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*(\w*)")
 _SECTION = re.compile(r"#{1,6}[ \t]*PATCH[ \t]*:?[ \t]*$", re.IGNORECASE)
-_CHANGE = re.compile(r"\+|-(?! )|@@|diff --git ")  # "- " may as well be a list item in the prose below
+_CHANGE = re.compile(r"\+|-(?! )|@@|diff --git ")  # "- " may also be a list item in the prose below
 _DIFF_TEXT = (" ", "+", "-", "@@", "\\", "diff --git ")
 
 Block = tuple[str, ...]
@@ -42,7 +42,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def cut(text: str) -> Reply:
-    """Cut a reply into its pieces; the fallbacks are looked at only if there is no patch block."""
+    """Cut a reply into its pieces; the fallbacks are used only if there is no patch block."""
     lines = text.removeprefix("\ufeff").split("\n")
     reply = _marked(lines)
     if reply.patches or reply.unclosed:
@@ -149,7 +149,7 @@ def _close(lines: Sequence[str], start: int, closes: Callable[[str], bool]) -> i
 
 
 def _unfenced(block: Sequence[str]) -> Block:
-    """A patch block whose diff stands in a fence of its own."""
+    """A patch block without the fence around its diff."""
     text = [index for index, line in enumerate(block) if line.strip()]
     if len(text) >= 2 and _FENCE.match(block[text[0]]) and _FENCE.match(block[text[-1]]):
         return tuple(block[text[0] + 1 : text[-1]])

@@ -1,13 +1,13 @@
-"""Where a hunk's lines stand in a file, letter by letter or nearly so (sandbox.md §6, strategy 4).
+"""Finds a hunk's lines in a file, exactly or with small differences (MS-6.4).
 
 Rules
 1. Falling strictness: literal, exact, trailing blanks, typography, uniform indentation. The first level that matches
-   decides: one place, or the one place the line number names exactly. Two places is an answer too: `Several`.
-2. A hunk whose counts do not fit its lines has perhaps lost some. A place made only of lines that occur more than once
-   in the file is then not believed, unless the line number names it.
+   decides: one place, or the one place that the line number names exactly. For two places the result is `Several`.
+2. A hunk whose counts do not fit its lines may have lost lines. A place made only of lines that occur more than once
+   in the file is then not accepted, unless the line number names it.
 3. Whatever level matched, the file's own bytes stay; only the added lines come from the patch.
-4. An indentation that fits only when all lines are moved alike is found, but with a doubt: whether the added lines are
-   to be moved too is likely and cannot be known.
+4. A hunk that fits only with all lines indented alike is found, but with a doubt: that the added lines are
+   to be indented too is likely, and cannot be known.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from orchestra.patch.text import KEYS, LEVELS, FileText, Level, plain
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A hunk's lines and the file line its first old line is. `literal`: line endings matched too. `doubt`: what of it
-    is likely but cannot be known; a person decides."""
+    """A hunk's lines, and the file line of its first old line. `literal`: line endings matched too. `doubt`: what
+    is likely but cannot be known, so a person decides."""
 
     start: int
     lines: tuple[Line, ...]
@@ -38,7 +38,7 @@ class Several(msgspec.Struct, frozen=True):
 
 
 class Nowhere(msgspec.Struct, frozen=True):
-    """No place fits; `note` adds what was nearly so. `final`: it cannot be known, so nothing looser is tried."""
+    """No place fits; `note` describes a near match. `final`: the place is unknowable, so no looser rule is tried."""
 
     note: str = ""
     final: bool = False
@@ -48,7 +48,7 @@ Found = Place | Several | Nowhere
 
 
 def occurrences(wanted: Sequence[str], keys: Sequence[str]) -> tuple[int, ...]:
-    """Every index at which `wanted` stands in `keys`."""
+    """Every index at which `wanted` occurs in `keys`."""
     size = len(wanted)
     if not size:
         return ()
@@ -71,7 +71,7 @@ def strictly(hunk: Hunk, file: FileText) -> Found:
 
 
 def by_levels(hunk: Hunk, file: FileText) -> Found:
-    """All levels but indentation. A `Nowhere` with a note means: found, but not to be believed."""
+    """All levels but indentation. A `Nowhere` with a note means: found, but not accepted (rule 2)."""
     old = old_lines(hunk.lines)
     for level, key in LEVELS:
         starts = occurrences([key(line.text) for line in old], file.keys(level))
@@ -98,20 +98,20 @@ def _choose(starts: tuple[int, ...], hint: int | None) -> int | None:
 
 
 def telling(old: Sequence[Line], file: FileText, level: Level) -> bool:
-    """Whether a line with text in it stands only once in the file, so that finding it says something."""
+    """Whether one of the lines has text and is unique in the file, so that it identifies the place."""
     keys = file.counts(level)
     return any(re.search(r"\w", line.text) and keys[KEYS[level](line.text)] == 1 for line in old)
 
 
 def _at_a_loose_end(hunk: Hunk, file: FileText, start: int) -> bool:
-    """Whether added lines have context on one side only, though the file goes on: the missing lines may be theirs."""
+    """Whether added lines have context on one side only, though the file continues: lines may be missing there."""
     above = start > 0 and _only_adds_first(hunk.lines)
     below = start + len(old_lines(hunk.lines)) < len(file.lines) and _only_adds_first(hunk.lines[::-1])
     return above or below
 
 
 def _only_adds_first(lines: Sequence[Line]) -> bool:
-    """Whether lines are added before the first context line, and none removed: only that context says where."""
+    """Whether lines are added before the first context line and none is removed: only that context gives the place."""
     ops = "".join(line.op for line in lines)
     return ops.startswith("+") and ops.lstrip("+").startswith(" ")
 

@@ -3,8 +3,8 @@
 Rules
 1. A file named only by `---` and `+++` gets the header git would write. Its mode, index and rename lines stay, and so
    does every other line of the diff.
-2. The normal form says the same as the diff it was made of; what was unclear there is refused, not settled here.
-3. Whoever asked for it is told what was repaired, in words for a person.
+2. The normal form means the same as the original diff; an unclear diff is refused, not decided here.
+3. The result lists what was repaired, in words for people.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MODE_LINES = {"create": "new file mode", "delete": "deleted file mode"}
 
 
 class Normal(msgspec.Struct, frozen=True):
-    """A diff, and what had to be repaired to have it in this form: nothing, mostly."""
+    """A diff in the normal form, and what was repaired for that (mostly nothing)."""
 
     diff: str
     repaired: tuple[str, ...] = ()
 
 
 def normal_form(diff: str) -> Normal:
-    """The diff with every header in full. One that cannot be read is left as it is, for its reader to refuse."""
+    """The diff with every header in full. An unreadable diff is returned unchanged; its reader refuses it."""
     read = read_sections(diff)
     if isinstance(read, Refused):
         return Normal(diff)
@@ -50,10 +50,10 @@ def normal_form(diff: str) -> Normal:
 
 
 def _header(change: FileChange, bare: Sequence[str]) -> list[str]:
-    """The header in full, of the lines there are."""
+    """The full header, made of the present header lines."""
     extended = [line for line in bare if is_extended(line)]
     word = _MODE_LINES.get(change.kind)
     if word is not None and not any(line.startswith(word) for line in extended):
-        extended.insert(0, f"{word} 100644")  # what git takes for a file that nothing else is said of
+        extended.insert(0, f"{word} 100644")  # git's default for a file without a mode
     sides = side_lines(change.old, change.new) if bare[-1].startswith("+++ ") else []
     return [git_line(change.old, change.new), *extended, *sides]

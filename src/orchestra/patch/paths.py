@@ -1,8 +1,8 @@
 """How git spells file names in a diff, read and written.
 
 Rules
-1. A name with unusual bytes stands in double quotes with C escapes and octal bytes; anything else is raw (Korean too).
-2. `a/` and `b/` are taken off only where the header proves them to be prefixes: a project may own a folder named `a`.
+1. A name with unusual bytes is in double quotes with C escapes and octal bytes; any other name is raw (Korean too).
+2. `a/` and `b/` are removed only where the header proves them to be prefixes: a project may have a folder named `a`.
 3. `/dev/null` stands for "no file on this side" and is None here.
 
 It does not judge whether a name is allowed: that is safety.py.
@@ -56,7 +56,7 @@ def quote(name: str) -> str:
 
 
 def read_name(text: str) -> str | None:
-    """The name on a `---`, `+++` or `rename` line, prefix still on it; None if it cannot be read."""
+    """The name on a `---`, `+++` or `rename` line, with its prefix; None if it cannot be read."""
     if text.startswith('"'):
         quoted = _QUOTED.match(text)
         return unquote(quoted[1]) if quoted else None
@@ -85,7 +85,7 @@ def read_git_line(text: str) -> tuple[str, str] | None:
 
 
 def strip_prefixes(pair: Pair) -> Pair:
-    """Take `a/` and `b/` off a pair of names if they are prefixes (rule 2)."""
+    """Remove `a/` and `b/` from a pair of names if they are prefixes (rule 2)."""
     old, new = pair
     if old is None and new is None:
         return pair

@@ -1,7 +1,7 @@
-"""A patch worked out to the last byte, not yet written: what is approved (D-11) and what is applied (D-12).
+"""A patch computed to the last byte, not yet written: this is what is approved (D-11) and applied (D-12).
 
 Rules
-1. A `Prepared` holds the hash of every file before and after: whoever holds one can tell done, not done and conflict.
+1. A `Prepared` has the hash of every file before and after: it shows whether a file is done, not done or in conflict.
 2. Files are independent of each other, so any choice of them is a `Prepared` again; a rename is one file.
 """
 
@@ -19,7 +19,7 @@ from orchestra.patch.header import Kind
 
 class PreparedFile(msgspec.Struct, frozen=True):
     """One file's change. `before`/`after`: `sha256:<hex>`, None for no file; `mode`: the permission bits after.
-    `doubts`: sentences on what of it cannot be known from the patch, so that only a person may grant it."""
+    `doubts`: sentences on what cannot be known from the patch, so that only a person may approve it."""
 
     path: str
     kind: Kind
@@ -54,7 +54,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Binds an approval to these bytes over those bytes (D-11): names, modes and both hashes of every file."""
+        """The digest that an approval is bound to (D-11): of names, modes and both hashes of every file."""
         facts = [(f.path, f.old_path, f.kind, f.before, f.after, f.mode) for f in self.files]
         return sha256(msgspec.json.encode(facts))
 
@@ -67,7 +67,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepared(files: Sequence[PreparedFile]) -> Prepared:
-    """Put files together."""
+    """Make a `Prepared` of files."""
     return Prepared(
         files=tuple(files),
         diff="".join(file.diff for file in files),
@@ -87,7 +87,7 @@ class FileStat(msgspec.Struct, frozen=True):
 
 
 class Diffstat(msgspec.Struct, frozen=True):
-    """How much changes where."""
+    """Added and removed lines per file."""
 
     files: tuple[FileStat, ...]
     added: int

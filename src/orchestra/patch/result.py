@@ -1,20 +1,20 @@
-"""A developer's or fixer's reply -> exactly one of PATCH, ASK, NOOP, or a sentence saying why not (S1-79, S1-98).
+"""A developer's or fixer's reply -> exactly one of PATCH, ASK, NOOP, or a sentence with the reason (S1-79, S1-98).
 
 Rules
 1. Total: any string gives a typed result; nothing raises.
 2. A marker is a whole line at column 0 (T-8). Inside a diff every line has a prefix, so a patch may edit these markers.
 3. A header is read line by line, it is no YAML (T-7): `key: rest of the line`; a list follows an empty value.
-4. One result per reply. Two headers, an unknown type or a patch beside ASK or NOOP is never settled by choice (S1-99).
-5. What has a beginning and no end is truncated, even if its first part would apply (G1-7).
-6. Checks are claims: a broken checks block is dropped, it never costs the patch (G1-13).
+4. One result per reply. Two headers, an unknown type or a patch beside ASK or NOOP is refused, not decided (S1-99).
+5. A block with a beginning and no end is truncated, even if its first part would apply (G1-7).
+6. Checks are claims: a broken checks block is dropped, and the patch is still used (G1-13).
 
-7. A patch is handed on in the normal form: where files are named by `---` and `+++` alone, their `diff --git` lines are
-   added, and `repaired` says so (S1-89, S1-97). Where that leaves two readings, the reply is refused.
+7. A patch is returned in the normal form: where files are named by `---` and `+++` alone, their `diff --git` lines are
+   added, and `repaired` lists that (S1-89, S1-97). If that leaves two readings, the reply is refused.
 
 Where the patch is looked for: `[PATCH_BEGIN]`, else fenced `diff`, else fenced `patch`, else a `### PATCH` section,
-else from the first `diff --git` line or pair of `---` and `+++` lines (S1-97). Only the first three show their end, so
-a reply whose finishReason is `length` must not come here. It does not judge the diff itself: that is diff.py and
-safety.py.
+else from the first `diff --git` line or pair of `---` and `+++` lines (S1-97). Only the first three have an end, so
+a reply whose finishReason is `length` must not be passed here. The diff itself is checked by diff.py and
+safety.py, not here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEYS = ("type", "summary", "question", "reason", "needed_input")
 _KEY = re.compile(rf"({'|'.join(_KEYS)})\s*:(.*)", re.IGNORECASE | re.DOTALL)
 _ITEM = re.compile(r"\s*[-*•]\s+(.*)", re.DOTALL)
 _CHECK_KEY = re.compile(r"\s*(-?)\s*(command|status|exitCode)\s*:(.*)", re.DOTALL)
-# S1-95: these words in the place of a question are the contract violation the seed names.
+# S1-95: these words in the place of a question are the contract violation the specification names.
 _NO_QUESTION = {
     "",
     "-",
@@ -53,7 +53,7 @@ _NO_QUESTION = {
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What the model says it ran. A claim, shown but never used as the evaluation (G1-13)."""
+    """A check that the model claims to have run; shown, but never used as the evaluation (G1-13)."""
 
     command: str
     status: CheckStatus
@@ -61,7 +61,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True, tag="PATCH", tag_field="type"):
-    """The reply changes files: a diff in the normal form, not yet judged. `repaired`: what it took to have it so."""
+    """The reply changes files: a diff in the normal form, not yet checked. `repaired`: what was repaired for that."""
 
     summary: str
     diff: str
@@ -78,13 +78,13 @@ class Ask(msgspec.Struct, frozen=True, tag="ASK", tag_field="type"):
 
 
 class Noop(msgspec.Struct, frozen=True, tag="NOOP", tag_field="type"):
-    """The reply says the goal is already met."""
+    """The reply states that the goal is already met."""
 
     reason: str
 
 
 class Unparsable(msgspec.Struct, frozen=True, tag="UNPARSABLE", tag_field="type"):
-    """The reply is none of the three; `message` says why, worded for the next prompt."""
+    """The reply is none of the three; `message` is the reason, worded for the next prompt."""
 
     reason: UnparsableReason
     message: str
@@ -128,7 +128,7 @@ def _ask(fields: dict[str, list[str]]) -> Ask | Unparsable:
 
 
 def _fields(header: Sequence[str]) -> dict[str, list[str]] | Unparsable:
-    """Key -> its lines. A line that starts with no known key goes on with the value above it."""
+    """Key -> its lines. A line without a known key at its start continues the value above it."""
     fields: dict[str, list[str]] = {}
     key = ""
     for line in header:
@@ -191,7 +191,7 @@ def _patch(reply: Reply, summary: str) -> Patch | Unparsable:
 
 
 def _disjoint(blocks: Sequence[Sequence[str]]) -> bool:
-    """Whether no file stands in two blocks, so that joining them is no choice."""
+    """Whether no file is in two blocks, so that the blocks can be joined without a decision."""
     seen: set[str] = set()
     for block in blocks:
         changes = parse_diff("\n".join(block))
@@ -205,7 +205,7 @@ def _disjoint(blocks: Sequence[Sequence[str]]) -> bool:
 
 
 def _checks(reply: Reply) -> tuple[Check, ...]:
-    """S1-87, S1-88. A claim that is not wholly readable is dropped (rule 6)."""
+    """The claimed checks (S1-87, S1-88). A claim that cannot be read completely is dropped (rule 6)."""
     claims: list[dict[str, str]] = []
     for line in reply.checks:
         found = _CHECK_KEY.match(line)

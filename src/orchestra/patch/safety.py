@@ -1,15 +1,15 @@
-"""The gate: which changes are never taken, and which a person must see by name (sandbox.md §6).
+"""The gate: which changes are never taken, and which a person must see by name (MS-6.8, MS-6.9).
 
 Rules
-1. `check` refuses; it looks at names, modes and sizes only, so it can run before any file is opened.
+1. `check` refuses changes by names, modes and sizes only, so it can run before any file is opened.
 2. Every path a change touches is judged, the old name of a rename too.
 3. A name is judged as the strictest file system would read it (core/names.py): `.GIT`, `git~1`, `.g<ZWNJ>it` and
-   `.git::$INDEX_ALLOCATION` are all `.git`, and so it is with every closed folder.
+   `.git::$INDEX_ALLOCATION` are all `.git`. The same holds for every closed folder.
 4. `risks` never refuses. It lists reasons, each naming its file; policy `risk` asks when there is one (G1-2).
-5. `guarded` lists what a person must see whatever the policy says: changes to what orchestra itself obeys or runs.
+5. `guarded` lists what a person must see under every policy: changes to files that orchestra itself obeys or runs.
 
 Symlinks on the way to a file, existing targets and texts that do not match are judged where files are known:
-patch/gatekeeper.py, apply.read_images and locate.compute. Secrets in added lines are core's redaction's business.
+patch/gatekeeper.py, apply.read_images and locate.compute. Secrets in added lines are found by core/redact.py.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def risks(
 ) -> tuple[str, ...]:
     """Why a person should look at these changes, one sentence each.
 
-    `existing` are paths in the workspace beside which new ones would stand; `made` are the files that this run itself
+    `existing` are paths in the folders where new files would be; `made` are the files that this run itself
     has added.
     """
     reasons: list[str] = []
@@ -73,7 +73,7 @@ def risks(
             reasons.append(f"makes {path} executable")
         kinds = [(name, kind) for name in change.paths if (kind := kind_of(name))]
         reasons += [f"{name}: {kind.reason}" for name, kind in kinds]
-        if tested and not any(kind.judges for _, kind in kinds):  # which says more
+        if tested and not any(kind.judges for _, kind in kinds):  # that reason is more precise
             reasons.append(f"{_DONE[change.kind]} {tested}, a test that was there before")
         reasons += [
             f"{name!r}: the name starts with '-'" for name in change.paths if any(p[:1] == "-" for p in name.split("/"))
@@ -93,25 +93,25 @@ def risks(
 def guarded(changes: Sequence[FileChange], code: Mapping[str, str]) -> tuple[str, ...]:
     """Why a person must agree under every approval mode (rule 5).
 
-    `code` are the files of the project that its configuration has orchestra read or run, by path, with what they are.
+    `code` maps each project file that the configuration makes orchestra read or run to a description of it.
     """
     known = {folded(path): what for path, what in code.items()}
     reasons: list[str] = []
     for path in (path for change in changes for path in change.paths):
         what = CONFIGURATION if is_configuration(path) else known.get(folded(path), "")
-        later = "; it counts for later runs only" if what == CONFIGURATION else ""  # a run has its own copy of that
+        later = "; it counts for later runs only" if what == CONFIGURATION else ""  # a run has its own copy
         reasons += [f"{path} is {what}: a person must agree under every approval mode{later}"] if what else []
     return tuple(reasons)
 
 
 def judged_by(change: FileChange, made: Set[str] = frozenset()) -> bool:
-    """Whether checks are judged by what it changes: a test that was there before, or what decides what checks mean."""
+    """Whether the change can alter the meaning of a check: an existing test, or a file that configures checks."""
     kinds = (kind_of(path) for path in change.paths)
     return bool(_edited_test(change, made)) or any(kind.judges for kind in kinds if kind)
 
 
 def _edited_test(change: FileChange, made: Set[str]) -> str:
-    """The test that was there before this run and will not be as it was, or an empty string."""
+    """The path of the test that existed before this run and is changed, or an empty string."""
     old = change.old or ""
     return old if change.kind != "create" and is_test(old) and old not in made else ""
 
@@ -152,7 +152,7 @@ def _wrong_part(part: str) -> str:
 
 
 def _wrong_new_name(path: str, change: FileChange) -> str:
-    """A file that has such a name already may be changed, seen by a person; no new one gets it."""
+    """Why no new file may get this name, or an empty string. An existing file of such a name may be changed."""
     if path == _new_name(change) and has_unseen(path):
         return "the name has characters that nobody sees; choose another name"
     return ""
@@ -169,7 +169,7 @@ def _wrong_content(change: FileChange) -> str:
 
 
 def _overlap(changes: Sequence[FileChange]) -> Refused | None:
-    """Two changes for one path, or a path that is also a folder of another."""
+    """The refusal of two changes for one path, or of a path that is also a folder of another."""
     seen: set[str] = set()
     for path in (path for change in changes for path in change.paths):
         if path in seen:
@@ -184,7 +184,7 @@ def _overlap(changes: Sequence[FileChange]) -> Refused | None:
 
 
 def _odd_name(change: FileChange) -> Iterator[str]:
-    """Names that a person may not see, or that some system takes for something else."""
+    """Reasons: names that people may overlook, or that some system reads as something else."""
     yield from (f"{path!r}: the name has characters that nobody sees" for path in change.paths if has_unseen(path))
     new = _new_name(change)
     if any(_DEVICE.fullmatch(folded(part)) for part in new.split("/")):
@@ -197,10 +197,10 @@ def _new_name(change: FileChange) -> str:
 
 
 def _collisions(changes: Sequence[FileChange], existing: Iterable[str]) -> list[str]:
-    """New names, of folders too, that some file systems cannot tell from another name."""
+    """Reasons: new names, of folders too, that some file systems do not distinguish from another name."""
     names = {folded(name): name for name in existing}
     reasons: list[str] = []
-    for change in sorted(changes, key=lambda change: bool(_new_name(change))):  # what is there comes first
+    for change in sorted(changes, key=lambda change: bool(_new_name(change))):  # existing names first
         parts = change.new.split("/") if change.new else []
         for name in ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1)):
             other = names.setdefault(folded(name), name)

@@ -1,11 +1,11 @@
 """Files that run by themselves, guard something or decide what a check means: a change is shown to a person by name.
 
-Rules (sandbox.md §6, G1-2)
+Rules (MS-6.9, G1-2)
 1. TABLE is the whole list. An entry is the name of a file, in whatever folder. With `/` at its end it is the name of a
    folder, and everything in it counts. With `/` inside it is the last two names. `*` stands for anything.
 2. A name is in one kind only, and a kind has one reason.
-3. Names fold their case, because asking once too often is the cheap mistake.
-4. A kind that `judges` decides what checks mean: who changes such a file changes what "passed" says.
+3. Case is ignored, because an unneeded question costs less than a missed file.
+4. A kind with `judges` decides what checks mean: a change to such a file changes the meaning of "passed".
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ _SECURITY = re.compile(
 
 
 def kind_of(path: str) -> Kind | None:
-    """Which kind of sensitive file it is, if any."""
+    """The kind of sensitive file that the path is; None if it is not sensitive."""
     parts = folded(path).split("/")
     index = _index()
     for name in (parts[-1], "/".join(parts[-2:])):
@@ -203,7 +203,7 @@ def kind_of(path: str) -> Kind | None:
 
 
 def is_configuration(path: str) -> bool:
-    """Whether it is orchestra's own configuration, a project's or a person's, in some spelling."""
+    """Whether the path is a configuration of orchestra, a project's or a user's, in any spelling."""
     parts = path.split("/")
     if any(is_name(parts[-1], f"orchestra.config.{end}") for end in ("yaml", "yml")):
         return True

@@ -1,8 +1,8 @@
 """Which files are tests, by the names that the big languages and their tools use. Pure.
 
 Rules
-1. Everything in a folder of tests counts: what a test reads decides as much as its code. Only a README does not.
-2. Elsewhere the first or the last word of a source file's name says it: `test_calc.py`, `calc.spec.ts`,
+1. Everything in a folder of tests counts, because a test's data matters as much as its code. Only a README does not.
+2. Elsewhere the first or the last word of a source file's name decides: `test_calc.py`, `calc.spec.ts`,
    `CalcTest.java`; not `latest.py`, not `contest.py`.
 3. `spec` is also the word for a specification, so in a folder of that name only source files count.
 """
@@ -23,7 +23,7 @@ _ALWAYS = {"bats", "feature", "snap"}  # files of test tools, whatever their nam
 
 
 def is_test(path: str) -> bool:
-    """Whether it is a test, or what one is made of."""
+    """Whether the path is a test or part of one."""
     *folders, name = path.split("/")
     stem, dot, end = name.rpartition(".")
     suffix, said = (end.lower(), words(stem)) if dot else ("", words(name))

@@ -1,8 +1,8 @@
-"""A file's lines as bytes, and as what they are compared by.
+"""A file's lines as bytes, and the keys by which lines are compared.
 
 Rules
 1. Bytes are the truth: a line is its bytes up to and with the line feed; context lines are never re-encoded.
-2. Lines are compared by keys of falling strictness (`LEVELS`); a level forgives what the levels before it forgive.
+2. Lines are compared by keys of falling strictness (`LEVELS`); each level ignores more differences than the one before.
 3. Bytes that are no UTF-8 compare as themselves (surrogateescape), so a hunk elsewhere in such a file still applies.
 """
 
@@ -58,7 +58,7 @@ class FileText:
         return self._keys[level]
 
     def counts(self, level: Level) -> Counter[str]:
-        """How often each line stands in the file, as this level compares them."""
+        """How often each line occurs in the file, as this level compares them."""
         if level not in self._counts:
             self._counts[level] = Counter(self.keys(level))
         return self._counts[level]

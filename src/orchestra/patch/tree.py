@@ -2,9 +2,9 @@
 
 Rules
 1. Every component is opened relative to its folder with O_NOFOLLOW; a symlink anywhere on the way is `Unsafe`, even one
-   that leads back inside (`git apply --index` and libgit2 were seen to write outside through one, sandbox.md §6).
+   that leads back inside (`git apply --index` and libgit2 were seen to write outside through one, MS-6.10).
 2. Only regular files are read. Folders, devices, pipes and sockets in a file's place are `Unsafe`.
-3. A path that is no plain relative path never reaches the operating system: this is the last wall behind safety.py.
+3. A path that is not a plain relative path never reaches the operating system: the last check after safety.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Unsafe(Exception):
-    """Something on the path must not be touched; becomes the `Refused` it carries before it leaves this package."""
+    """A path must not be touched. The package turns the exception into its `Refused`; callers never see it."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(why)
@@ -36,7 +36,7 @@ class Tree:
     """An open workspace folder."""
 
     def __init__(self, root: Path) -> None:
-        self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the root itself is the user's word
+        self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the user chose the root
         self.made: list[str] = []  # folders created on the way
 
     def __enter__(self) -> Tree:
@@ -71,7 +71,7 @@ class Tree:
                 os.mkdir(name, dir_fd=above)
                 self.made.append(path)
             except FileExistsError:
-                pass  # most folders are there already
+                pass  # the folder exists already
         try:
             return os.open(name, _FOLDER, dir_fd=above)
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class Tree:
         parts = _parts(path)
         for depth in range(len(parts) - 1, 0, -1):
             if not self._remove_folder("/".join(parts[:depth])):
-                return  # not empty: something else lives there
+                return  # the folder is not empty
 
     def unmake(self) -> None:
         """Remove the folders this tree created, where they are still empty."""
@@ -123,7 +123,7 @@ class Tree:
             self._remove_folder(folder)
 
     def _remove_folder(self, path: str) -> bool:
-        """Whether the folder is gone. The folder being needed is no error: nobody's work depends on it going."""
+        """Remove an empty folder; return whether that worked. A folder that is still used is no error."""
         try:
             with self.folder_of(path) as above:
                 if above is not None:

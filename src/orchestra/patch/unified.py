@@ -1,8 +1,8 @@
-"""Edits -> the canonical unified diff: what is shown to a person and bound by the approval (D-11).
+"""Edits -> the canonical unified diff that is shown to a person and bound by the approval (D-11).
 
 Rules
-1. It shows what will really change, with right counts and three lines of context: git applies it as it stands.
-2. It is made from the edits, not searched for: lines an edit would only rewrite unchanged are left out.
+1. It shows exactly what will change, with correct counts and three lines of context: git can apply it unchanged.
+2. It is made from the edits, not by comparing files: lines that an edit leaves unchanged are left out.
 3. It is text for people: bytes that are no UTF-8 are shown as \\xNN. The hashes beside it bind the bytes.
 """
 
@@ -35,7 +35,7 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def trim(edits: Sequence[Edit], old: Sequence[bytes]) -> list[Edit]:
-    """The edits without the lines they leave as they are; edits that change nothing fall away."""
+    """The edits without unchanged lines; edits that change nothing are dropped."""
     trimmed: list[Edit] = []
     for edit in edits:
         before, after = list(old[edit.start : edit.stop]), list(edit.lines)

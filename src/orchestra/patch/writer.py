@@ -1,11 +1,11 @@
-"""The writing of a patch: stage everything, rename one by one, sync, read back; on failure take it back (D-12).
+"""Writes a patch: stages everything, renames one by one, syncs, reads back; on failure undoes its changes (D-12).
 
 Rules (apply.py has the whole picture)
 1. Nothing in the workspace changes before all post-images and pre-images are synced in scratch.
-2. A file changes by one rename or unlink, and only if at that moment it is still what the patch was made for.
-3. A scratch folder on another file system costs one more step: the file is staged again beside its target, under a name
+2. A file changes by one rename or unlink, and only if at that moment it still has the text the patch was made for.
+3. With scratch on another file system there is one more step: the file is staged again beside its target, under a name
    that follows from its content, so that a second call after a crash takes the same name and leaves nothing behind.
-4. Taking back touches only files that hold what this call wrote.
+4. Undoing touches only files that still have the bytes this call wrote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Target(msgspec.Struct, frozen=True):
-    """One path that gets new bytes, or goes. `umask`: a new file, so the user's umask applies to its mode."""
+    """One path that gets new bytes or is deleted. `umask`: the file is new, so the user's umask applies to its mode."""
 
     path: str
     before: str | None
@@ -48,12 +48,12 @@ def targets_of(file: PreparedFile) -> Iterator[Target]:
     was, becomes = file.before_mode or 0, file.mode or 0
     before = None if file.kind == "rename" else file.before
     yield Target(file.path, before, file.after, was, becomes, file.data, umask=file.kind == "create")
-    if file.old_path is not None:  # last, so that the text is never nowhere
+    if file.old_path is not None:  # last, so that the text always exists under one of the names
         yield Target(file.old_path, file.before, None, was, 0, None)
 
 
 def state_of(target: Target, image: Image | None) -> State:
-    """Whether a path is as before, as after, or something else. Of the mode only the x bit is the patch's business."""
+    """Whether a path is as before, as after, or neither. Of the mode only the x bit is compared."""
     now = None if image is None else sha256(image.data)
     executable = 0 if image is None else image.mode & 0o100
     if now == target.after and (now is None or executable == target.mode & 0o100):
@@ -64,7 +64,7 @@ def state_of(target: Target, image: Image | None) -> State:
 
 
 class Changed(Exception):
-    """A file changed under our hands."""
+    """Another program changed the file while the patch was written."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -72,7 +72,7 @@ class Changed(Exception):
 
 
 class Writer:
-    """One call's writing. `room` is the scratch folder; `_done` is what this call has changed, in order."""
+    """Writes the files of one call. `room` is the scratch folder; `_done` lists this call's changes, in order."""
 
     def __init__(self, tree: Tree, disk: Disk, *, room: int) -> None:
         self._tree = tree
@@ -120,9 +120,7 @@ class Writer:
         image = self._tree.read(target.path)
         if state_of(target, image) != "before":
             raise Changed(target.path)
-        self._done.append(
-            (number, target)
-        )  # before the act: if it fails half-way, taking back looks at the file itself
+        self._done.append((number, target))  # before the change: if that fails half-way, undoing checks the file itself
         if target.data is None:
             self._remove(target.path)
         else:
@@ -130,7 +128,7 @@ class Writer:
             self._install(f"{number:04}.new", target.path, data=target.data, mode=mode, umask=target.umask)
 
     def _install(self, staged: str, path: str, *, data: bytes, mode: int, umask: bool = False) -> None:
-        """Give the staged file its place."""
+        """Move the staged file to its path."""
         name = path.rsplit("/", 1)[-1]
         with self._tree.folder_of(path, create=True) as folder:
             try:
@@ -152,7 +150,7 @@ class Writer:
                 self._disk.unlink(path.rsplit("/", 1)[-1], dir_fd=folder)
 
     def _create(self, folder: int, name: str, data: bytes, *, mode: int, umask: bool = False) -> None:
-        """A new synced file; a left-over of an earlier call under this name goes first."""
+        """Write and sync a new file; a left-over of an earlier call under this name is removed first."""
         try:
             fd = os.open(name, _NEW, mode & 0o777, dir_fd=folder)
         except FileExistsError:
@@ -167,7 +165,7 @@ class Writer:
             os.close(fd)
 
     def _sync_folders(self, todo: Sequence[tuple[int, Target]]) -> None:
-        """The renames, and the folders made for them, survive a power cut."""
+        """Sync the folders, so that renames and new folders survive a power cut."""
         paths = [target.path for _, target in todo] + self._tree.made
         for path in {path.rpartition("/")[0]: path for path in paths}.values():
             with self._tree.folder_of(path) as folder:
@@ -183,7 +181,7 @@ class Writer:
         return msgspec.structs.replace(refused, message=f"{refused.message}. {self._take_back()}")
 
     def _take_back(self) -> str:
-        """Undo this call's changes from the kept pre-images; a sentence saying how that went."""
+        """Undo this call's changes from the kept pre-images; return a sentence on the result."""
         left: list[str] = []
         for number, target in reversed(self._done):
             try:
@@ -207,7 +205,7 @@ class Writer:
 
 
 def _bits(mode: int, *, executable: bool) -> int:
-    """The permission bits a file keeps; x is changed only if it has to be."""
+    """The permission bits of the new file: those of the old, with the x bits changed only if necessary."""
     if executable == bool(mode & 0o100):
         return mode
     return mode | (mode & 0o444) >> 2 if executable else mode & ~0o111

@@ -1,10 +1,10 @@
 """Files as they were and as a command left them -> one unified diff for the patch gate.
 
 Rules
-1. The text goes the way of a model's patch: parse, check, locate, apply. So it is proved here, before anyone sees it:
-   what the gate would make of each file must be the command's bytes, or the file is refused.
+1. The diff takes the same steps as a model's patch: parse, check, locate, apply. So this is verified here first:
+   the gate's result for each file must be the command's bytes, or the file is refused.
 2. It is small: only changed lines with their context, like git's own diff; a rename is a delete and a create.
-3. If the gate refuses the whole (too large, too many files), there is no diff at all, and its word is the refusal.
+3. If the gate refuses the whole (too large, too many files), there is no diff, and the gate's reason is the refusal.
 
 Pure.
 """
@@ -28,7 +28,7 @@ _FAR = 400_000_000  # and above this the changed middle is one edit
 
 
 class Written(Protocol):
-    """One text file that is not as it was; None: there is no such file."""
+    """One text file that changed; None: the file does not exist."""
 
     @property
     def path(self) -> str: ...
@@ -43,7 +43,7 @@ class Written(Protocol):
 
 
 class WrittenDiff(msgspec.Struct, frozen=True):
-    """The diff of everything that can be said in one, and why the rest cannot."""
+    """The diff of all changes that a diff can express, and the reasons why others are refused."""
 
     diff: str
     refused: tuple[Refused, ...] = ()
@@ -72,7 +72,7 @@ def diff_of(files: Iterable[Written]) -> WrittenDiff:
 
 
 def _file(file: Written) -> tuple[str, FileChange] | Refused:
-    """The diff of one file, and how it is read back."""
+    """The diff of one file, and the change that the gate reads from it."""
     old, new = FileText(file.before or b"").lines, FileText(file.after or b"").lines
     names = Names(
         old=None if file.before is None else file.path,
@@ -108,7 +108,7 @@ def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> list[Edit]:
 
 
 def _read_back(diff: str, file: Written) -> FileChange | Refused:
-    """What the gate makes of the diff, if that is what the command made (rule 1)."""
+    """The change that the gate reads from the diff; a refusal if its result is not the command's bytes (rule 1)."""
     changes = parse_diff(diff)
     if isinstance(changes, Refused):
         return changes

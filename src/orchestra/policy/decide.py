@@ -15,7 +15,7 @@ Rules of `decide`
 5. A policy narrows and never widens: `narrow` keeps the rules of both sides as layers, and every layer must agree; a
    task's own constraints can only tighten (S2-113).
 
-The whitelist says what may start; the sandbox is what protects: python and git can do anything (sandbox.md §1).
+The whitelist says what may start; the sandbox is what protects: python and git can do anything (MS-1.1).
 """
 
 from __future__ import annotations

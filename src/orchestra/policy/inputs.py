@@ -1,4 +1,4 @@
-"""What a task may bring along: arguments, environment, files (S2-19 … S2-21, decisions section 5, S2 "Safety"). Pure.
+"""What a task may bring along: arguments, environment, files (S2-19 … S2-21, F2-09). Pure.
 
 Rules
 1. An argument has at most 1,000 characters, a value of the environment 10,000; at most 100 files of 1 MiB, a path of at

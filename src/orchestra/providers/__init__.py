@@ -1,1 +1,1 @@
-"""Providers: request in, response out, nothing else (S1 §3). `calling.py` is everything around a call."""
+"""Providers: request in, response out, nothing else (S1 §3). `calling.py` does everything around a call."""

@@ -1,7 +1,7 @@
-"""The Messages API, streaming. Prefixes that repeat from call to call are marked to be cached.
+"""The Messages API, streaming. Prefixes that repeat from call to call are marked for the cache.
 
-The system prompt and the context before the user's prompt are each the end of a prefix: a call with the same context
-again (a repair, a second reviewer, the next fix of an untouched file set) reads them at a tenth of the price.
+A cached prefix ends after the system prompt, another after the context before the user's prompt. A call with the same
+context (a repair, a second reviewer, the next fix of an unchanged file set) reads them at a tenth of the price.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Anthropic:
         )
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
-        """Ask once, streaming."""
+        """Make one request and stream the reply."""
         reader = MessagesReader(bounds(self._limit(request)))
         return await self._http.converse("/v1/messages", self.body(request), reader, request, on_token)
 
@@ -52,7 +52,7 @@ class Anthropic:
         return request.constraints.maxOutputTokens or self._max_tokens
 
     def body(self, request: ProviderRequest) -> dict[str, Any]:
-        """What is sent."""
+        """The body of the request."""
         shown = context(request.contextArtifacts)
         content: list[dict[str, Any]] = [{"type": "text", "text": shown, "cache_control": _CACHED}] if shown else []
         content.append({"type": "text", "text": request.prompt.user})
@@ -69,5 +69,5 @@ class Anthropic:
         return body
 
     async def models(self) -> list[str]:
-        """What the server says it has."""
+        """The names of the server's models."""
         return await self._http.models("/v1/models?limit=100")

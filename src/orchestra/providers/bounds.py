@@ -1,12 +1,12 @@
 """Bounds: how long a reply may be. One rule for every provider; pure.
 
 Rules
-1. A reply has a limit of tokens, and a token has `_TOKEN_BYTES` at most: the longest of today's vocabularies are runs
-   of 128 blanks. So a longer reply is not what was asked for, and the call is ended.
-2. Whatever the limit, a reply never has more than MOST_TEXT. A server that was told no limit is held to that.
-3. Thoughts count like text: both are paid from one limit. So no model can think without end.
-4. What is around the text on the wire has its bounds too: one event, and all of them together.
-5. A reply that is too long is not asked for again: it would be as long again, and paid again. What had arrived is kept.
+1. A reply has a limit of tokens, and a token has at most `_TOKEN_BYTES`: the longest of today's vocabularies are runs
+   of 128 blanks. A longer reply breaks the limit of tokens, so the call is ended.
+2. A reply never has more than MOST_TEXT, whatever its limit, also if the request had no limit.
+3. Thoughts count like text: both use the same limit of tokens. So no model can think without end.
+4. The bytes around the text on the wire are bounded too: of one event, and of all events together.
+5. A reply that is too long is not requested again: it would be too long and paid again. The text so far is kept.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from orchestra.core.records import utf8
 
 MOST_TEXT = 4 * MIB  # a million tokens of ordinary text; escaped at its longest it still fits a line of the journal
 _TOKEN_BYTES = 128  # rule 1
-_LEAST_TEXT = MIB // 16  # a limit of few tokens: some servers count their own way
+_LEAST_TEXT = MIB // 16  # for a limit of few tokens: some servers count differently
 _ESCAPED = 6  # a byte of text as JSON at its longest: \u0000
-_AROUND_TEXT = MIB  # names and figures of an event; some servers repeat the prompt
+_AROUND_TEXT = MIB  # field names and figures of an event; some servers repeat the prompt
 _MOST_EVENT = 16 * MIB
-_WRAPPED = 32  # a character of text in an event of its own, of some hundred bytes, and a good deal more
+_WRAPPED = 32  # wire bytes per byte of text, if each character has an event of its own
 _LEAST_WIRE, _MOST_WIRE = 8 * MIB, 256 * MIB
 
 
 class TooLong(Exception):
-    """The bounds of a reply were passed; its words say which."""
+    """A reply exceeded its bounds; the message names the bound."""
 
 
 class Bounds(Struct, frozen=True):
-    """Bytes at most."""
+    """Upper limits of a reply, in bytes."""
 
-    tokens: int  # the limit they follow from; 0: none is known
+    tokens: int  # the limit of tokens that the others follow from; 0: unknown
     text: int  # of text and thoughts, as UTF-8
-    event: int  # of one event, as it came
-    wire: int  # of everything, unpacked
+    event: int  # of one event, as received
+    wire: int  # of all received bytes, unpacked
 
     def failure(self, what: str) -> ProviderFailure:
         """The error of a reply that is too long (rule 5)."""
@@ -62,7 +62,7 @@ class Bounds(Struct, frozen=True):
 
 
 def cut(text: str, room: int) -> str:
-    """As much of a text as has so many bytes."""
+    """The start of a text, in at most `room` bytes of UTF-8."""
     if len(text) * 4 <= room:
         return text
     data = utf8(text)
@@ -70,7 +70,7 @@ def cut(text: str, room: int) -> str:
 
 
 def bounds(tokens: int | UnsetType) -> Bounds:
-    """The bounds of a reply that may have so many tokens; 0: no limit is known."""
+    """The bounds of a reply of at most `tokens` tokens; 0: no limit is known."""
     limit = 0 if isinstance(tokens, UnsetType) else tokens
     text = min(max(limit * _TOKEN_BYTES, _LEAST_TEXT), MOST_TEXT) if limit else MOST_TEXT
     return Bounds(

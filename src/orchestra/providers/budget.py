@@ -1,12 +1,12 @@
-"""Budget: what a run may still spend. The most a call can cost is set aside before it is made.
+"""Budget: what a run may still spend. Before a call, the most it can cost is reserved.
 
 Rules
-1. spent + set aside for calls under way + the most the next one can cost never passes the cap, however many branches
+1. spent + reserved for calls under way + the most the next call can cost never exceeds the cap, however many branches
    call at once.
-2. A call that does not fit waits for those under way, which mostly cost less than their most; only if none is, the run
-   stops at the cap (exit 4) and goes on after a raise.
-3. A price nobody knows holds nothing: the person was told so when the run began.
-4. A request that a kill cut off may have been paid: it counts at its most, in this life and in every later one.
+2. A call that does not fit waits for the calls under way, which mostly cost less than reserved. If none is, the run
+   stops at the cap (exit 4) and continues after the cap is raised.
+3. Calls of a model without a known price do not count against the cap; the user is informed when the run begins.
+4. A request that a kill interrupted may have been paid: it counts at its most, in this and every later process.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class Budget:
     """The money of one run."""
 
     def __init__(self, cap: float | None, *, spent: float, run_id: str, lost: float = 0.0) -> None:
-        """`spent` and `lost` are of earlier lives: for replies, and for requests that were cut off."""
+        """`spent` and `lost` are amounts of earlier processes: for replies, and for requests that were interrupted."""
         self.cap = cap
         self._spent = spent + lost
-        self._lost = lost  # of it, for requests whose price nobody learnt
+        self._lost = lost  # the part of it for requests whose price is not known
         self._run_id = run_id
         self._aside: dict[str, float] = {}
         self._changed = asyncio.Event()
 
     async def set_aside(self, key: str, most: float) -> None:
-        """Keep this much for a call; raises BudgetReached if there is not enough left."""
+        """Reserve this amount for a call; raises BudgetReached if not enough is left."""
         if self.cap is None:
             return
         while self._spent >= self.cap or self._spent + sum(self._aside.values()) + most > self.cap:
@@ -40,13 +40,13 @@ class Budget:
         self._aside[key] = most
 
     def settle(self, key: str, cost: float) -> None:
-        """The call is over, at this price."""
+        """Replace the reserved amount of a finished call by its cost."""
         self._aside.pop(key, None)
         self._spent += cost
         self._changed.set()
 
     def cut_off(self, most: float) -> None:
-        """Earlier processes made this call and were killed before they knew the price (rule 4)."""
+        """Add the cost of requests that earlier processes made before they were killed (rule 4)."""
         self._spent += most
         self._lost += most
 

@@ -3,17 +3,17 @@
     request ──▶ claude -p … (in a sandbox of its own) ──▶ its stream of Messages events ──▶ response
 
 Rules
-1. It sees an empty folder, a home made for this call, and the network; nothing of the project and nothing of the
-   person's home. A model that was talked into anything has nothing to do it with (C-13).
+1. The CLI sees an empty folder, a home made for this call, and the network; nothing of the project and nothing of the
+   user's home. A model that follows a hostile prompt finds nothing to read or change (C-13).
 2. One call is one paid request. The CLI's own retries and fall-backs are off. After an empty reply, or one cut at its
-   limit, it would go on by itself: a budget that any request uses up stops it (models.md 2.1). With a login it would
-   tell the model of that budget, so there it is ended at the end of such a reply; and whenever it begins a second one.
-   One thing cannot be switched off: a status 400 or 404 it answers with a second request of its own (without a beta
-   header; without a stream). No service bills the refused one. Where the second is answered with a stream, nothing that
-   it prints tells of the first; in all other cases both are counted.
-3. Tokens and cost are what it reports. Judged by `is_error`, never by its exit code or `subtype`.
-4. A key comes from the environment and reaches it there. Without one it gets a copy of the person's login; if it
-   renews that, the renewed one is put back, however the call ends, but only if it still is a login.
+   limit, the CLI would continue by itself: a budget that any request uses up stops it (MM-2.1). With a login the CLI
+   tells the model of that budget, so there it is ended at the end of such a reply, and when a second reply begins.
+   One thing cannot be switched off: after a status 400 or 404 the CLI makes a second request (without a beta
+   header; without a stream). No service bills the refused one. If the second is answered with a stream, the CLI's
+   output does not show the first; in all other cases both are counted.
+3. Tokens and cost are those of the CLI's report. `is_error` decides, never the exit code or `subtype`.
+4. A key comes from the environment and is passed by the environment. Without a key the CLI gets a copy of the user's
+   login. If the CLI renews it, the renewed login is copied back, however the call ends, if it still is a login.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OTHER_LOGINS = (
     "CLAUDE_CODE_USE_VERTEX",
     "CLAUDE_CODE_USE_FOUNDRY",
 )
-_SYSTEM = "system.md"  # in its home: the system prompt, which is too long and too private for an argument list
+_SYSTEM = "system.md"  # a file in its home: the system prompt is too long and too private for an argument
 _HANDED_ON = ("ANTHROPIC_", "CLAUDE_CODE_")
 _CLOUDS = {"CLAUDE_CODE_USE_BEDROCK": ("AWS_",), "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_", "CLOUD_ML_REGION")}
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
@@ -64,8 +64,8 @@ _ARGUMENTS = (
     *("--output-format", "stream-json", "--verbose", "--include-partial-messages"),
 )
 _NO_MORE = ("--max-budget-usd", "0.0000001")
-_BUDGET = "error_max_budget_usd"  # how it ends then, and that is no error (rule 2)
-_ASKS_AGAIN = (400, 404)  # statuses
+_BUDGET = "error_max_budget_usd"  # the subtype of its report when the budget stopped it; no error (rule 2)
+_ASKS_AGAIN = (400, 404)  # statuses after which the CLI makes a second request
 _NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
 
 
@@ -104,7 +104,7 @@ class ClaudeCode:
         )
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
-        """Ask once."""
+        """Make one request with the CLI."""
         began = time.monotonic()
         keyed = self._has(KEYS)
         server = self._environ.get("ANTHROPIC_BASE_URL", "")
@@ -142,7 +142,7 @@ class ClaudeCode:
         return reader.response(time.monotonic() - began)
 
     def _arguments(self, keyed: bool) -> tuple[str, ...]:
-        # With a key: nothing of the person's set-up is looked at. With a login `--bare` would not use it.
+        # With a key, `--bare` ignores the user's set-up. It would also ignore a login, so it is not used with one.
         plain = ("--bare", *_NO_MORE) if keyed else ("--setting-sources", "")
         return (*_ARGUMENTS, *plain, "--model", self._model, "--system-prompt-file", f"{{home}}/{_SYSTEM}")
 
@@ -168,7 +168,7 @@ class ClaudeCode:
         return any(self._environ.get(name) for name in names)
 
     def _login(self) -> bytes:
-        """The person's login, if it is what lets us in (rule 4)."""
+        """The user's login file, if the call uses it (rule 4); else empty."""
         if self._has(KEYS + _OTHER_LOGINS):
             return b""
         try:
@@ -180,18 +180,18 @@ class ClaudeCode:
         path = login_file(self._environ)
         try:
             if after == before or not _is_login(after) or _read_login(path) != before:
-                return  # nothing changed, it is none, or somebody else renewed it meanwhile
+                return  # unchanged, not a login, or renewed by another process meanwhile
             part = path.with_name(f"{path.name}.orchestra")
             part.unlink(missing_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(after)
             part.replace(path)
         except (OSError, OddFile):
-            pass  # a folder that we may not write to: the person logs in again one day
+            pass  # the folder is not writable: the user must log in again some day
 
 
 def login_file(environ: Mapping[str, str]) -> Path:
-    """Where the CLI keeps the person's login."""
+    """The path of the CLI's login file."""
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME", "/"), ".claude")
     return Path(folder, Path(LOGIN).name)
 
@@ -218,16 +218,16 @@ def _is_login(data: bytes) -> bool:
 
 
 def logged_in(environ: Mapping[str, str]) -> bool:
-    """Whether the CLI has some way in; whether it is accepted only a call can tell."""
+    """Whether the CLI has a key or a login. Whether the server accepts it is known only after a call."""
     return any(environ.get(name) for name in KEYS + _OTHER_LOGINS) or login_file(environ).is_file()
 
 
 class _Line(Struct):
-    """One line the CLI prints; all of `result`, and the event of `stream_event`."""
+    """One line of the CLI's output: all fields of `result`, and the event of `stream_event`."""
 
     type: str = ""
     subtype: str = ""
-    event: msgspec.Raw = msgspec.Raw()  # other lines have other things under this name
+    event: msgspec.Raw = msgspec.Raw()  # other lines have other values under this name
     is_error: bool = False
     result: str | None = None
     api_error_status: int | None = None
@@ -248,14 +248,14 @@ class CliReader(MessagesReader):
         super().__init__(bounds)
         self._stops_itself = stops_itself
         self.where = "claude: "
-        self.server = server  # where it calls, for the cure
-        self._rest = bytearray()  # of a line that is not complete
+        self.server = server  # the server's address, for error messages
+        self._rest = bytearray()  # the start of an incomplete line
         self._heard = 0
         self.enough = False  # the CLI may be ended
-        self.report: _Line | None = None  # the last it says
+        self.report: _Line | None = None  # its `result` line
 
     def feed(self, data: bytes) -> list[str]:
-        """Take what it printed; the texts it adds to the reply."""
+        """Read the CLI's output; return the texts that it adds to the reply."""
         if self.enough:
             return []
         first, *lines = data.split(b"\n")
@@ -290,7 +290,7 @@ class CliReader(MessagesReader):
             self.enough = event.type == "message_start"  # rule 2
         elif event is not None:
             text = self.take(event)
-            # Rule 2: a whole reply is followed by its report, any other perhaps by another request.
+            # Rule 2: after a whole reply the report follows; after any other, perhaps another request.
             whole = self.finish == "stop" and self.size
             self.enough = not self._stops_itself and self.finish is not None and not whole
             self.done |= self.enough
@@ -321,13 +321,13 @@ _LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
 
 
 def _judge(reader: CliReader, ended: Ended) -> None:
-    """What a CLI that ended without a word of its own means."""
+    """Set the failure of a CLI that ended without a report."""
     if reader.done:
         return
     if reader.report is not None and reader.report.result and not reader.size:
         reader.requests = 2  # rule 2: the first was for a stream
         reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
-    elif reader.report is not None:  # it was ended after its report: its exit code says nothing
+    elif reader.report is not None:  # it was ended after its report: its exit code means nothing
         said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))
         reader.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'it did not say why'})", retriable=True)
     elif ended.problem:

@@ -1,4 +1,4 @@
-"""What a server's status means to S1's five error codes, and whether another try may help (S1-27, S1-28). A table."""
+"""A table: a server's status -> one of S1's five error codes, and whether a retry may help (S1-27, S1-28)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STATUS: dict[int, Meaning] = {
     401: ("AUTH", False),
     402: ("AUTH", False),
     403: ("AUTH", False),
-    404: ("UNKNOWN", False),  # the wrong server, the wrong path or the wrong model: nobody there answers us
+    404: ("UNKNOWN", False),  # a wrong server, a wrong path or a wrong model
     405: ("UNKNOWN", False),
     407: ("AUTH", False),
     408: ("TIMEOUT", True),
@@ -28,4 +28,4 @@ def meaning(status: int) -> Meaning:
         return _STATUS[status]
     if 400 <= status < 500:
         return "BAD_REQUEST", False
-    return "UNKNOWN", status >= 500  # a redirect leads away from what was configured: it is not followed
+    return "UNKNOWN", status >= 500  # a redirect would leave the configured server: it is not followed

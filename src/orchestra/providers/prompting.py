@@ -1,12 +1,12 @@
-"""From a request to the text a model reads, the same for every model; and how many tokens that is, roughly.
+"""A request -> the text that a model reads, the same for every model; and an estimate of its tokens.
 
 Rules
-1. Context comes before the prompt, files in the order of their paths: what stays the same from call to call stands at
-   the beginning, where providers can remember it.
-2. A context artifact is quoted between tags that its own content cannot close: a file that looks like a prompt, or like
-   the end of its own quotation, stays a file.
-3. What a call may cost is bounded before it is made by as many tokens as the text has bytes: no tokenizer makes more
-   (digits and rare scripts come near). What people are shown is an estimate that is about right.
+1. Context comes before the prompt, files in the order of their paths: text that repeats from call to call is at
+   the beginning, where providers can cache it.
+2. A context artifact is quoted between tags that its content cannot close: a file that looks like a prompt, or like
+   the end of its own quotation, is still read as a file.
+3. The upper limit of a call's tokens is the number of bytes of its text: no tokenizer makes more
+   (digits and rare scripts come near). People are shown an estimate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from orchestra.core.model import ContextArtifact, ProviderRequest
 
-THINK_BYPASS = "<think></think>"  # S5-47: an assistant that has thought already
+THINK_BYPASS = "<think></think>"  # S5-47: an empty think block, as if the assistant had already thought
 
 
 def context(artifacts: Iterable[ContextArtifact]) -> str:
@@ -29,12 +29,12 @@ def user_text(request: ProviderRequest) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many: four characters a token, or three bytes where a character has more (Hangul)."""
+    """The estimated number of tokens: four characters a token, or three bytes if that gives more (Hangul)."""
     return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
 
 
 def most_tokens(text: str) -> int:
-    """No fewer than any tokenizer makes of it (rule 3)."""
+    """An upper limit of the text's tokens, for any tokenizer (rule 3)."""
     return len(text.encode("utf-8", "replace"))
 
 

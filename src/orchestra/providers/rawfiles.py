@@ -1,13 +1,13 @@
-"""The files of one model call: raw reply, what came with it, the prompt, and the readable copy.
+"""The files of one model call: the raw reply, its sidecar, the prompt, and the readable copy.
 
 Rules
-1. The reply streams to `<artifact>.raw.txt.part` as it arrives and gets its name only when it is complete and synced.
+1. The reply is written to `<artifact>.raw.txt.part` as it arrives and is renamed only when it is complete and synced.
    So `<artifact>.raw.txt` is always a whole, good reply, even if it is all that is left of the run (D-05, S1-120).
-2. What came with it (usage, finish reason, cost) is in `<artifact>.raw.json`, made just before the name is given.
+2. Usage, finish reason and cost are in the sidecar `<artifact>.raw.json`, written just before the rename.
 3. One name per phase and iteration, and the last good reply has it (G1-8). A failed call's text (an error, a time-out)
    is named `<artifact>.attempt-K.raw.txt` at once; an earlier good reply is set aside under such a name when a later
    attempt begins.
-4. A call that a kill cut off is counted before it is made again, until its reply has a name: each may have been paid
+4. A call that a kill interrupted is counted before it is made again, until its reply is renamed: each may be paid
    (core/calls.py, rule 2).
 5. Raw files keep the exact bytes, for the owner only; everything else here is redacted (C-12).
 """
@@ -33,11 +33,11 @@ from orchestra.core.sent import Sent, with_history
 from orchestra.providers.bounds import MOST_TEXT
 
 _COMPARED = 1 << 16
-UNKNOWN = "unknown"  # the provider of a reply of which only the raw file is left
+UNKNOWN = "unknown"  # the provider's name, if only the raw file of a reply is left
 
 
 class Sidecar(Struct, frozen=True, omit_defaults=True):
-    """`<artifact>.raw.json`: all of the response but its text, which is empty here, and where it came from."""
+    """`<artifact>.raw.json`: the response without its text (empty here), and the provider and model."""
 
     key: str
     response: ProviderResponse
@@ -69,30 +69,30 @@ class CallFiles:
         self._asked = asked_file(ledger.folder, artifact)
 
     def whole(self, key: str) -> tuple[bytes, Sidecar] | None:
-        """The complete reply an earlier process left for *this* attempt, if it did."""
+        """The complete reply that an earlier process stored for *this* attempt; None if there is none."""
         failed = _read_sidecar(self._failed, key)
         if failed is not None and self._failed.exists():
             return read_bounded(self._failed, MOST_TEXT), failed
         if not self._good.exists() or self._is_earlier(self._good):
             return None
-        # Without its sidecar (S1-120: only the raw file is left) it was still named because it was whole and good.
+        # Without its sidecar (S1-120: only the raw file is left) the name proves that the reply is whole and good.
         bare = Sidecar(key, ProviderResponse(rawText="", finishReason="stop", durationMs=0))
         return read_bounded(self._good, MOST_TEXT), _read_sidecar(self._good, key) or bare
 
     def cut_off(self, key: str) -> Asked:
-        """How often this call, which is about to be made again, was cut off (rule 4)."""
+        """How often this call was interrupted and may have been paid (rule 4); called before it is made again."""
         return read_asked(self._ledger.folder, self._artifact, key)
 
     def ask_again(self, key: str, lost: float | None) -> int:
-        """Count the call that is about to be made again, and what those before may have cost; how often it is then."""
+        """Record one more request of this call, and the possible cost of the earlier ones; return the new count."""
         times = self.cut_off(key).times + 1
         self._disk.publish(self._asked, msgspec.json.encode(Asked(key, times, lost)), durable=True)
         return times
 
     def begin(self, request: ProviderRequest, sent: Sent) -> Stream:
-        """Make way for a new reply: set the good one before it aside, keep the prompt, open the stream.
+        """Prepare for a new reply: rename the good one before it, store the prompt, open the stream.
 
-        The prompt's file says what goes out (core/sent.py).
+        The prompt's file records what leaves the machine (core/sent.py).
         """
         self._good.parent.mkdir(parents=True, exist_ok=True)
         for number, ref in enumerate(self._earlier, start=1):
@@ -104,8 +104,8 @@ class CallFiles:
         return Stream(self._part, self._ledger)
 
     def complete(self, data: bytes, sidecar: Sidecar) -> None:
-        """Name the reply: sidecar first, then the raw bytes."""
-        if not _holds(self._part, data):  # the provider did not stream, or corrected itself
+        """Store the complete reply: the sidecar first, then rename the raw file."""
+        if not _holds(self._part, data):  # the provider did not stream, or its final text differs
             self._disk.write(str(self._part), data, durable=True)
         else:
             self._disk.sync_file(self._part)
@@ -121,7 +121,7 @@ class CallFiles:
         return self._good if isinstance(sidecar.response.error, UnsetType) else self._failed
 
     def write_document(self, redacted: str) -> ArtifactRef | None:
-        """The readable copy, where one was asked for (S1-103)."""
+        """Write the readable copy, if one is wanted (S1-103); return its reference."""
         if self._document is None:
             return None
         data = utf8(redacted)
@@ -129,9 +129,9 @@ class CallFiles:
         return self._ledger.folder.reference(self._document, data)
 
     def settle(self, calls: Sequence[PastCall]) -> None:
-        """No more of these calls will be made, all that this artifact had."""
+        """Clean up after the last call of this artifact; `calls` are all its calls."""
         self._remove(self._part)
-        if not any(call.raw is None and call.asked > 1 for call in calls):  # else it is all that is known of them
+        if not any(call.raw is None and call.asked > 1 for call in calls):  # else the file is their only record
             self._remove(self._asked)
         for number in range(len(calls), 0, -1):
             if self._aside(number).exists() and not self._good.exists():
@@ -143,7 +143,7 @@ class CallFiles:
             self._disk.unlink(str(path))
 
     def _is_earlier(self, path: Path) -> bool:
-        """Whether this name still holds a reply that is recorded: it was not set aside yet."""
+        """Whether the file of this name is a recorded reply that was not renamed yet."""
         sha256 = digest(read_bounded(path, MOST_TEXT))
         return any(
             ref.sha256 == sha256 and ref.path.endswith(path.name) and not self._aside(number).exists()
@@ -155,7 +155,7 @@ class CallFiles:
 
 
 class Stream:
-    """The reply as it arrives: in its file, and nowhere else."""
+    """The reply as it arrives; it is kept in its file only, not in memory."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self.size = 0  # bytes
@@ -177,9 +177,9 @@ class Stream:
 
 
 def settle(ledger: Ledger) -> None:
-    """Before a run ends: remove what never became whole; the last attempt gets the name if none was good.
+    """Before a run ends: remove incomplete files; if no attempt was good, the last one gets the artifact's name.
 
-    Only what the journal names as a call's: a task's own files may be called anything.
+    Only files that the journal names as a call's: a task's own files may have any name.
     """
     artifacts: dict[str, list[PastCall]] = {}
     for call in calls_in(ledger.folder, ledger.events):
@@ -197,7 +197,7 @@ def _read_sidecar(raw: Path, key: str) -> Sidecar | None:
 
 
 def _holds(path: Path, data: bytes) -> bool:
-    """Whether a file is these bytes, without a copy of all of them."""
+    """Whether a file has exactly these bytes, compared without loading it whole."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size != len(data):
             return False

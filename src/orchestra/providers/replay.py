@@ -1,7 +1,7 @@
 """The replay provider: answers from a recorded run, found by the request's digest. No model, no network.
 
-A recorded failure is replayed as the failure it was, with its usage: the run goes the same way, byte for byte. A
-recording longer than a reply may be is none.
+A recorded failure is replayed as the same failure, with its usage: the run takes the same path, byte for byte. A
+recorded reply that exceeds the bounds of a reply is not used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orchestra.providers.calling import request_digest
 
 
 class ReplayProvider:
-    """Answers what the recorded run was answered."""
+    """Returns the replies of the recorded run."""
 
     def __init__(self, source: RunFolder) -> None:
         self._source = source
@@ -39,16 +39,16 @@ class ReplayProvider:
         return ProviderCapabilities(name="replay", supportsPatchFirst=True, supportsStreaming=True)
 
     def remember(self, call: PastCall) -> None:
-        """Leave out a reply that this run already has."""
+        """Mark a reply as used that this run already has."""
         if self._calls[call.request]:
             self._calls[call.request].popleft()
 
     def serves(self, role: Role, phase: Phase, agent: str = "") -> bool:
-        """Whether the recorded run asked anyone in this role."""
+        """Whether the recorded run has a call in this role."""
         return role in self._roles
 
     def context_of(self, key: str) -> int:
-        """How much the recorded step's model was shown at most: this one is shown the same."""
+        """The context size of the recorded step's model; this run uses the same."""
         return self._context.get(key, 0)
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
@@ -63,7 +63,7 @@ class ReplayProvider:
         path = self._source.find(call.raw) if call.raw and call.raw.bytes <= MOST_TEXT else None
         if path is None:
             return _refused(f"the raw reply of step {call.key} of run {self._source.id} is gone or was changed")
-        text = read_bounded(path, MOST_TEXT).decode("utf-8", "replace")  # not read_text: it would translate line ends
+        text = read_bounded(path, MOST_TEXT).decode("utf-8", "replace")  # not read_text: it converts line endings
         on_token(text)
         return ProviderResponse(
             rawText=text,

@@ -20,13 +20,13 @@ NAME = "llm-requests.log"
 
 @runtime_checkable
 class Bypasses(Protocol):
-    """A provider that can begin a reply with an empty think block, and knows whether it will."""
+    """A provider that can begin a reply with an empty think block, and reports whether it will."""
 
     def bypasses_thinking(self, request: ProviderRequest) -> bool: ...
 
 
 def log_request(ledger: Ledger, key: str, request: ProviderRequest, *, provider: object, name: str, model: str) -> None:
-    """Add one line."""
+    """Append one line to the log."""
     record = {
         "ts": utc(datetime.now(UTC)),
         "key": key,

@@ -1,4 +1,4 @@
-"""The scripted provider: replies from a file (design §8). How demos, tests and `chaos` run without a model.
+"""The scripted provider: replies from a file (U-07). Demos, tests and `chaos` use it to run without a model.
 
     replies:
       - match: {role: planner}            # all given fields must fit; none given: fits anything
@@ -10,7 +10,7 @@
 
 Rules
 1. The first unused reply whose match fits is used, once. None left is BAD_REQUEST, naming the request.
-2. Which replies are used up is derived from the run's journal (`remember`), so a resumed run goes on where it was.
+2. The run's journal shows which replies are used (`remember`), so a resumed run continues where it was.
 3. A script is a plain file, of at most 16 MiB.
 4. `delayMs` is how long the whole reply takes, `chunk` how many characters arrive at a time.
 """
@@ -107,7 +107,7 @@ class ScriptedProvider:
         return ProviderCapabilities(name="scripted", supportsPatchFirst=True, supportsStreaming=True)
 
     def remember(self, call: PastCall) -> None:
-        """Take one reply of an earlier process as used (rule 2); by its bytes if only its raw file was left."""
+        """Mark one reply of an earlier process as used (rule 2); found by its bytes if only its raw file is left."""
         if call.source.isdigit():
             self._used.add(int(call.source) - 1)
             return
@@ -117,9 +117,9 @@ class ScriptedProvider:
                 return
 
     def serves(self, role: Role, phase: Phase, agent: str = "") -> bool:
-        """Whether the script has anything to say in this role: named by role or phase, or a DECISION for a judge.
+        """Whether the script has a reply for this role: named by role or phase, or a DECISION for an evaluator.
 
-        For an agent: a reply that names it, or prose that fits (a plan's JSON is no summary).
+        For an agent: a reply that names it, or prose whose match fits (a plan's JSON is not a summary).
         """
         if agent:
             return any(
@@ -190,7 +190,7 @@ async def _say(reply: ScriptedReply, on_token: OnToken) -> None:
 
 def load_script(path: Path) -> Script:
     """Read a script file, YAML or JSON; every mistake is named with its place."""
-    import yaml  # only runs that use a YAML script pay for the parser
+    import yaml  # imported here: only runs with a YAML script need the parser
 
     try:
         text = read_text(path, _MOST_SCRIPT, name=f"the script {path}")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 
-_V6_PUBLIC = ipaddress.IPv6Network("2000::/3")  # all that is given out; mapped, NAT64, local … lie outside
+_V6_PUBLIC = ipaddress.IPv6Network("2000::/3")  # every assigned range; mapped, NAT64 and local addresses are outside
 # Protocol assignments with Teredo, documentation (twice), 6to4, the closed 6bone.
 _V6_RESERVED = ("2001::/23", "2001:db8::/32", "3fff::/20", "2002::/16", "3ffe::/16")
 _V6_NOT = tuple(map(ipaddress.IPv6Network, _V6_RESERVED))
-# Protocol assignments, 6to4 relays, AS112 (twice), AMT; multicast and above; the host below an Azure machine.
+# Protocol assignments, 6to4 relays, AS112 (twice), AMT; multicast and above; the host service of Azure machines.
 _V4_RESERVED = ("192.0.0.0/24", "192.88.99.0/24", "192.31.196.0/24", "192.175.48.0/24", "192.52.193.0/24")
 _V4_NOT = tuple(map(ipaddress.IPv4Network, (*_V4_RESERVED, "224.0.0.0/3", "168.63.129.16/32")))
 

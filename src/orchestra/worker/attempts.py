@@ -1,10 +1,10 @@
-"""Attempts: the program that probe.py runs inside a sandbox. It tries what must not work, and some of what must.
+"""Attempts: the program that probe.py runs inside a sandbox. It tries what must fail, and some things that must work.
 
 Run as `python -I -S -c <this text> FACTS`: it imports nothing of orchestra and only fast modules.
 
 Rules
 1. It aims only at canaries, which the probe made and names in FACTS (JSON). Nothing here harms when it succeeds.
-2. An attempt that raises OSError was refused; one that returns has happened. What is not there raises too.
+2. An attempt that raises OSError was refused; one that returns succeeded. A missing target raises OSError too.
 3. It prints one JSON object: the attempt's name, and "refused: …" or "done" or "done: …". It judges nothing.
 """
 
@@ -35,7 +35,7 @@ class Attempts:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def all(self) -> dict[str, str]:
-        """Make them, one after the other."""
+        """Run all attempts, one after the other; name -> outcome."""
         return {name: _outcome(getattr(self, name.replace(" ", "_"))) for name in names()}
 
     # -- files
@@ -92,7 +92,7 @@ class Attempts:
             raise ProcessLookupError(errno.ESRCH, "another process")
 
     def signal_a_process_outside(self) -> None:
-        self.see_a_process_outside()  # the same number may be a process of the sandbox
+        self.see_a_process_outside()  # inside, the same pid may be a process of the sandbox
         os.kill(self._facts["pid"], 0)
 
     def read_an_environment_outside(self) -> str:
@@ -196,12 +196,12 @@ class Attempts:
 
 
 def names() -> list[str]:
-    """What is attempted."""
+    """The names of all attempts."""
     return [name.replace("_", " ") for name in Attempts.__dict__ if not name.startswith("_") and name != "all"]
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in ticks since the boot: with the number it names one process."""
+    """When a process began, in ticks since the boot: pid and start time name one process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
 
@@ -230,7 +230,7 @@ def _is_open(fd: int) -> bool:
     try:
         os.fstat(fd)
     except OSError:
-        return False  # the one that listed them
+        return False  # the descriptor of the listing itself
     return True
 
 

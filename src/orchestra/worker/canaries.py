@@ -1,9 +1,9 @@
 """Canaries: files, sockets and shared memory that a sandboxed probe tries to reach, and must not (probe.py).
 
 Rules
-1. All of it is made here, in a new folder, and gone afterwards. Nothing else is aimed at.
-2. Modes are wide open: it must be the sandbox that refuses, not the owner of a file.
-3. What a probe is told holds no secret: a random text, paths, numbers, names.
+1. All canaries are made here, in a new folder, and removed afterwards. The probe aims at nothing else.
+2. Modes allow everything to everybody, so that only the sandbox can refuse.
+3. The facts passed to the probe contain no secret: a random text, paths, numbers, names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IPC_CREAT, _IPC_RMID = 0o1000, 0
 
 
 class Canaries:
-    """The canaries, and what may be known of them inside."""
+    """The canaries, and the facts about them that are passed into the sandbox."""
 
     def __init__(
         self, folder: Path, tcp: socket.socket, abstract: str, listeners: list[socket.socket], shm: int
@@ -76,7 +76,7 @@ class Canaries:
         return Sandbox(tier=tier, workspace=str(self.workspace), reads=reads, writes=own, run_as=run_as)
 
     def touched(self) -> dict[str, str]:
-        """What changed outside, by what it is."""
+        """The canaries that were changed or reached: name -> what happened."""
         found = {}
         beside = sorted(os.listdir(self.canary.parent))
         if self.canary.read_text(encoding="utf-8") != self._text or beside != ["canary", "socket"]:
@@ -112,7 +112,7 @@ def _listener(address: str) -> socket.socket:
     if address.startswith("\0"):
         listener.bind(address)
     else:
-        # A socket's path holds 107 bytes; that of a folder may be longer, its descriptor's never is.
+        # A socket's path has at most 107 bytes. A folder's path may be longer; the path of its descriptor never is.
         folder = os.open(os.path.dirname(address), os.O_PATH | os.O_CLOEXEC)
         listener.bind(f"/proc/self/fd/{folder}/{os.path.basename(address)}")
         os.close(folder)
@@ -131,7 +131,7 @@ def _reached(listener: socket.socket) -> bool:
 
 
 def _in_home(folder: Path) -> str | None:
-    """Something in the user's home that no sandbox has a reason to show."""
+    """A path in the user's home that no sandbox needs to show; None if there is none."""
     home = os.path.expanduser("~")
     visible = (str(folder), os.path.realpath(sys.base_prefix))
     try:
@@ -143,7 +143,7 @@ def _in_home(folder: Path) -> str | None:
 
 
 def _interpreter(run_as: int | None) -> str:
-    """Ours; or the system's, if commands run as a user to whom ours is closed (it lies in root's home)."""
+    """Our Python; or the system's, if commands run as a user who cannot read ours (it is in root's home)."""
     ours = Path(os.path.realpath(sys.executable))
     closed = run_as is not None and not all(folder.stat().st_mode & stat.S_IXOTH for folder in ours.parents)
     return _SYSTEM if closed and os.access(_SYSTEM, os.X_OK) else str(ours)

@@ -1,16 +1,16 @@
-"""Capture: a command's output in bounded memory, redacted before it is kept or shown (S2-12, S2-81, sandbox.md §4).
+"""Capture: a command's output in bounded memory, redacted before it is kept or shown (S2-12, S2-81, MS-4.3).
 
 Rules
 1. Streams that share an artifact go into it in order of arrival, each through its own redacting stream: whole lines
    stay whole.
-2. Past the limit bytes are counted and discarded; the artifact's last line says how many.
+2. Bytes past the limit are counted and discarded; the artifact's last line gives their number.
 3. Of each stream the head and the tail are quoted. The quote is text for people and models: valid UTF-8, no colour
    codes, every other control, bidi and zero-width character visible as an escape. It is redacted once more after that,
    because a colour code may have stood inside a secret.
 4. Output is never read for markers of our own.
-5. A face is told the newest whole line, cleaned and redacted likewise; older ones it had no time for are left out.
-6. A file's name is made durable by whoever gives its record away (`settle`), one sync for all in one folder. Of an
-   output without a byte there is nothing to lose: its record says all, and its name is left to the system.
+5. A face gets the newest whole line, cleaned and redacted likewise; older lines in between are left out.
+6. The caller that returns a file's record makes the file's name durable (`settle`), one sync for all in a folder. An
+   empty output loses nothing in a crash: its record is complete, so its name is not synced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from orchestra.core.redact import Redactor
 from orchestra.core.text import clean
 from orchestra.worker.task import Artifact, Captured
 
-_LINE = 1000  # bytes of a line that a face is told
+_LINE = 1000  # bytes of a line that a face gets
 
 
 class Store:
@@ -41,17 +41,17 @@ class Store:
             self._fd = os.open(path, flags | os.O_EXCL, PRIVATE)
         except FileExistsError:
             self._fd = os.open(path, flags | os.O_TRUNC, PRIVATE)
-            self._unsynced = True  # an earlier life's: that it is empty now must last too
+            self._unsynced = True  # an earlier process wrote it: that it is empty now must be durable too
         self.path = str(path)
         self.disk = disk
         self.size = 0
-        self.named = False  # its name is durable
+        self.named = False  # whether the file's name is durable
         self._room = limit
         self._dropped = 0
         self._hash = hashlib.sha256()
 
     def add(self, data: bytes) -> int:
-        """Keep as much as there is room for; how much that was."""
+        """Store the bytes up to the limit; return how many were stored."""
         kept = data[: self._room]
         self._room -= len(kept)
         self._dropped += len(data) - len(kept)
@@ -59,7 +59,7 @@ class Store:
         return len(kept)
 
     def close(self) -> Artifact:
-        """Note what was left out, make its bytes durable; its name is `settle`'s (rule 6)."""
+        """Append a note on discarded bytes and make the bytes durable; `settle` does that for the name (rule 6)."""
         try:
             if self._dropped:
                 self._append(f"\n[orchestra: {self._dropped} more bytes of output were not kept]\n".encode())
@@ -70,7 +70,7 @@ class Store:
         return Artifact(path=self.path, bytes=self.size, sha256=f"sha256:{self._hash.hexdigest()}")
 
     def abandon(self) -> None:
-        """Close the file as it is (once); no event will name it."""
+        """Close the file unfinished, at most once; no event will name it."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -84,7 +84,7 @@ class Store:
 
 
 def settle(stores: Sequence[Store]) -> None:
-    """Make their names durable (rule 6)."""
+    """Make the names of these files durable (rule 6)."""
     for folder, disk in {os.path.dirname(store.path): store.disk for store in stores if not store.named}.items():
         disk.sync_folder(folder)
     for store in stores:
@@ -107,7 +107,7 @@ class Capture:
         self._seen = self._shown = self._kept = 0
 
     def feed(self, data: bytes) -> None:
-        """The next bytes the command wrote."""
+        """Take the next bytes of the command."""
         self._seen += len(data)
         self._take(self._stream.feed(data))
 
@@ -141,14 +141,14 @@ class Capture:
 
 
 class Tap:
-    """One stream of a program that somebody listens to: counted, passed on as it is, not kept."""
+    """One stream of a program whose caller reads it live: counted, passed on unchanged, not stored."""
 
     def __init__(self, on_bytes: Callable[[bytes], object]) -> None:
         self._on_bytes = on_bytes
         self._seen = 0
 
     def feed(self, data: bytes) -> None:
-        """The next bytes the program wrote."""
+        """Take the next bytes of the program."""
         self._seen += len(data)
         self._on_bytes(data)
 
@@ -158,7 +158,7 @@ class Tap:
 
 
 class NewestLine:
-    """The last whole line any stream of a command has written, told through `ready` once there is one to tell."""
+    """The last whole line of any stream of a command; `ready` is called when there is a new one."""
 
     def __init__(self, redactor: Redactor, ready: Callable[[], None]) -> None:
         self._redactor = redactor
@@ -167,7 +167,7 @@ class NewestLine:
         self._line: bytes | None = None
 
     def add(self, stream: Capture, data: bytes) -> None:
-        """What a stream wrote, redacted already."""
+        """Take bytes of a stream, already redacted."""
         end = data.rfind(b"\n")
         if end < 0:
             self._begun[stream] = (self._begun.get(stream, b"") + data)[:_LINE]
@@ -181,20 +181,20 @@ class NewestLine:
             self._ready()
 
     def take(self) -> str | None:
-        """The line, if there is a new one."""
+        """Return the line if it is new, else None."""
         line, self._line = self._line, None
         return None if line is None else readable(_whole_end(line), self._redactor)
 
 
 def readable(data: bytes, redactor: Redactor) -> str:
-    """Bytes of a command as text for people and models (rule 3)."""
+    """A command's bytes as text for people and models (rule 3)."""
     return redactor.text(clean(data.decode("utf-8", "backslashreplace")))
 
 
 def _whole_end(data: bytes) -> bytes:
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
-        if byte >= 0xC0:  # the first byte of a character: is all of it here?
+        if byte >= 0xC0:  # the first byte of a character: are all its bytes here?
             length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return data if back >= length else data[:-back]
         if byte < 0x80:

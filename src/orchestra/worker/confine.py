@@ -1,16 +1,16 @@
-"""Confine: tier "landlock", the weaker containment for machines where user namespaces are forbidden (sandbox.md §1, 5).
+"""Confine: tier "landlock", the weaker containment for machines where user namespaces are forbidden (MS-1.5).
 
 Used by the spawner between fork and exec, in a `python -I -S` process: it imports nothing of orchestra and only what a
-bare interpreter has loaded anyway. What it does not hold is in `NOT_HELD`, and whoever switches it on is told.
+bare interpreter has loaded anyway. What this tier does not hold is in `NOT_HELD`; the user who enables it is informed.
 
 Rules
-1. `restrict` binds the calling process and all it will start, for ever, or raises OSError. The caller then execs or
-   exits; it never goes on unbound.
-2. Capabilities go first (root without them is only the owner of root's files), then no_new_privs, then Landlock, then
+1. `restrict` confines the calling process and all its descendants for ever, or raises OSError. The caller then execs or
+   exits; it never continues unconfined.
+2. Capabilities are dropped first (then root is only the owner of root's files), then no_new_privs, then Landlock, then
    the filter of system calls, which could refuse the steps before it.
-3. Landlock must know how to hold signals and abstract sockets (ABI 6, Linux 6.12). Less is refused, never made do with.
-4. A path to read that does not exist is nothing to allow. A path to write must exist.
-5. Devices and sockets are made nowhere, also where it may write.
+3. Landlock must be able to restrict signals and abstract sockets (ABI 6, Linux 6.12). An older one is refused.
+4. A path to read that does not exist is skipped. A path to write must exist.
+5. The command cannot create devices or sockets anywhere, also where it may write.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _ALL = (1 << 16) - 1
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _WRITE = _ALL & ~(_MAKE_CHAR | _MAKE_SOCK | _MAKE_BLOCK | _IOCTL_DEV)
-_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE  # a rule on what is no folder may name no other right
+_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE  # a rule on a file may name no other rights
 _TCP = 1 | 2  # bind, connect
 _SCOPED = 1 | 2  # abstract unix sockets, signals
 
@@ -60,7 +60,7 @@ def abi() -> int:
 
 
 def restrict(reads: list[bytes], writes: list[bytes], seccomp: bytes, online: bool = False) -> None:
-    """From here on: reading and executing only below `reads` and `writes`, writing only below `writes`."""
+    """Confine this process: it reads and executes only below `reads` and `writes`, and writes only below `writes`."""
     if abi() < ABI_NEEDED:
         raise OSError(errno.EOPNOTSUPP, f"Landlock {ABI_NEEDED} is needed, this kernel has {abi()}")
     rules = _ruleset(reads, writes, 0 if online else _TCP)
@@ -101,7 +101,7 @@ def _allow(rules: int, path: bytes, access: int) -> None:
 def _drop_capabilities() -> None:
     capability = 0
     while _libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) == 0:
-        capability += 1  # the first number that does not exist ends it, and so does not being root: nothing to drop
+        capability += 1  # ends at the first number that does not exist; not being root ends it too: nothing to drop
     _prctl("ambient capabilities", _CAP_AMBIENT, 4)  # clear all
     header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this thread
     _check("capset", _libc.syscall(_CAPSET[os.uname().machine], header, bytes(24)))

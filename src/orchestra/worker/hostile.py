@@ -1,9 +1,9 @@
-"""Looking into a folder that somebody hostile filled: names, descriptors, the overlay's marks.
+"""Reading a folder whose contents are hostile: names, descriptors, the overlay's marks.
 
 Rules
 1. A name is reached through the descriptor of its folder, and no link is followed.
-2. A pipe or device in a file's place never blocks the one who opens it.
-3. A name that cannot be said in text is shown with escapes, and taken nowhere.
+2. Opening never blocks, also if the name is a pipe or a device.
+3. A name that is not valid text is shown with escapes and never used as a path of the workspace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKS = ("user.overlay.", "trusted.overlay.")
 
 @contextmanager
 def opened(name: str | Path, flags: int, above: int | None = None) -> Iterator[int]:
-    """A descriptor for as long as it is needed."""
+    """Open a name; the descriptor is closed at the end of the block."""
     fd = os.open(name, flags, dir_fd=above)
     try:
         yield fd
@@ -35,9 +35,9 @@ def opened(name: str | Path, flags: int, above: int | None = None) -> Iterator[i
 
 @contextmanager
 def entered(above: int | None, name: str) -> Iterator[int]:
-    """A folder of ours, opened for reading and removing whatever its mode says."""
+    """Open a folder that we own for reading and removing, whatever its mode is."""
     with opened(name, HANDLE | os.O_DIRECTORY, above) as handle:
-        here = f"/proc/self/fd/{handle}"  # this very folder, also if its name is given to another one meanwhile
+        here = f"/proc/self/fd/{handle}"  # this folder, even if its name now belongs to another
         mode = stat.S_IMODE(os.fstat(handle).st_mode)
         if mode & 0o700 != 0o700:
             os.chmod(here, mode | 0o700)
@@ -46,7 +46,7 @@ def entered(above: int | None, name: str) -> Iterator[int]:
 
 
 def facts_of(name: str, above: int | None) -> os.stat_result | None:
-    """What is there under a name; None for nothing."""
+    """The facts of a name, without following a link; None if there is no such name."""
     if above is None:
         return None
     try:
@@ -56,7 +56,7 @@ def facts_of(name: str, above: int | None) -> os.stat_result | None:
 
 
 def regular(fd: int) -> os.stat_result:
-    """The facts of an open file; OSError if it is no regular file (any more)."""
+    """The facts of an open file; OSError if it is not a regular file."""
     facts = os.fstat(fd)
     if not stat.S_ISREG(facts.st_mode):
         raise OSError(errno.EINVAL, "it is no regular file any more")
@@ -64,7 +64,7 @@ def regular(fd: int) -> os.stat_result:
 
 
 def kind(facts: os.stat_result) -> str:
-    """What it is, for a person."""
+    """The type of a file, in words for people."""
     kinds = {
         stat.S_IFREG: "a file",
         stat.S_IFDIR: "a folder",
@@ -76,7 +76,7 @@ def kind(facts: os.stat_result) -> str:
 
 
 def unspeakable(name: str) -> str:
-    """Why a name cannot be said in text, or an empty string. Which paths are allowed is somebody else's business."""
+    """Why a name is not valid text; "" if it is. Whether its path is allowed is decided elsewhere."""
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in name):
         return "its name holds control characters, or is no UTF-8"
     return ""
@@ -87,18 +87,18 @@ def join(path: str, name: str) -> str:
 
 
 def shown(path: str) -> str:
-    """A name for people: on one line, and nothing in it that is not seen."""
+    """A name for people: on one line, with invisible characters escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(ascii(char)[1:-1] if unicodedata.category(char) in _UNSEEN else char for char in text)
 
 
 def marks(fd: int) -> dict[str, bytes]:
-    """The overlay's attributes of an open file or folder, by short name. Those a command set read `overlay.…`."""
+    """The overlay's attributes of an open file or folder, by short name. Forged ones begin with `overlay.`."""
     return {name.split(".", 2)[2]: os.getxattr(fd, name) for name in _mark_names(fd)}
 
 
 def unmark(fd: int) -> None:
-    """Take the overlay's attributes off."""
+    """Remove the overlay's attributes."""
     for name in _mark_names(fd):
         os.removexattr(fd, name)
 

@@ -1,5 +1,4 @@
-"""Keeper: what the spawner's forked children do before they become something else, or instead of it;
-and what it does to others.
+"""Code of the spawner's forked children: limits, user, exec; and the subreaper for tiers without a pid namespace.
 
 Part of the spawner, not of orchestra: loaded by path into its bare interpreter, imports nothing of orchestra.
 
@@ -7,10 +6,10 @@ A keeper stands between the spawner and a command that has no pid namespace (tie
 so that whatever the command leaves behind becomes its child, wherever that moved to.
 
 Rules
-1. It says `"child-pid"` (its own: whoever ends its tree ends the command), then `"refused"`, `"errno"` or
+1. It reports `"child-pid"` (its own: killing its tree ends the command), then `"refused"`, `"errno"` or
    `"wait-status"`.
-2. The command ends, the spawner closes the order pipe or dies, SIGTERM comes: all the same, everything below is killed
-   and reaped. It exits only when it has no child left, or none it is allowed to kill.
+2. When the command ends, the spawner closes the order pipe or dies, or SIGTERM arrives, everything below is killed
+   and reaped. The keeper exits only when it has no child left, or none that it is allowed to kill.
 3. The command sets its limits and confines itself before it execs; if that fails it does not run.
 """
 
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NS_GET_USERNS, _NEWUSER, _NEWNET = 0xB701, 0x10000000, 0x40000000
 _IP_FREEBIND = 15
-_GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
+_GIVE_UP_S = 10.0  # stop waiting for a process that we may not kill (another user's)
 _CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)  # by Python or the spawner
 
 
 def limit(pairs: list[tuple[int, int]]) -> None:
-    """What this process may use from now on; never more than it may now."""
+    """Set resource limits of this process; a limit is never raised."""
     for what, most in pairs:
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -47,14 +46,14 @@ def limit(pairs: list[tuple[int, int]]) -> None:
 
 
 def become(uid: int, gid: int) -> None:
-    """Another user, for good and without any group of ours."""
+    """Switch to another user permanently, and drop all our groups."""
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 
 
 def give(fds: dict[int, int]) -> None:
-    """Descriptors under the numbers they are wanted at; all others close on exec."""
+    """Duplicate descriptors to the wanted numbers; all others close on exec."""
     for target, source in fds.items():
         os.dup2(source, target, inheritable=True)
     for number in _CHANGED:
@@ -62,7 +61,7 @@ def give(fds: dict[int, int]) -> None:
 
 
 def close_all_but(kept: set[int]) -> None:
-    """Forget every descriptor of the spawner's."""
+    """Close every inherited descriptor but these."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
             try:
@@ -72,15 +71,15 @@ def close_all_but(kept: set[int]) -> None:
 
 
 def listener(pid: int, port: int) -> Any:
-    """A socket that listens on loopback in the network namespace of the process (sandbox.md §5)."""
+    """A socket that listens on loopback in the network namespace of the process (MS-5.1)."""
     libc = ctypes.CDLL(None, use_errno=True)
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    # The user namespace that owns it, which need not be the process's own any more.
+    # The user namespace that owns the network namespace; it may differ from the process's present one.
     owner = _check(libc.ioctl(net, _NS_GET_USERNS))
     _check(libc.setns(owner, _NEWUSER))
     _check(libc.setns(net, _NEWNET))
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # bwrap may not have brought loopback up yet, and fails if somebody else does.
+    # bwrap may not have brought loopback up yet, and bwrap fails if another process does.
     made.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
     made.bind(("127.0.0.1", port))
     made.listen(128)
@@ -140,7 +139,7 @@ def _run(request: dict[str, Any], fds: dict[str, int], confine: Any) -> None:
 
 
 def _wait(pid: int, order: int) -> None:
-    """Until the command ends or an order comes; orphans that end meanwhile are buried every second."""
+    """Wait until the command ends or the order pipe closes; orphans that ended are reaped every second."""
     poll = select.poll()
     poll.register(order, select.POLLIN)
     ended = os.pidfd_open(pid)
@@ -163,7 +162,7 @@ def _dead() -> list[int]:
 
 
 def _end_all(pid: int, status: int, tree: Callable[[int], list[int]]) -> None:
-    """Kill every descendant until there is none. Orphans come to us (subreaper), so the rounds end."""
+    """Kill every descendant until none is left. Orphans become our children (subreaper), so the rounds end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     deadline = time.monotonic() + _GIVE_UP_S
     while time.monotonic() < deadline:
@@ -179,15 +178,15 @@ def _end_all(pid: int, status: int, tree: Callable[[int], list[int]]) -> None:
 
 
 def tell(pid: int, number: int) -> None:
-    """Send it a signal, if it is still there."""
+    """Send a signal to a process, if it still exists."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        pass  # it ended meanwhile, or is another user's now
+        pass  # the process ended meanwhile, or belongs to another user now
 
 
 def tell_fd(fd: int, number: int) -> None:
-    """The same by its descriptor: its number may be another's by now."""
+    """Send a signal by process descriptor: the pid may belong to another process by now."""
     try:
         signal.pidfd_send_signal(fd, number)
     except (ProcessLookupError, PermissionError):
@@ -195,27 +194,27 @@ def tell_fd(fd: int, number: int) -> None:
 
 
 def bury(pid: int) -> None:
-    """Reap it, if it came to us and ended."""
+    """Reap a process if it is our child and has ended."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        pass  # its own parent did
+        pass  # its own parent reaped it
 
 
 def hurry(pid: int) -> None:
-    """Its turn comes before the others'.
+    """Give a process a high scheduling priority.
 
-    The kernel kills a namespace from within its dying pid 1. Among the processes of root's fork bomb, which no limit of
-    the kernel's holds, that waited seconds for its turn, and they grew to 28,000 meanwhile.
+    The kernel kills a namespace from within its dying pid 1. In a fork bomb of root, which no kernel limit holds, pid 1
+    waited seconds for the processor, and the bomb grew to 28,000 processes meanwhile.
     """
     try:
         os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
     except OSError:
-        pass  # not root: the kernel's own limit holds the number
+        pass  # not root: the kernel's limit on processes holds
 
 
 def remove(folder: bytes) -> None:
-    """The folder that was prepared for sandboxes: ours and small."""
+    """Delete the folder that was prepared for sandboxes; it is ours and small."""
     for path, folders, files in os.walk(folder, topdown=False):
         for name in (*files, *folders):
             full = os.path.join(path, name)

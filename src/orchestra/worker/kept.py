@@ -1,11 +1,11 @@
-"""What stays of a command's layer: build output and caches, as a layer that later commands of the run read.
+"""The part of a command's layer that is kept: build output and caches. Later commands of the run read it as a layer.
 
 Rules
-1. `prune` leaves only what was kept. A folder's mode and the overlay's marks must not hide a file of the workspace, so
-   whiteouts and opaque folders go, in kept folders too: a deletion of ignored files lasts as long as the command.
-2. Of kept trees files, folders and links stay; pipes, sockets, devices, set-user bits and what is too deep go.
-3. Layers are never changed once a command may read them (the kernel forbids it). `fold` makes one new layer of several,
-   by hard links: a mount takes few layers only (their paths share one 4 KiB page; 60 of them were possible, 80 not).
+1. `prune` leaves only kept paths. A folder's mode and the overlay's marks must not hide a file of the workspace, so
+   whiteouts and opaque folders are removed, in kept folders too: ignored files that a command deleted come back.
+2. In kept trees, files, folders and links stay; pipes, sockets, devices, set-user bits and too deep folders do not.
+3. A layer that a command may read is never changed (the kernel forbids it). `fold` makes one new layer of several,
+   by hard links: a mount accepts few layers (their paths share one 4 KiB page; 60 layers were possible, 80 were not).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orchestra.worker.removal import discard_at
 
 
 def prune(upper: Path, harvest: Harvest, *, limits: Bounds = BOUNDS) -> tuple[str, ...]:
-    """Leave only what was kept, fit to be a lower layer; the names that could not be removed, if any."""
+    """Remove all but the kept paths, so that `upper` can be a lower layer; return names that could not be removed."""
     pruning = _Pruning(harvest.kept, limits.depth)
     with opened(upper, FOLDER) as fd:
         pruning.way(fd, "")
@@ -30,7 +30,7 @@ def prune(upper: Path, harvest: Harvest, *, limits: Bounds = BOUNDS) -> tuple[st
 
 
 def fold(layers: Sequence[Path], into: Path) -> None:
-    """Make one layer of pruned ones, the lowest first; where two have the same path, the higher one's stays."""
+    """Make one layer of pruned layers, given lowest first; where two have the same path, the higher layer wins."""
     into.mkdir(mode=0o700)
     with opened(into, FOLDER) as target:
         for layer in layers:
@@ -61,7 +61,7 @@ def _is_folder(name: str, above: int) -> bool:
 
 
 class _Pruning:
-    """One pruning. `stuck` are the names that would not go."""
+    """One call of `prune`. `stuck` are the names that could not be removed."""
 
     def __init__(self, kept: Collection[str], depth: int) -> None:
         self.stuck: list[str] = []
@@ -70,7 +70,7 @@ class _Pruning:
         self._depth = depth
 
     def way(self, fd: int, path: str) -> None:
-        """A folder on the way to kept paths."""
+        """Prune a folder that is a parent of kept paths."""
         unmark(fd)
         for name in os.listdir(fd):
             here = join(path, name)
@@ -86,7 +86,7 @@ class _Pruning:
                 self.stuck.append(f"{shown(here)}: {error.strerror}")
 
     def _settle(self, fd: int, name: str, *, depth: int) -> None:
-        """A kept file or tree (rule 2)."""
+        """Clean a kept file or tree by rule 2."""
         facts = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if stat.S_ISDIR(facts.st_mode) and depth < self._depth:
             with entered(fd, name) as inner:

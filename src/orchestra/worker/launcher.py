@@ -4,17 +4,17 @@
         ◀──── pipes (stdout, stderr) ──────────────┘
 
 Rules
-1. argv only, never a shell; whole environment given; descriptors 0, 1, 2 and no others; no terminal; stdio are pipes.
-2. `prepare` gives a process that exists, contained and blocked, so that its pid and start time can be journaled before
+1. argv only, never a shell; a complete environment; descriptors 0, 1, 2 and no others; no terminal; stdio are pipes.
+2. `prepare` returns a process that exists, contained and blocked: its pid and start time can be journaled before
    `run` releases it. Nothing of the command has happened until then.
-3. A containment that cannot be had is refused; nothing here falls back to a weaker one (design §5).
-4. When the command ends, everything it left running is killed at once; then its pipes are read to their end, or, if it
-   left nothing running, to the last byte that is in them.
-5. Time limit or cancellation: TERM to all of it, `grace_ms`, then KILL. Cancellation is raised again afterwards.
+3. A containment that is not available is refused; nothing here falls back to a weaker one (U-23).
+4. When the command ends, every process it left is killed at once; then its pipes are read to their end, or, if it
+   left no process, to the last byte that is in them.
+5. Time limit or cancellation: TERM to all its processes, `grace_ms`, then KILL. Cancellation is then raised again.
 6. When `run` or `drop` returns or raises, no process of the command exists and none is a zombie (of its empty sandbox,
    bwrap's own may need a moment more). When orchestra itself is killed, the spawner sees the socket close and does the
    same; when the spawner is killed, the kernel does.
-7. Nothing here blocks the loop but short writes to disk: the pipes push back on a command that writes too fast.
+7. Only short writes to disk block the loop: a command that writes too fast blocks on its pipes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from orchestra.worker.task import Command, CommandResult, Denial, Limits, OnByte
 from orchestra.worker.wrap import HOME, refusal, wrap
 
 PROXY_PORT = 3128  # on the command's own loopback, if it may reach domains
-_DRAIN_S = 2.0  # rule 4: nobody can hold the pipes any more, but whom we may not kill (tier none, another user's)
+_DRAIN_S = 2.0  # rule 4: only a process we may not kill (tier none, another user's) can still hold the pipes
 
 
 class Proxy(Protocol):
-    """What serves a command's connections (proxy.py)."""
+    """The proxy that serves a command's connections (proxy.py)."""
 
     @property
     def denials(self) -> tuple[Denial, ...]: ...
@@ -58,7 +58,7 @@ MakeProxy = Callable[[socket.socket], Proxy]
 
 
 class Launcher:
-    """Starts commands, through one spawner that exists from the first of them on."""
+    """Starts commands, through one spawner process that exists from the first command on."""
 
     def __init__(self) -> None:
         self._link: Link | None = None
@@ -77,7 +77,7 @@ class Launcher:
     ) -> Held:
         """A process that waits to become the command. Without `stderr` both streams go into one artifact.
 
-        What cannot start is held too, with pid 0: `run` says why.
+        A command that cannot start is returned too, with pid 0: the result of `run` has the reason.
         """
         streams = Streams(command, redactor=redactor, on_line=on_line)
         held = Held(command, sandbox, streams, self._live_link())
@@ -87,7 +87,7 @@ class Launcher:
     async def listen(
         self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes, *, redactor: Redactor, disk: Disk
     ) -> CommandResult:
-        """Run a program whose output is heard as it comes, byte by byte, and not kept; until enough was heard."""
+        """Run a program; pass its stdout to `on_bytes` as it arrives, unstored, until that returns True."""
         streams = Streams(command, redactor=redactor, on_line=None)
         held = Held(command, sandbox, streams, self._live_link())
 
@@ -110,14 +110,14 @@ class Launcher:
         on_line: OnLine | None = None,
         proxy: MakeProxy | None = None,
     ) -> CommandResult:
-        """Run one command to its end and to the end of everything it started."""
+        """Run one command until it and all processes it started have ended."""
         held = await self.prepare(
             command, sandbox, stdout, stderr, redactor=redactor, disk=disk, on_line=on_line, proxy=proxy
         )
         return await held.run()
 
     async def close(self) -> None:
-        """End whatever still runs, and the spawner."""
+        """End all running commands and the spawner."""
         link, self._link = self._link, None
         if link:
             await link.close()
@@ -128,14 +128,14 @@ class Launcher:
         return self._link.pid if self._link else 0
 
     def _live_link(self) -> Link:
-        """The line to the spawner; a new one if there is none yet, or it went dead."""
+        """The link to the spawner; a new one if there is none yet, or the spawner died."""
         if self._link is None or not self._link.alive:
             self._link = Link()
         return self._link
 
 
 class Held:
-    """One command between its preparation and its last process's end."""
+    """One prepared command, until its last process has ended."""
 
     def __init__(self, command: Command, sandbox: Sandbox, streams: Streams, link: Link) -> None:
         self.pid = 0
@@ -145,7 +145,7 @@ class Held:
         self._streams = streams
         self._link = link
         self._number = 0
-        self._problem: CommandResult | None = None  # why it was not even tried
+        self._problem: CommandResult | None = None  # why the command was not started at all
         self._end: outcome.End | None = None
         self._lost = False
         self._listener: socket.socket | None = None
@@ -156,7 +156,7 @@ class Held:
         self._scratch = ""  # tier landlock: a folder for temporary files, there is no private /tmp
 
     async def begin(self, store: Callable[[], None], proxy: MakeProxy | None) -> None:
-        """Ask for the process; return when it waits, or when it is known that there will be none."""
+        """Request the process; return when it is blocked and ready, or when it is known that it cannot start."""
         try:
             self._problem = _problem(self._command, self._sandbox, proxy)
             if self._problem:
@@ -173,7 +173,7 @@ class Held:
             raise
 
     async def run(self) -> CommandResult:
-        """Let it go, and wait for the end of everything it started."""
+        """Release the blocked process, wait until all processes it started have ended, return the result."""
         if self._problem:
             self._streams.abandon()
             return self._problem
@@ -196,11 +196,11 @@ class Held:
         return result
 
     def enough(self) -> None:
-        """What was wanted of it is here: end it."""
+        """End the program: its caller has all the output it needs."""
         self._link.send("kill", self._number)
 
     async def drop(self) -> None:
-        """End it unreleased; nothing of it is kept."""
+        """End the process without releasing it; nothing is kept."""
         try:
             if self._number and not self._over():
                 self._link.send("kill", self._number)
@@ -210,7 +210,7 @@ class Held:
             self._streams.abandon()
 
     async def _clear(self) -> None:
-        """Until nothing is left of it. Not interruptible: rule 6 outranks a second cancel."""
+        """Wait until no process of the command is left. A second cancellation does not interrupt this (rule 6)."""
         if self._streams.failure:
             self._link.send("kill", self._number)
         while self._number and not self._over():
@@ -218,7 +218,7 @@ class Held:
                 await self._until(self._over)
             except asyncio.CancelledError:
                 self._canceled = True
-                self._link.send("kill", self._number)  # ends the grace
+                self._link.send("kill", self._number)  # ends the grace period
         self._link.remove(self._number)
         if self._lost:
             kill_left_over(self.pid, self.start_time)
@@ -289,9 +289,9 @@ class Held:
         return env | home | {"TMPDIR": self._scratch}
 
     def _request(self) -> tuple[int, int]:
-        """A descriptor to read the request from, which is for spawner.py, and how long that is.
+        """A descriptor with the request for spawner.py, and the request's length.
 
-        What bwrap is to read follows, and there the descriptor stands.
+        bwrap's options follow the request; the descriptor's position is at their start.
         """
         command, sandbox = self._command, self._sandbox
         uid, gid = host.user(sandbox)
@@ -318,7 +318,7 @@ class Held:
         options = b""
         if sandbox.tier == "strict":
             bwrap = host.find_bwrap()
-            assert bwrap is not None  # `_problem` looked
+            assert bwrap is not None  # `_problem` checked that
             body["program"] = os.fsencode(bwrap.path)
             body["seccomp"] = seccomp.program()
             options = b"\0".join((*wrap(command, sandbox, host.facts(sandbox, self._link.prepared)), b""))
@@ -337,7 +337,7 @@ class Held:
 
 
 def _problem(command: Command, sandbox: Sandbox, proxy: MakeProxy | None) -> CommandResult | None:
-    """Why this cannot even be tried."""
+    """The result for a command that cannot be started here at all; None if it can."""
     strings = "".join((*command.argv, command.cwd, *command.env, *command.env.values()))
     if not command.argv or not command.argv[0]:
         return CommandResult(error="cannot start: the command is empty")
@@ -353,7 +353,7 @@ def _problem(command: Command, sandbox: Sandbox, proxy: MakeProxy | None) -> Com
 
 
 def _refusal(sandbox: Sandbox, proxy: MakeProxy | None) -> str | None:
-    """Which part of the containment cannot be had."""
+    """Which part of the containment is not available; None if all of it is."""
     if sys.platform != "linux":
         return "commands run only on Linux: there is no sandbox for this system yet"
     if sandbox.domains and (sandbox.tier != "strict" or proxy is None):
@@ -366,7 +366,7 @@ def _refusal(sandbox: Sandbox, proxy: MakeProxy | None) -> str | None:
 
 
 def _make_upper(sandbox: Sandbox, uid: int, gid: int) -> None:
-    """The folders of the layer; the layer's own mode is what the command sees as the workspace's."""
+    """Make the folders of the layer. The command sees the layer's mode as the mode of the workspace."""
     for name in ("up", "work"):
         path = f"{sandbox.upper}/{name}"
         if not os.path.isdir(path):
@@ -376,19 +376,19 @@ def _make_upper(sandbox: Sandbox, uid: int, gid: int) -> None:
 
 
 def _rlimits(limits: Limits) -> list[tuple[int, int]]:
-    """What one process may use. Not RLIMIT_AS: node, Go, GHC reserve terabytes of addresses that they never touch."""
+    """The limits of one process. Not RLIMIT_AS: node, Go, GHC reserve terabytes of addresses that they never touch."""
     return [
         (resource.RLIMIT_NPROC, limits.processes),
         (resource.RLIMIT_NOFILE, limits.open_files),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_CORE, 0),
-        # A backstop for a bomb faster than the watchdog; far above it, so that normally that one gives the reason.
+        # For a bomb that is faster than the watchdog; far above its limit, so that the watchdog normally acts first.
         (resource.RLIMIT_DATA, 4 * limits.memory_bytes),
     ]
 
 
 def _memory(first: bytes, second: bytes) -> int:
-    """A descriptor to read both from, standing at the second."""
+    """A descriptor in memory with both parts; its position is at the second."""
     fd = os.memfd_create("orchestra", os.MFD_CLOEXEC)
     data, written = first + second, 0
     while written < len(data):

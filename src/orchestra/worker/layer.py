@@ -1,19 +1,19 @@
-"""What a command wrote: its overlay's upper folder, compared with the workspace (sandbox.md §1, overlay per command).
+"""The changes a command made: its overlay's upper folder, compared with the workspace (MS-1.3).
 
-What the kernel leaves there (bwrap 0.11 `--overlay`, measured on 6.18, the same as user and as root): changed and new
+What the kernel puts there (bwrap 0.11 `--overlay`, measured on 6.18, the same as user and as root): changed and new
 files whole; a deleted name as a character device 0:0; a folder that was removed and made again with the attribute
 `user.overlay.opaque=y`; copies of files that were only touched; nothing for folders moved (they are copied). Such marks
 cannot be forged from inside: the kernel escapes them (`user.overlay.overlay.opaque`).
 
 Rules
 1. The folder is hostile. It is read through directory descriptors, no link is followed, and everything is bounded.
-2. Only what a text patch can say is taken: UTF-8 text files that were made, changed, deleted or got another x bit.
-   Anything else that changed is in `refused` with its reason; nothing is left out in silence.
-   As git has it, empty folders, folders' modes and other permission bits are no change.
+2. Only changes that a text patch can express are taken: UTF-8 text files made, changed, deleted or with another x bit.
+   Every other change is in `refused` with its reason; nothing is left out silently.
+   As in git, empty folders, folders' modes and other permission bits are no change.
 3. Over a bound of the whole (`files`, `total_bytes`, `entries`) nothing is taken at all: half a change is worse.
-4. What `ignored` names (build output, caches) is no change. It stays, so that the folder can be a layer for later
+4. Paths that `ignored` names (build output, caches) are no change. They stay: the folder can be a layer for later
    commands (kept.py).
-5. A file that someone changed in the workspace after `since_ns` is refused: the command never saw that text.
+5. A file that changed in the workspace after `since_ns` is refused: the command never saw that text.
 
 It makes no diff (patch/written.py does) and writes nothing into the workspace.
 """
@@ -35,22 +35,22 @@ _CHUNK = 1 << 18
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is looked at and taken."""
+    """Limits on what is read and taken."""
 
     files: int = 200  # changed files: the patch gate takes no more (patch/safety.py)
     file_bytes: int = 16 * MIB  # of one file, before or after
     total_bytes: int = 64 * MIB  # of all of them, before and after
-    entries: int = 200_000  # names looked at, ignored folders not entered
+    entries: int = 200_000  # names examined, ignored folders not entered
     depth: int = 100
     compare_bytes: int = 256 * MIB  # of a file that may be unchanged
-    refusals: int = 100  # told one by one
+    refusals: int = 100  # listed one by one
 
 
 BOUNDS = Bounds()
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """One text file that is not as it was; None: there is no such file. Modes are permission bits."""
+    """One text file that changed; None: the file does not exist. Modes are permission bits."""
 
     path: str
     before: bytes | None
@@ -60,14 +60,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A change that is not taken. `path` is empty if it is about the whole."""
+    """A change that is not taken. `path` is empty if the reason concerns the whole."""
 
     path: str
     reason: str
 
 
 class Harvest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in an upper folder. `kept` are the topmost ignored paths that stay there."""
+    """The contents of an upper folder. `kept` are the topmost ignored paths, which stay there."""
 
     files: tuple[Written, ...] = ()
     kept: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def changes(
 
 
 class _TooMuch(Exception):
-    """A bound of the whole is passed (rule 3)."""
+    """A limit of the whole is exceeded (rule 3)."""
 
 
 class _Walk:
@@ -114,7 +114,7 @@ class _Walk:
         return (*self._refused, *more)
 
     def folder(self, path: str, new: int, old: int | None, *, depth: int) -> None:
-        """A folder of the upper layer over the workspace's folder of that name, if there is one."""
+        """Compare a folder of the upper layer with the workspace's folder of that name, if there is one."""
         names = self._names(new)
         for name in names:
             with self._refusing(join(path, name)):
@@ -185,11 +185,11 @@ class _Walk:
         """A name the command deleted: a file, or everything in a folder but what is ignored."""
         was = facts_of(name, old)
         if was is None or old is None:
-            return  # it was in another layer only
+            return  # the name was in another layer only
         if why := unspeakable(name):
             self._refuse(path, why)
         elif self._ignored(path, stat.S_ISDIR(was.st_mode)):
-            pass  # its deletion lasted as long as the command (rule 4)
+            pass  # an ignored path: its deletion is not kept (rule 4)
         elif stat.S_ISDIR(was.st_mode):
             if depth >= self._limits.depth:
                 self._refuse(path, f"folders lie in each other more than {self._limits.depth} deep")
@@ -238,7 +238,7 @@ class _Walk:
         return newer
 
     def _is_same(self, new: int, facts: os.stat_result, old: int, was: os.stat_result) -> bool:
-        """A copy the file system made, e.g. because the file was touched."""
+        """Whether the file is an unchanged copy that the file system made, e.g. because the file was touched."""
         if facts.st_size != was.st_size or (facts.st_mode ^ was.st_mode) & 0o100:
             return False
         if facts.st_size > self._limits.compare_bytes:
@@ -251,7 +251,7 @@ class _Walk:
         return True
 
     def _text(self, path: str, fd: int, facts: os.stat_result) -> bytes | None:
-        """The file's bytes; None, and a refusal, if it is too big or no text."""
+        """The file's bytes; None, and a refusal is recorded, if it is too big or not text."""
         if facts.st_size > self._limits.file_bytes:
             self._refuse(path, f"it holds {facts.st_size} bytes; files up to {self._limits.file_bytes} are taken")
             return None

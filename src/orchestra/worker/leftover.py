@@ -1,6 +1,6 @@
-"""Left over: processes of an earlier life of orchestra, known from the journal by pid and start time.
+"""Left over: processes that an earlier orchestra process started, known from the journal by pid and start time.
 
-A pid alone names nobody: it may be anyone's by now. With the start time it is one process, for as long as it lives.
+A pid alone is not enough: the system may have given it to another process. Pid and start time name one process.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _GIVE_UP_S = 10.0
 
 
 def kill_left_over(pid: int, start_time: str) -> bool:
-    """Kill it with everything below it, if it is still the one that was journaled; whether it was."""
+    """Kill the journaled process and its descendants, if that process still exists; return whether it did."""
     if not pid or usage.start_time(pid) != start_time or not _running([pid]):
         return False
     deadline = time.monotonic() + _GIVE_UP_S
-    # A keeper (tiers landlock, none) goes last: what it keeps comes back to it as long as it lives. Of a namespace
-    # (tier strict) it is pid 1 that was journaled, and the kernel kills the rest with it.
+    # A keeper (tiers landlock, none) is killed last: orphans become its children as long as it exists. In tier strict
+    # the journaled process is pid 1 of the namespace, and the kernel kills all others with it.
     if not _is_init(pid):
         while (below := _running(usage.tree(pid))) and time.monotonic() < deadline:
             _kill(below)
@@ -46,7 +46,7 @@ def _running(pids: list[int]) -> list[int]:
                 if file.read().rpartition(b")")[2].split()[0] != b"Z":
                     found.append(pid)
         except (OSError, IndexError):
-            continue  # gone
+            continue  # the process ended
     return found
 
 
@@ -55,5 +55,5 @@ def _kill(pids: list[int]) -> None:
         try:
             os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # it ended meanwhile, or is another user's now
+            pass  # the process ended meanwhile, or belongs to another user now
     time.sleep(0.001)

@@ -1,9 +1,9 @@
-"""Link: orchestra's end of the line to its spawner. Knows messages and descriptors, nothing of what they are for.
+"""Link: orchestra's side of the socket to the spawner. Carries messages and descriptors; does not interpret them.
 
 Rules
-1. One spawner for one launcher in one event loop. It is started at the first use and, if it died, at the next.
-2. Sending never waits: what the socket does not take at once is sent when it can.
-3. When the spawner ends, however it does, every listener hears `lost`, once.
+1. One spawner for one launcher in one event loop. It is started at the first use, and again at the next use if it died.
+2. Sending never waits: what the socket does not accept at once is queued and sent later.
+3. When the spawner ends, for whatever reason, every registered callback gets `lost` once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 from orchestra.worker.host import Prepared
 
 _SPAWNER = str(Path(__file__).with_name("spawner.py"))
-_END_S = 15.0  # the spawner's own patience is 10 s
-_LONGEST, _PASSED = 4096, socket.CMSG_SPACE(4)  # of what the spawner says; a listener comes alone
-Hear = Callable[..., None]  # word, then what was said; descriptors as `fds`
+_END_S = 15.0  # the spawner itself waits up to 10 s
+_LONGEST, _PASSED = 4096, socket.CMSG_SPACE(4)  # of a message from the spawner; it passes one descriptor at most
+Hear = Callable[..., None]  # a callback: message name, then its values; descriptors as `fds`
 
 
 class Link:
@@ -33,16 +33,16 @@ class Link:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.prepared = Prepared(Path(tempfile.mkdtemp(prefix="orchestra-sandbox-")))
-        self.last_words = ""  # why it died, if it said so
+        self.last_words = ""  # the spawner's stderr after it died
         self._listeners: dict[int, Hear] = {}
         self._next = 0
         self._unsent: list[tuple[bytes, list[int]]] = []
-        self._stuck = False  # the socket takes no more for now
+        self._stuck = False  # the socket accepts no more for now
         self._lost = asyncio.Event()
-        self._words = os.memfd_create("spawner", os.MFD_CLOEXEC)  # not our own stderr: it would hold that open
+        self._words = os.memfd_create("spawner", os.MFD_CLOEXEC)  # the spawner's stderr; ours would be held open by it
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # close_fds and an empty environment: it holds nothing of ours (sandbox.md §3, traps 1 and 6).
+            # close_fds and an empty environment: the spawner inherits nothing (MS-3.1, MS-3.6).
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", _SPAWNER, str(theirs.fileno()), str(self.prepared.folder)],
                 stdin=subprocess.DEVNULL,
@@ -58,40 +58,40 @@ class Link:
 
     @property
     def pid(self) -> int:
-        """The spawner's."""
+        """The pid of the spawner."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked for something, here."""
+        """Whether messages can still be sent to the spawner from this event loop."""
         return not self._lost.is_set() and self.loop is asyncio.get_running_loop()
 
     def add(self, hear: Hear) -> int:
-        """A number under which messages are exchanged from now on."""
+        """Register a callback; return the number that its messages carry."""
         self._next += 1
         self._listeners[self._next] = hear
         return self._next
 
     def remove(self, number: int) -> None:
-        """Hear nothing more under this number."""
+        """Remove the callback of this number."""
         self._listeners.pop(number, None)
 
     def send(self, *message: str | int, fds: list[int] | None = None) -> None:
-        """Say something; the descriptors are ours no longer."""
+        """Send a message, now or later; the descriptors belong to the link from then on."""
         self._unsent.append((marshal.dumps(message), fds or []))
         if len(self._unsent) == 1:
             self._flush()
 
     async def close(self) -> None:
-        """Hang up and wait until everything it started, and it itself, is gone."""
+        """Close the socket and wait until the spawner and all its commands have ended."""
         if self._lost.is_set():
             return
         try:
-            self._socket.shutdown(socket.SHUT_WR)  # what it would see if we died: one way to end, always tested
+            self._socket.shutdown(socket.SHUT_WR)  # the same end-of-file as if we died: one way to end, always tested
             async with asyncio.timeout(_END_S):
                 await self._lost.wait()
         except (OSError, TimeoutError):
-            self._process.kill()  # it did not answer: nothing more can be done through it
+            self._process.kill()  # the spawner did not end: nothing more can be done through it
         finally:
             self._lose()
 
@@ -105,7 +105,7 @@ class Link:
                 self.loop.add_writer(self._socket.fileno(), self._flush)
                 return
             except OSError:
-                pass  # it died: the reader says so
+                pass  # the spawner died: the reader reports that
             del self._unsent[0]
             for fd in fds:
                 os.close(fd)
@@ -147,7 +147,7 @@ class Link:
             "utf-8", "replace"
         )
         os.close(self._words)
-        self._process.wait()  # it closed its socket by exiting, or was killed: no wait worth the name
+        self._process.wait()  # the spawner has exited or was killed, so this does not block
         self.prepared.remove()
         for hear in list(self._listeners.values()):
             hear("lost", fds=[])

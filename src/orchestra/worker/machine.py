@@ -1,7 +1,7 @@
-"""Machine: what this machine allows, as far as a containment depends on it, and what to do where it allows too little.
+"""Machine: the facts of this machine that a containment depends on, and the remedy where the machine forbids it.
 
 Rules
-1. `machine()` only reads; nothing is started.
+1. `machine()` only reads; it starts no process.
 2. `remedy` is pure: one sentence, the one that helps most.
 3. `fingerprint` changes whenever a proof (probe.py) might come out differently: another kernel, boot, container, user,
    bubblewrap, switch of AppArmor, or another filter or probe of ours.
@@ -19,18 +19,18 @@ from orchestra.worker import attempts, confine, seccomp
 from orchestra.worker.host import find_bwrap
 from orchestra.worker.task import Tier
 
-# What bubblewrap says, or the launcher in its place, where namespaces or their set-up are forbidden (sandbox.md §4).
+# Messages of bubblewrap, or of the launcher, where namespaces or their set-up are forbidden (MS-4.6).
 _NO_NAMESPACES = ("namespace", "uid map", "RTM_NEWADDR", "not permitted", "Permission denied")
 REPORT = "Do not run commands here, and please report this with the output of `orchestra doctor`."
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proof depends on."""
+    """The facts that a proof depends on."""
 
     system: str
     kernel: str
     boot: str
-    namespaces: tuple[str, ...]  # our own: another container is another machine
+    namespaces: tuple[str, ...]  # of this process: another container counts as another machine
     uid: int
     apparmor_restricts: bool  # kernel.apparmor_restrict_unprivileged_userns
     userns_allowed: bool  # kernel.unprivileged_userns_clone, user.max_user_namespaces
@@ -42,7 +42,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remedy(tier: Tier, reason: str, here: Machine) -> str:
-    """What to do where the tier cannot be set up."""
+    """The remedy, in one sentence, where the tier cannot be set up."""
     other = 'or set sandbox.tier to "landlock" (weaker: `orchestra doctor` lists what it does not hold)'
     if here.system != "Linux":
         return "Commands run only on Linux: use a Linux machine, virtual machine or container."
@@ -72,7 +72,7 @@ def remedy(tier: Tier, reason: str, here: Machine) -> str:
 
 
 def fingerprint() -> str:
-    """The same as long as a proof need not be repeated."""
+    """A digest that changes whenever a proof must be repeated (rule 3)."""
     return "sha256:" + hashlib.sha256(msgspec.json.encode(machine())).hexdigest()
 
 

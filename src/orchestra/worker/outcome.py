@@ -1,11 +1,11 @@
-"""Outcome: from what the spawner says of a command's end to its result. Pure.
+"""Outcome: the spawner's report of a command's end -> the command's result. Pure.
 
 Rules
-1. A command ran only if its own exit was reported (trap 5). bwrap that ends without that could not set it up, or was
-   itself killed; its words are in stderr and become the reason.
-2. bwrap says 128 + n for a command that died of signal n, as a shell does. The two cannot be told apart; n up to 31 is
-   taken for a signal.
-3. What we killed for a limit or for time ended by SIGKILL, unless it ended by itself before that.
+1. A command ran only if its own exit was reported (MS-3.5). Without that report bwrap could not set it up, or was
+   killed; bwrap's message is in stderr and becomes the reason.
+2. bwrap reports 128 + n for a command that signal n ended, as a shell does. An exit code 128 + n looks the same; n up
+   to 31 is taken for a signal.
+3. A command that was killed for a limit or for time has signal SIGKILL, unless it ended by itself before that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBERS = {os.strerror(number): number for number in (errno.ENOENT, errno.EACCE
 def result(
     command: Command, sandbox: Sandbox, end: End, *, kept: Kept, denials: tuple[Denial, ...] = ()
 ) -> CommandResult:
-    """What happened."""
+    """The result of a command, from the spawner's report `end` and the captured streams."""
     stdout, stderr, artifacts = kept
     code, number = _ended(end)
     error, refused = (
@@ -60,7 +60,7 @@ def result(
 
 
 def _ended(end: End) -> tuple[int | None, int | None]:
-    """Exit code, or signal, or neither."""
+    """(exit code, signal): at most one of them is set."""
     match end:
         case {"errno": _} | {"refused": _} | {"lost": _} | {"listener": _}:
             return None, None
@@ -75,7 +75,7 @@ def _ended(end: End) -> tuple[int | None, int | None]:
 
 
 def _why_not(command: Command, tier: Tier, end: End, said: str) -> tuple[str, bool]:
-    """Why it did not run, and whether that is a refusal."""
+    """Why the command did not run, and whether that is a refusal of the containment."""
     match end:
         case {"lost": words}:
             return f"the spawner of the command was killed, and the command with it. {words}".strip(), False

@@ -1,14 +1,14 @@
 """Files a command left in its own output folder, copied into the run's artifacts (S2-34 … S2-36, S2-117).
 
 Rules
-1. The folder is hostile: regular files only, reached through directory descriptors, no link followed, bounded. A folder
-   that was closed, even to us, is opened.
-2. What is kept is redacted on the way like any output (S2-81), synced before its record is given (D-04), and recorded
+1. The folder is hostile: regular files only, reached through directory descriptors, no link followed, bounded. The mode
+   of a folder that cannot be entered is changed.
+2. A kept file is redacted like any output (S2-81), synced before its record is returned (D-04), and recorded
    with the size and digest of the stored bytes.
-3. A file is kept whole or not at all. Whatever is not kept is named with its reason.
-4. A folder that a command did not touch at all is as good as new, and may be given to another one. Its change time says
-   so: entries, mode, owner, attributes and flags all move it, and nobody can set it. The kernel's clock for it ticks
-   slowly (10 ms), so that what can be seen is looked at too.
+3. A file is kept whole or not at all. Each file that is not kept is listed with the reason.
+4. A folder that a command did not touch can be given to another command. Its change time (ctime) proves
+   that: entries, mode, owner, attributes and flags all change it, and no program can set it. Its clock ticks
+   slowly (10 ms), so the contents are checked too.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ _CHUNK = 1 << 18
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept."""
+    """Limits on what is kept."""
 
     files: int = 1_000
     file_bytes: int = 64 * MIB
     total_bytes: int = 256 * MIB
-    entries: int = 10_000  # names looked at
+    entries: int = 10_000  # names examined
     depth: int = 16
     path_bytes: int = 1_024
-    told: int = 100  # skipped names told one by one
+    told: int = 100  # skipped names that are listed one by one
 
 
 ROOM = Room()
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """Something that is not kept. `path` is relative to the output folder; empty if it is about the whole."""
+    """A file that is not kept. `path` is relative to the output folder; empty for a reason that concerns the whole."""
 
     path: str
     reason: str
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """What was kept, by name, and what was not."""
+    """The files that were kept, by name, and those that were not."""
 
     artifacts: tuple[Artifact, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -60,19 +60,19 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tray(msgspec.Struct, frozen=True):
-    """An empty folder for what a command hands over, and when it was last changed: by us."""
+    """An empty folder for a command's output files, with the time of our last change to it."""
 
     path: str
     changed_ns: int
 
     @classmethod
     def of(cls, path: str) -> Tray:
-        """A folder that was just made."""
+        """The tray of a folder that was just made."""
         return cls(path, os.stat(path).st_ctime_ns)
 
 
 def collect(tray: Tray, into: str, *, disk: Disk, redactor: Redactor, room: Room = ROOM) -> Collected:
-    """Copy what a command left, after it has ended. A full disk raises `DiskFull`."""
+    """Copy the files that a command left, after it has ended. A full disk raises `DiskFull`."""
     collecting = _Collecting(into, disk, redactor, room=room)
     with entered(None, tray.path) as fd:
         collecting.folder(fd, "", depth=1)
@@ -137,7 +137,7 @@ class _Collecting:
             self._artifacts.append(self._copy(fd, path, size))
 
     def _copy(self, fd: int, path: str, size: int) -> Artifact:
-        # A mask may be longer than what it hides: the store's own limit must not cut a file that is kept whole.
+        # A mask may be longer than the secret: the store's own limit must not cut a file that is kept whole.
         store = Store(f"{self._into}/{path}", limit=size * 16 + MIB, disk=self._disk)
         self.stores.append(store)
         try:
@@ -168,7 +168,7 @@ class _Collecting:
 
 
 def _chunks(fd: int, size: int) -> Iterator[bytes]:
-    """The first `size` bytes: a file that still grows is cut where it ended when it was judged."""
+    """The first `size` bytes: a file that still grows is cut at the size that was checked."""
     done = 0
     while done < size and (chunk := os.pread(fd, min(_CHUNK, size - done), done)):
         yield chunk

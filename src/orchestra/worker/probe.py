@@ -1,12 +1,12 @@
-"""Probe: proves that a tier of containment holds on this machine, by trying to break it (sandbox.md §1, 6).
+"""Probe: proves that a tier of containment holds on this machine, by trying to break it (MS-1.6).
 
 Rules
 1. One launch, through the launcher that commands use and with the same options. Inside, attempts.py tries forbidden
-   things against canaries that were made here, and ordinary things that must work; outside, the canaries are looked at.
+   things against canaries that were made here, and ordinary things that must work; afterwards the canaries are checked.
 2. `held` is true only if each attempt was refused, no canary was touched *and* the ordinary things worked.
-3. A tier that cannot be set up is not held: the proof says why, and what to do on this machine.
-4. A proof is good for as long as `fingerprint()` stays the same; callers keep it by that (machine.py).
-5. What a tier does not promise is not tried; it is in `weak`.
+3. A tier that cannot be set up does not hold: the proof contains the reason and the remedy for this machine.
+4. A proof is valid as long as `fingerprint()` is the same; callers store it under the fingerprint (machine.py).
+5. What a tier does not promise is not tried; it is listed in `weak`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _WORKS: Final = (
     "read the workspace", "write temporary files", "start a program", "start a thread", "use devices",
     "talk over a socket pair",
 )  # fmt: skip
-_WORKS_IN_STRICT: Final = ("write the workspace",)  # into a layer that is thrown away
-# What needs namespaces to be held (confine.NOT_HELD); in tier "landlock" nobody promises it.
+_WORKS_IN_STRICT: Final = ("write the workspace",)  # into a layer that is discarded
+# These need namespaces (confine.NOT_HELD); tier "landlock" does not promise them.
 _HELD_BY_NAMESPACES: Final = ("see a process outside", "see the home folder", "see network interfaces")
-_OUTSIDE: Final = ("the canary file", "the workspace", "the listeners")  # looked at from here, afterwards
+_OUTSIDE: Final = ("the canary file", "the workspace", "the listeners")  # checked outside the sandbox, afterwards
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One attempt."""
+    """One attempt, its expected and its actual outcome."""
 
     name: str
     expected: str  # "refused", "done", "untouched"
@@ -45,7 +45,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the tier holds here, and how we know."""
+    """Whether the tier holds on this machine, and the attempts that show it."""
 
     tier: Tier
     held: bool
@@ -53,9 +53,9 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     bwrap: str = ""
     kernel: str = ""
     landlock_abi: int = 0
-    weak: tuple[str, ...] = ()  # what the tier does not hold even so
-    reason: str = ""  # why not
-    remedy: str = ""  # what to do
+    weak: tuple[str, ...] = ()  # what the tier does not hold, by design
+    reason: str = ""  # why the tier does not hold
+    remedy: str = ""  # what the user can do about that
 
 
 async def prove(
@@ -92,7 +92,7 @@ async def prove(
 
 
 def judge(tier: Tier, said: dict[str, str], touched: dict[str, str]) -> tuple[Finding, ...]:
-    """Pure: what each attempt should have come to. An attempt that says nothing failed its purpose."""
+    """Pure: compare each attempt's outcome with the expected one. An attempt without an outcome counts as failed."""
     works = _WORKS + (_WORKS_IN_STRICT if tier == "strict" else ())
     not_promised = _HELD_BY_NAMESPACES if tier == "landlock" else ()
     findings = []

@@ -1,17 +1,17 @@
-"""The domain proxy: the only way out of a sandbox, for the names in `allow_domains` (S2-78, S2-79, sandbox.md §5).
+"""The domain proxy: the only way out of a sandbox, for the names in `allow_domains` (S2-78, S2-79, MS-5).
 
 It accepts on a socket that listens inside the sandbox's empty network; the connections out are made here, outside.
 
 Rules
-1. A request is checked before its name is looked up: a look-up of a denied name would already carry data out.
-2. A name is looked up once. If any of its addresses is not public, it is refused; else one of just these is dialled, so
-   a second answer (rebinding) changes nothing. Addresses of this machine are not public, whatever they look like.
-3. One request for each connection. What a client sends after it goes nowhere.
-4. Everything is bounded: connections, the head's size and time, idle time, what is remembered of refusals.
-5. What is refused is answered with the reason and recorded, each kind once with a count.
+1. A request is checked before its name is looked up: the look-up of a denied name would already carry data out.
+2. A name is looked up once. If any of its addresses is not public, it is refused; else one of them is dialled, so
+   a second answer (rebinding) changes nothing. Addresses of this machine never count as public.
+3. One request for each connection. What a client sends after it is discarded.
+4. Everything is bounded: connections, the head's size and time, idle time, the list of refusals.
+5. A refused request is answered with the reason and recorded, each kind once with a count.
 
-TLS passes through unseen: an allowed host that serves other names by the same address (domain fronting) is a way to
-those. There is no SOCKS, no UDP, no way to give an address instead of a name.
+TLS is not inspected: an allowed host that serves other names at the same address (domain fronting) is a way to
+these names. There is no SOCKS, no UDP, no way to give an address instead of a name.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 _PIECE = 1 << 16
 _BUFFER = 1 << 18
 _ADDRESSES = 4  # of a name, tried one after the other
-_FAREWELL = 1.0  # seconds a client has to read the end before its unread bytes reset the connection
+_FAREWELL = 1.0  # seconds for a client to read the answer's end before its unread bytes reset the connection
 _PHRASES = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 _PHRASES |= {502: "Bad Gateway", 504: "Gateway Timeout"}
 
 
 class ProxyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sandbox may ask of its proxy."""
+    """Limits of one sandbox's proxy."""
 
     connections: int = 64  # at once; more wait in the socket's queue
     head_bytes: int = 32 * 1024
     head_seconds: float = 10.0
     connect_seconds: float = 10.0  # also for a look-up
     idle_seconds: float = 120.0
-    denials: int = 100  # kinds of refusal remembered by name
+    denials: int = 100  # kinds of refusal that are recorded by name
 
 
 LIMITS = ProxyLimits()
 
 
 class Traffic(msgspec.Struct, frozen=True):
-    """What went through: requests carried out, bytes from and to the sandbox."""
+    """Counts: requests carried out, bytes from and to the sandbox."""
 
     requests: int = 0
     sent: int = 0
@@ -62,7 +62,7 @@ class Traffic(msgspec.Struct, frozen=True):
 
 
 class Proxy:
-    """Serves one listening socket until it is closed. The socket is the proxy's from now on."""
+    """Serves one listening socket until `close`. The proxy owns the socket."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Proxy:
         is_global: Callable[[str], bool] | None = None,
         limits: ProxyLimits = LIMITS,
     ) -> None:
-        """`on_denial` hears of each kind of refusal once. `is_global` is for tests, whose servers are on loopback."""
+        """`on_denial` is called once for each kind of refusal. `is_global` is for tests with servers on loopback."""
         self._listener = listener
         self._entries = tuple(map(parse_entry, domains))
         self._on_denial = on_denial
-        # Threads of its own: slow look-ups of a hostile command must not hold up anyone else's.
+        # Its own threads: slow look-ups of a hostile command must not delay those of other commands.
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="proxy-resolve") if resolve is None else None
         self._resolve = resolve or self._look_up
         self._is_global = is_global or _is_elsewhere
@@ -91,7 +91,7 @@ class Proxy:
 
     @property
     def denials(self) -> tuple[Denial, ...]:
-        """What was refused so far, each kind once."""
+        """The refusals so far, each kind once."""
         return tuple(Denial(host, port, reason, times) for (host, port, reason), times in self._denials.items())
 
     @property
@@ -122,8 +122,8 @@ class Proxy:
             except OSError as error:
                 self._slots.release()
                 if error.errno in (errno.EBADF, errno.EINVAL):
-                    return  # the socket is gone
-                await asyncio.sleep(0.1)  # out of descriptors, or the client was gone already
+                    return  # the socket was closed
+                await asyncio.sleep(0.1)  # out of descriptors, or the client has already disconnected
                 continue
             task = asyncio.create_task(self._serve(conn))
             self._tasks.add(task)
@@ -141,10 +141,10 @@ class Proxy:
                 if denied.by_rule:
                     self._record(denied)
                 if client.said:
-                    return  # in the middle of an answer: only its early end can say so
+                    return  # an answer was begun: closing it early is the only way to report the error
                 client.write(_answer(denied))
             except (OSError, EOFError, TimeoutError):
-                return  # one side is gone, or silent for too long: there is nobody to tell
+                return  # one side disconnected or was idle for too long: no answer is possible
             await client.farewell()
 
     async def _one_request(self, client: _Line) -> None:
@@ -174,7 +174,7 @@ class Proxy:
         return head
 
     async def _dial(self, request: Request) -> socket.socket:
-        """A connection to an address that was checked (rule 2)."""
+        """Connect to an address that was checked (rule 2)."""
         host, port = request.host, request.port
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
@@ -220,9 +220,9 @@ class Proxy:
         sending = asyncio.create_task(_send_body(request, client, server))
         answering = asyncio.create_task(self._respond(request, client, server))
         try:
-            # A server may answer before it has all of the body; then the rest of the body goes nowhere.
+            # A server may answer before it has the whole body; then the rest of the body is discarded.
             await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
-            # It may also stop reading; only a fault of the client's is the end of the request.
+            # A server may also stop reading; only a fault of the client ends the request.
             if sending.done() and isinstance(error := sending.exception(), Denied | EOFError):
                 raise error
             await answering
@@ -255,7 +255,7 @@ class Proxy:
 
 
 class _Idle:
-    """Puts off the end of a connection whenever a byte moves, in either direction."""
+    """The idle timeout of a connection: every byte, in either direction, restarts it."""
 
     def __init__(self, timer: asyncio.Timeout, seconds: float) -> None:
         self._timer = timer
@@ -267,12 +267,12 @@ class _Idle:
 
 
 class _Line:
-    """One side of a connection: a socket with its streams, counted; gone when its block is left."""
+    """One side of a connection: a socket with its streams, counted; closed at the end of its block."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self.taken = 0  # bytes read from it, the head of a request aside
-        self.said = False  # whether anything was written to it
+        self.taken = 0  # bytes read from it, without the head of a request
+        self.said = False  # whether any byte was written to it
         self.timer: _Idle | None = None
 
     async def __aenter__(self) -> _Line:
@@ -284,7 +284,7 @@ class _Line:
         try:
             await self._writer.wait_closed()
         except OSError:
-            pass  # how it ended is known already
+            pass  # the reason of the end is known already
 
     async def read(self, most: int = _PIECE) -> bytes:
         return self._counted(await self.reader.read(most))
@@ -304,24 +304,24 @@ class _Line:
         await self._writer.drain()
 
     async def flush(self) -> None:
-        """Wait until the system has all of it: what is still here when the block is left is lost."""
+        """Wait until the system has taken all bytes: those left in our buffer at the end of the block are lost."""
         self._writer.transport.set_write_buffer_limits(high=0)
         await self._writer.drain()
 
     async def end(self) -> None:
-        """Say that nothing follows."""
+        """Send end-of-file."""
         await self.flush()
         self._writer.write_eof()
 
     async def farewell(self) -> None:
-        """End in peace: unread bytes would make the system reset the connection and lose the answer's end."""
+        """Send end-of-file and read what is left: unread bytes would reset the connection and lose the answer's end."""
         try:
             async with asyncio.timeout(_FAREWELL):
                 await self.end()
                 while await self.reader.read(_PIECE):
                     pass
         except (OSError, TimeoutError):
-            pass  # it had its time
+            pass  # the time is up
 
     def _counted(self, data: bytes) -> bytes:
         self.taken += len(data)
@@ -331,7 +331,7 @@ class _Line:
 
 
 async def _copy(source: _Line, target: _Line, *, length: int | None = None) -> None:
-    """Carry bytes until the source's end (passed on as such), or exactly `length` of them."""
+    """Copy bytes until the source's end-of-file (which is passed on), or exactly `length` of them."""
     while length is None or length > 0:
         data = await source.read(_PIECE if length is None else min(_PIECE, length))
         if not data and length is not None:
@@ -368,7 +368,7 @@ async def _chunk_size(client: _Line) -> int:
 
 
 async def _both(one: Awaitable[None], other: Awaitable[None]) -> None:
-    """Both directions; a fault in one ends the other."""
+    """Run both directions of a connection; an error in one cancels the other."""
     tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
     try:
         await asyncio.gather(*tasks)
@@ -386,13 +386,13 @@ def _answer(denied: Denied) -> bytes:
 
 
 def _addresses(host: str) -> list[str]:
-    """Ask the system. The root dot keeps it from trying the name below the search domains of this machine."""
+    """Resolve with the system's resolver. The final dot prevents a search below this machine's search domains."""
     found = socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM)
     return [str(where[0]) for *_, where in found]
 
 
 def _is_elsewhere(address: str) -> bool:
-    """Public, and not an address of this machine: only those can be bound."""
+    """Whether an address is public and not of this machine; only this machine's addresses can be bound."""
     if not is_public(address):
         return False
     with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,4 @@
-"""Reach: which folder keeps the user that commands run as from the workspace. Reads modes only; starts nothing."""
+"""Reach: which folder the user that commands run as cannot enter. Reads file modes only; starts no process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def explained(error: str, workspace: Path, run_as: int | None) -> str:
-    """Why a sandbox was refused here; with the folder that is closed, if it is that."""
+    """The reason why a sandbox was refused; it names the closed folder if that is the cause."""
     closed = closed_folder(workspace, run_as) if run_as is not None else None
     if closed is None:
         return f"{error}. Look: orchestra doctor"
@@ -22,10 +22,10 @@ def explained(error: str, workspace: Path, run_as: int | None) -> str:
 
 
 def closed_folder(workspace: Path, uid: int) -> Path | None:
-    """The first folder on the way to the workspace, itself included, that a user cannot pass, as far as modes tell."""
+    """The first folder on the path to the workspace (included) that the user cannot enter, judged by file modes."""
     for folder in (*reversed(workspace.parents), workspace):
         found = os.stat(folder)
-        shift = 6 if found.st_uid == uid else 3 if found.st_gid == uid else 0  # the group is the one with its number
+        shift = 6 if found.st_uid == uid else 3 if found.st_gid == uid else 0  # the user's group has the same number
         needed = 0o5 if folder == workspace else 0o1
         if uid != 0 and (found.st_mode >> shift) & needed != needed:
             return folder

@@ -1,13 +1,13 @@
-"""Removing what a command left behind, whatever that is: an overlay's folders, a scratch folder.
+"""Removing files that a command left: an overlay's folders, a scratch folder.
 
 Rules
 1. No link is followed: every name is reached through the descriptor of the folder it is in.
-2. No depth is too deep: a folder inside a folder is first moved up to the top, so two descriptors and no recursion are
+2. Any depth works: a folder inside a folder is first moved up to the top, so two descriptors and no recursion are
    enough for any tree.
-3. A folder that forbids entry (overlay's mode-0 work folder, sandbox.md trap 10) is opened by its owner's right first.
-4. It never raises for what it finds; it gives back the names it could not remove.
+3. The owner first changes the mode of a folder that forbids entry (overlay's mode-0 work folder, MS-3.10).
+4. No content of the folder makes it raise; it returns the names that it could not remove.
 
-Nothing here is durable state, so it does not go through `Disk`: a crash only leaves something to remove again.
+The files are not durable state, so `Disk` is not used: after a crash they are removed again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 
 from orchestra.worker.hostile import FOLDER, entered, opened, shown
 
-MOST_NAMES = 100  # of what could not be removed
+MOST_NAMES = 100  # names that could not be removed are listed up to this number
 
 
 def discard(folder: Path) -> tuple[str, ...]:
-    """Remove a folder (or file) and everything in it; the names that are still there, if any."""
+    """Remove a folder (or file) and everything in it; return the names that could not be removed."""
     try:
         with opened(folder.parent, FOLDER & ~os.O_NOFOLLOW) as above:
             return discard_at(above, folder.name)
@@ -51,7 +51,7 @@ def discard_at(above: int, name: str) -> tuple[str, ...]:
 
 
 class _Emptying:
-    """One folder being emptied. `_stuck` are names at its top that would not go."""
+    """Empties one folder. `_stuck` are names at its top that could not be removed."""
 
     def __init__(self, top: int) -> None:
         self._top = top
@@ -59,7 +59,7 @@ class _Emptying:
         self._moved = 0
 
     def run(self) -> list[str]:
-        """Pass after pass, until one finds nothing that it could remove or take apart."""
+        """Repeat passes until one removes and moves nothing; return the names that are left."""
         while self._pass():
             pass
         told = [f"{shown(name)}: {why}" for name, why in self._stuck.items()]
@@ -109,7 +109,7 @@ class _Emptying:
 
     def _move_up(self, folder: int, name: str) -> None:
         with entered(folder, name):
-            pass  # to get a new parent, a folder must be writable itself
+            pass  # a folder must be writable itself to be moved
         while True:
             self._moved += 1
             try:
@@ -117,4 +117,4 @@ class _Emptying:
                 return
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                    raise  # not: the name is taken by something the command made
+                    raise  # the three others: the command made a file of that name, so try the next number

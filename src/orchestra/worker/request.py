@@ -1,11 +1,11 @@
-"""HTTP/1 as the proxy speaks it: one grammar, read strictly, written anew (sandbox.md §5).
+"""HTTP/1 for the proxy: one strict grammar for reading; heads are written anew, not copied (MS-5.2).
 
 Rules
 1. A head that two programs could read differently is refused, never repaired: bare CR or LF, folded lines, blanks
    before a colon, two lengths, a length and chunks, chunk extensions, anything but ASCII in the request line.
-2. What is sent on is written from what was understood, not copied: request line, Host, framing. Headers that belong to
-   one hop, and those `Connection` names, end here.
-3. One request and one response for each connection: both sides are told `Connection: close`.
+2. A head that is sent on is built from the parsed values: request line, Host, framing. Headers that belong to
+   one hop, and those that `Connection` names, are dropped.
+3. One request and one response for each connection: both sides get `Connection: close`.
 
 Pure.
 """
@@ -37,7 +37,7 @@ _HOP |= {
 
 
 class Denied(Exception):
-    """A request that is not carried out: what the client is told, and what is recorded."""
+    """A request that is refused or failed: the answer to the client, and the reason that is recorded."""
 
     def __init__(self, status: int, reason: str, *, host: str = "", port: int = 0) -> None:
         super().__init__(reason)
@@ -45,12 +45,12 @@ class Denied(Exception):
 
     @property
     def by_rule(self) -> bool:
-        """Refused, rather than failed: nobody was slow, out of order or not there."""
+        """Whether the request was refused by a rule, rather than failed (timeout, error, no answer)."""
         return self.status in (400, 403, 431)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was understood. `head` is what is sent on; a tunnel (CONNECT) sends none."""
+    """A parsed request. `head` is sent to the server; a tunnel (CONNECT) sends none."""
 
     method: str
     host: str
@@ -64,7 +64,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """The head of a response. `length` of the body: None for up to the end of the connection."""
+    """The head of a response. `length` is the body's; None: until the connection ends."""
 
     status: int
     head: bytes
@@ -76,7 +76,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(data: bytes) -> Request:
-    """Read a request's head, blank line included. `Denied` if it is not plain, or names no plain host."""
+    """Parse a request's head, blank line included. `Denied` if it breaks the grammar or has no plain host name."""
     lines = data[:-4].split(b"\r\n")  # a bare CR or LF, or a NUL, fits into no part of the grammar below
     words = lines[0].split(b" ")
     if len(words) != 3 or not _METHOD.fullmatch(words[0]) or words[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
@@ -105,7 +105,7 @@ def read_request(data: bytes) -> Request:
 
 
 def read_response(data: bytes, *, method: str) -> Response:
-    """Read the head of the response to a request of this method; ValueError if it is none."""
+    """Parse the head of the response to a request of this method; ValueError if it breaks the grammar."""
     lines = data[:-4].split(b"\r\n")
     status = _STATUS.fullmatch(lines[0])
     try:
@@ -169,7 +169,7 @@ def _framing(method: str, length: int | None) -> list[bytes]:
 
 
 def _authority(text: str, default: int | None) -> tuple[str, int]:
-    """Host and port. A name that is no plain name is refused here, before anyone compares or resolves it."""
+    """Host and port. A name that is not a plain host name is refused here, before it is compared or resolved."""
     name, colon, port = text.rpartition(":") if re.search(r":[0-9]*$", text) else (text, "", "")
     number = int(port) if is_port(port) else 0
     host = host_name(name)

@@ -2,21 +2,21 @@
 
 Rules
 1. The architecture comes first: a call through another entry (32-bit `int 0x80`) kills the process, the x32 numbers do
-   not exist (sandbox.md §3, trap 11).
-2. A call newer than this table does not exist (ENOSYS): what nobody here has read is not allowed by accident.
+   not exist (MS-3.11).
+2. A call newer than this table does not exist (ENOSYS): a call that was not reviewed is not allowed by accident.
 3. `clone3` does not exist: its flags lie in memory, where a filter cannot look; libc then uses `clone`. The same for
-   `openat2`. The kernel's own word is used where programs have a way around it (EAFNOSUPPORT, EPROTONOSUPPORT), EPERM
+   `openat2`. The kernel's own error is used where programs have a fallback (EAFNOSUPPORT, EPROTONOSUPPORT), EPERM
    everywhere else.
-4. Socket families are allowed by list: a network namespace does not hold AF_VSOCK (trap 3), and most families are only
-   attack surface. AF_UNIX stays: Python's forkserver needs it (trap 8).
-5. `network=False` is for tier "landlock", where no namespace stands behind the filter: no socket at all but connected
+4. Socket families are allowed by list: a network namespace does not hold AF_VSOCK (MS-3.3), and most families are only
+   attack surface. AF_UNIX stays: Python's forkserver needs it (MS-3.8).
+5. `network=False` is for tier "landlock", which has no network namespace: no socket at all but connected
    stream pairs (a datagram pair can still be sent to any address), no System V or POSIX queues, no other process's
    limits, no pidfds.
 6. Only whole words of arguments are compared, never what they point to (it may change after the check).
-7. No memory that nobody can count: System V segments and semaphores stay (PostgreSQL takes one small segment), but
-   small, and message queues go; a process cannot close its own figures in /proc to the watchdog (usage.py).
+7. No memory that the watchdog cannot count: System V segments and semaphores are allowed (PostgreSQL needs one), but
+   small; message queues are not; a process cannot make its figures in /proc unreadable to the watchdog (usage.py).
 
-The command inherits it and cannot drop it; it may add filters of its own.
+The command inherits the filter and cannot drop it; it may add filters of its own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _LOOKED_AT: Final = """
   setpriority 141 140       fcntl 72 25               prctl 157 167             shmget 29 194
   semget 64 190
 """
-NEWEST: Final = 469  # file_setattr, Linux 6.17: the last call that was judged here (rule 2)
+NEWEST: Final = 469  # file_setattr, Linux 6.17: the last call that was reviewed for this table (rule 2)
 
 _ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH_*
 
@@ -86,9 +86,9 @@ _STREAM, _DGRAM, _SEQPACKET = 1, 2, 5
 _TCP, _UDP = 6, 17
 _TYPE: Final = 0xF  # of a socket; the rest are flags
 _IOCTLS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD
-_PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, _WORD)  # Linux, 32-bit, old version number, "tell me"
-_SET_ID: Final = 0o6000  # of a user or a group; for folders too: a filter does not see what a path is
-_LEASES: Final = (1024, 1040)  # F_SETLEASE, F_SETDELEG: whoever opens the host's file next would have to wait
+_PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, _WORD)  # Linux, 32-bit, old version number, a query
+_SET_ID: Final = 0o6000  # set-uid and set-gid; for folders too, because a filter cannot see what a path is
+_LEASES: Final = (1024, 1040)  # F_SETLEASE, F_SETDELEG: the next program to open the host's file would have to wait
 _SET_DUMPABLE: Final = 4
 _LARGE_SEGMENT, _LARGE_SET = 0xFFFFC000, 0xFFFFFFE0  # bits of sizes from 16 KiB on, of numbers from 32 on
 _CREATES: Final = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE's own bit: only then is there a mode
@@ -112,7 +112,7 @@ class Has(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """If all tests hold, this is what happens."""
+    """If all tests hold, `action` is taken."""
 
     tests: tuple[Is | Has, ...]
     action: int
@@ -121,7 +121,7 @@ class Clause(NamedTuple):
 def program(*, network: bool = True, machine: str | None = None) -> bytes:
     """The filter for this machine's processor, or the one named.
 
-    Raises ValueError for a processor whose calls are not in the table: there the sandbox cannot be had.
+    Raises ValueError for a processor whose calls are not in the table: the sandbox is not available there.
     """
     return _program(network, machine or os.uname().machine)
 
@@ -150,7 +150,7 @@ def _program(network: bool, machine: str) -> bytes:
 def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
     """Calls that depend on their arguments: the first clause that holds decides; if none does, the call is allowed."""
     no = _ERRNO | errno.EPERM
-    set_id = {  # a set-uid or set-gid file of ours would be somebody's way to us
+    set_id = {  # with a set-uid or set-gid file of ours, others could act as us
         "openat": (Clause((Has(2, _CREATES), Has(3, _SET_ID)), no),),
         "open": (Clause((Has(1, _CREATES), Has(2, _SET_ID)), no),),
         "creat": (Clause((Has(1, _SET_ID),), no),),
@@ -184,7 +184,7 @@ def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
         }
     internet = Is(0, (_INET, _INET6))
     ordinary = (Is(1, (_STREAM, _DGRAM), _TYPE), Is(2, (0, _TCP, _UDP)))
-    too_large = _ERRNO | errno.EINVAL  # the kernel's own word for it
+    too_large = _ERRNO | errno.EINVAL  # the kernel's own error for that
     return always | {
         "shmget": (Clause((Has(1, _LARGE_SEGMENT),), too_large), Clause((Has(1, _WORD, high=True),), too_large)),
         "semget": (Clause((Has(1, _LARGE_SET),), too_large),),
@@ -219,7 +219,7 @@ def _return(action: int) -> bytes:
 
 
 def _ranges(calls: dict[int, list[bytes]]) -> list[tuple[int, list[bytes]]]:
-    """All numbers there are, in order, as the first of each range and what is done from there on."""
+    """All call numbers in order, as (first number of a range, instructions for the range)."""
     allow, unknown = [_return(_ALLOW)], [_return(_ERRNO | errno.ENOSYS)]
     found = [(0, calls.get(0, allow))]
     for number in range(1, NEWEST + 1):
@@ -230,9 +230,9 @@ def _ranges(calls: dict[int, list[bytes]]) -> list[tuple[int, list[bytes]]]:
 
 
 def _search(ranges: list[tuple[int, list[bytes]]]) -> list[bytes]:
-    """Find the range the accumulator lies in, by halves: the kernel runs a new filter once for every call there is.
+    """Find the accumulator's range by binary search: the kernel runs a new filter once for every existing call.
 
-    Every way through it returns: the number in the accumulator is lost only to the call it belongs to.
+    Every path through the code returns, so overwriting the accumulator affects only the present call.
     """
     if len(ranges) == 1:
         return ranges[0][1]
@@ -240,7 +240,7 @@ def _search(ranges: list[tuple[int, list[bytes]]]) -> list[bytes]:
     low, high = _search(ranges[:middle]), _search(ranges[middle:])
     if len(low) < 256:
         return [_jump(0x35, ranges[middle][0], len(low), 0), *low, *high]
-    return [_jump(0x35, ranges[middle][0], 0, 1), _instruction(0x05, len(low)), *low, *high]  # a longer way
+    return [_jump(0x35, ranges[middle][0], 0, 1), _instruction(0x05, len(low)), *low, *high]  # a far jump
 
 
 def _body(clauses: tuple[Clause, ...]) -> list[bytes]:
@@ -255,7 +255,7 @@ def _clause(clause: Clause) -> list[bytes]:
 
 
 def _test(test: Is | Has, rest: int) -> list[bytes]:
-    """Fall through if it holds, else jump over the rest of the clause."""
+    """Fall through if the test holds, else jump over the rest of the clause."""
     load = [_load(16 + 8 * test.argument)]  # seccomp_data.args, the low word: the kernel reads no more of most
     if isinstance(test, Has):
         return [_load(20 + 8 * test.argument) if test.high else load[0], _jump(0x45, test.bits, 0, rest)]

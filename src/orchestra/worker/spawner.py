@@ -1,22 +1,22 @@
 """The spawner: a small process beside orchestra that starts all commands, watches them and leaves none behind.
 
 Started once as `python -I -S spawner.py FD FOLDER` with an empty environment; one per orchestra process, for many
-commands at once. It is a program, not a module of orchestra: it imports nothing of it, holds no secret and reads no
-output. Why a process: starting a command from it costs the same however large orchestra is; it has one thread, so a
-parent-death signal means what it says (sandbox.md §3, trap 4); and it keeps time when orchestra is busy.
+commands at once. It is a program of its own: it imports nothing of orchestra, has no secret and reads no
+output. Why a process: a start from here costs the same however large orchestra is; it has one thread, so a
+parent-death signal comes when the process dies, not a thread (MS-3.4); and it keeps time when orchestra is busy.
 
 Rules
-1. FD is a SEQPACKET socket; a message is a marshalled tuple `(word, number, …)`, with descriptors. It is told
-   start, listen, go, term, kill; it says held, listener, end. End-of-file, or SIGTERM, ends everything: every command
+1. FD is a SEQPACKET socket; a message is a marshalled tuple `(name, number, …)`, with descriptors. The spawner gets
+   start, listen, go, term, kill; it sends held, listener, end. End-of-file, or SIGTERM, ends everything: every command
    is killed, FOLDER is removed, it exits.
-2. A command exists, contained and blocked, before it is said to be held; it runs only after `go`. That its starter dies
-   does not release it: the descriptor it waits on is its own other end too.
-3. It inherits 0, 1, 2 and nothing else. They are pipes; this process keeps no copy of them.
-4. `end` is said when no process of the command exists. Tier strict: its pid namespace is gone, or, if it leaves no
-   layer that must be unmounted first, holds only bwrap's own pid 1. Else: its keeper, a subreaper that this process
+2. A command exists, contained and blocked, before `held` is sent; it runs only after `go`. If the spawner dies the
+   command stays blocked: it holds the write end of its own pipe, so it never reads end-of-file.
+3. A command inherits the descriptors 0, 1, 2 and nothing else. They are pipes; the spawner keeps no copy of them.
+4. `end` is sent when no process of the command exists. Tier strict: its pid namespace is gone, or, if it leaves no
+   layer that must be unmounted first, has only bwrap's own pid 1. Else: its keeper, a subreaper that the spawner
    forks for it, has killed everything below itself.
-5. Limits: time from `go`, TERM to all of it, the grace, KILL; usage every 100 ms (usage.py), KILL. They hold here.
-6. Only bwrap's own word `exit-code` is the command's (trap 5): whatever else ends bwrap is a failure to set it up.
+5. Limits are enforced here. Time from `go`: TERM to all, the grace, KILL. Usage every 100 ms (usage.py): KILL.
+6. Only bwrap's report `exit-code` is the command's (MS-3.5): any other end of bwrap is a failed set-up.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _RESERVED = 16  # descriptors below are free for what a command gets: no dup2 ca
 ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # as wrap.py names them to bwrap
 _NEVER = float("inf")
 _PASSED = socket.CMSG_SPACE(4 * 8)  # room for descriptors that come with a message
-_GIVE_UP_S = 10.0  # a process we may not kill (it became another user's) must not keep us for ever
+_GIVE_UP_S = 10.0  # stop waiting for a process that we may not kill (another user's)
 _DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT]  # Python or we changed them
-_ENDINGS = (b"exit-code", b"wait-status", b"errno", b"refused")  # words of bwrap and of the keeper
+_ENDINGS = (b"exit-code", b"wait-status", b"errno", b"refused")  # names in the reports of bwrap and of the keeper
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _beside(name: str) -> Any:
-    """A program part that lies beside this file; not imported, so that no folder of ours is on the path."""
+    """Load a file beside this one by its path; not by import, so that no folder of ours is on the module path."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
     module = type(sys)(name)
     with open(path, "rb") as file:
@@ -67,37 +67,37 @@ class Child:
         self.number = number
         self.request = request
         self.outer = 0  # bwrap, or the keeper
-        self.inner = 0  # what is known outside: pid 1 of the namespace, or the keeper
+        self.inner = 0  # the pid that orchestra journals: pid 1 of the namespace, or the keeper
         self.inner_fd = -1
-        self.status = -1  # read end: what bwrap or the keeper says
-        self.release = -1  # write end: one byte lets it run
-        self.order = -1  # write end: closed, the keeper ends everything
+        self.status = -1  # read end: reports of bwrap or the keeper
+        self.release = -1  # write end: one byte releases the command
+        self.order = -1  # write end: when it is closed, the keeper ends everything
         self.said = b""
         self.gone = False  # the outer process was reaped
-        self.over = False  # `end` was said
+        self.over = False  # `end` was sent
         self.meter: Any = None
         self.started = 0.0
-        self.deadline = 0.0  # then TERM, or KILL if it was told already
+        self.deadline = 0.0  # then TERM, or KILL if TERM was sent already
         self.told = False
         self.next_look = 0.0
         self.end: dict[str, Any] = {"timed_out": False, "limit": None, "killed": False, "ran": False}
 
 
 class Spawner:
-    """The loop, and all commands that exist."""
+    """The loop and all present commands."""
 
     def __init__(self, control: int, folder: bytes) -> None:
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, control)
         self._control.setblocking(False)
         self._folder = folder
         self._children: dict[int, Child] = {}
-        self._helpers: set[int] = set()  # those that make listeners
+        self._helpers: set[int] = set()  # processes that make listeners
         self._poll = select.poll()
         self._unsent: list[bytes] = []
         self._readers: dict[int, Child] = {}  # status pipes and pidfds
-        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # what a command reads that is given nothing
+        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # stdin of a command without input
         self._filters: dict[bytes, int] = {}  # of system calls: in memory, once for all commands
-        self._due = _NEVER  # when the next limit must be looked at, or earlier
+        self._due = _NEVER  # the next time to check limits, or earlier
         self._woken, wake = os.pipe()
         for fd in (self._woken, wake):
             os.set_blocking(fd, False)
@@ -107,7 +107,7 @@ class Spawner:
         self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
-        """Until orchestra hangs up."""
+        """Serve until orchestra closes the socket."""
         while True:
             for fd, event in self._poll.poll(self._patience()):
                 if fd == self._woken:
@@ -124,7 +124,7 @@ class Spawner:
                 self._keep_limits()
 
     def close(self) -> None:
-        """Kill every command until there is no child left; leave nothing."""
+        """Kill every command, wait until no child is left, remove FOLDER."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         deadline = time.monotonic() + _GIVE_UP_S
         for child in self._children.values():
@@ -155,7 +155,7 @@ class Spawner:
             return True
         child = self._children.get(number)
         if child is None:
-            return True  # it ended while this was on its way
+            return True  # the command ended before this message arrived
         match word:
             case "listen":
                 self._listen(child, *rest)
@@ -177,9 +177,9 @@ class Spawner:
                 self._control.send(self._unsent[0])
                 del self._unsent[0]
         except BlockingIOError:
-            pass  # orchestra is slow; it must not slow us
+            pass  # orchestra reads slowly: send the rest later
         except OSError:
-            self._unsent.clear()  # it is gone; the next read says so too
+            self._unsent.clear()  # orchestra is gone; the next read reports that too
         events = select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
         self._poll.modify(self._control.fileno(), events)
 
@@ -210,7 +210,7 @@ class Spawner:
             self._finish(child)
 
     def _filter(self, program: bytes) -> int:
-        """A descriptor of its own to read the filter from."""
+        """A new descriptor to read the filter from."""
         if program not in self._filters:
             self._filters[program] = os.memfd_create("filter", os.MFD_CLOEXEC)
             os.write(self._filters[program], program)
@@ -226,10 +226,10 @@ class Spawner:
             return os.posix_spawn(
                 request["program"], argv, {}, file_actions=actions, setsigdef=_DEFAULTS, setsigmask=[], setsid=True
             )
-        if (pid := os.fork()) == 0:  # posix_spawn cannot become somebody else
+        if (pid := os.fork()) == 0:  # posix_spawn cannot switch the user
             try:
                 os.setsid()
-                # Not NPROC: outside of the sandbox it would count all processes of that user.
+                # Not NPROC: outside of the sandbox that would count all processes of the user.
                 keeper.limit([pair for pair in request["rlimits"] if pair[0] != resource.RLIMIT_NPROC])
                 keeper.become(request["uid"], request["gid"])
                 keeper.give(given)
@@ -241,7 +241,7 @@ class Spawner:
 
     def _fork_keeper(self, child: Child, fds: list[int], status: int, block: int) -> int:
         ordered, child.order = os.pipe()
-        # Opened by us, who are not confined, and only if it is wanted.
+        # Opened here, because this process is not confined, and only if it is needed.
         confine = _beside("confine") if child.request["tier"] == "landlock" else None
         if (pid := os.fork()) == 0:
             try:
@@ -262,7 +262,7 @@ class Spawner:
             try:
                 child.inner_fd = os.pidfd_open(pid)
             except ProcessLookupError:
-                return  # it ended at once: bwrap says why
+                return  # it ended at once: bwrap reports why
             self._watch(child.inner_fd, child)
             try:
                 self._limit(child)
@@ -272,7 +272,7 @@ class Spawner:
                 child.end["refused"] = error.errno
                 self._kill(child)
                 return
-        self._poll.unregister(child.status)  # what else it says before `go` can wait, unless it ends (`_reap`)
+        self._poll.unregister(child.status)  # later reports before `go` can wait, unless it ends (`_reap`)
         self._say("held", child.number, pid, started)
 
     def _limit(self, child: Child) -> None:
@@ -281,12 +281,12 @@ class Spawner:
                 resource.prlimit(child.inner, what, (limit, limit))
             except PermissionError:
                 # Another user's process, and our root lacks CAP_SYS_RESOURCE: it limited itself (`_start_bwrap`), but
-                # for the number of processes, which only the watchdog holds then.
+                # for the number of processes, which only the watchdog limits then.
                 if child.request["uid"] is None:
                     raise
 
     def _listen(self, child: Child, port: int) -> None:
-        """A listener inside its network namespace: made by a process that joins it, accepted on by orchestra."""
+        """Make a listener in the command's network namespace, by a process that joins it; orchestra accepts on it."""
         pid = os.fork()
         if pid:
             self._helpers.add(pid)
@@ -299,7 +299,7 @@ class Spawner:
         except OSError as error:
             message = ("listener", child.number, error.errno or errno.EIO)
         try:
-            room = select.poll()  # the socket stays non-blocking: the flag is our parent's too
+            room = select.poll()  # the socket stays non-blocking: the parent shares that flag
             room.register(self._control.fileno(), select.POLLOUT)
             room.poll()
             self._control.sendmsg([marshal.dumps(message)], passed)
@@ -315,17 +315,17 @@ class Spawner:
         try:
             child.meter = usage.Meter(child.inner, request["upper"], request["writes"], request["limits"])
         except OSError as error:
-            child.end["errno"] = error.errno  # a folder that it was to write to is gone
+            child.end["errno"] = error.errno  # a folder for its writes is missing
             self._kill(child)
             return
         self._poll.register(child.status, select.POLLIN)
         try:
             os.write(child.release, b"g")
         except BrokenPipeError:
-            pass  # it could not be set up: bwrap says why
+            pass  # the set-up failed: bwrap reports why
 
     def _terminate(self, child: Child) -> None:
-        """TERM to all of it, and the grace begins; before it ran, or told once more: KILL."""
+        """Send TERM to all processes and start the grace period; before `go`, or the second time, send KILL."""
         if not child.started or child.told:
             self._kill(child)
             return
@@ -344,7 +344,7 @@ class Spawner:
             os.close(child.order)
             child.order = -1
             return
-        keeper.tell(child.outer, signal.SIGKILL)  # first, so that it has no say about how the command ended
+        keeper.tell(child.outer, signal.SIGKILL)  # first, so that it cannot report how the command ended
         if child.inner_fd >= 0:
             keeper.hurry(child.inner)
             keeper.tell_fd(child.inner_fd, signal.SIGKILL)  # pid 1: the kernel kills the whole namespace
@@ -396,13 +396,13 @@ class Spawner:
                 self._ended(child, name)
 
     def _ended(self, child: Child, how: bytes) -> None:
-        """The command did, or will not begin: what it left behind ends with it."""
+        """The command ended, or will not begin: end the processes it left."""
         if child.inner_fd >= 0:
             keeper.tell_fd(child.inner_fd, signal.SIGKILL)
         if how == b"exit-code" and not child.request["upper"] and not usage.children(child.inner):
-            child.end["empty"] = True  # whoever it started is below pid 1, or was; nobody is
+            child.end["empty"] = True  # every process it started is below pid 1, and none is left
             self._end(child)
-            self._unwatch(child.status)  # bwrap's own end is all that is missing, and it is our child
+            self._unwatch(child.status)  # only bwrap's own end is missing, and bwrap is our child
             child.status = -1
             if child.inner_fd >= 0:
                 self._unwatch(child.inner_fd)
@@ -422,12 +422,12 @@ class Spawner:
                     if child.inner_fd >= 0:
                         keeper.tell_fd(child.inner_fd, signal.SIGKILL)
         except ChildProcessError:
-            pass  # none is left
+            pass  # no child is left
         for child in list(self._children.values()):
             self._finish(child)
 
     def _orphans(self) -> list[int]:
-        """Children nobody knows: they came to us because their keeper died."""
+        """Children of no known command: they became ours because their keeper died."""
         known = {pid for child in self._children.values() for pid in (child.outer, child.inner)} | self._helpers
         me = os.getpid()
         try:
@@ -437,16 +437,16 @@ class Spawner:
             return []
 
     def _finish(self, child: Child) -> None:
-        """Forget it, if nothing of it is left (rule 4) and its last word was heard."""
+        """Forget the command, if no process of it is left (rule 4) and its last report was read."""
         if child.outer and (not child.gone or child.inner_fd >= 0 or child.status >= 0):
             return
         orphans = self._orphans() if child.end.get("outer") else []
-        if orphans:  # its keeper was killed, or bwrap before it said whom it had started
+        if orphans:  # its keeper was killed, or bwrap before it reported its child
             for orphan in orphans:
                 keeper.tell(orphan, signal.SIGKILL)
-            return  # to come back when they are reaped
+            return  # called again when they are reaped
         if child.inner != child.outer:
-            keeper.bury(child.inner)  # it came to us if bwrap went before it
+            keeper.bury(child.inner)  # it is our child if bwrap ended before it
         for fd in (child.status, child.release, child.order):
             if fd >= 0:
                 os.close(fd)
@@ -454,7 +454,7 @@ class Spawner:
         self._end(child)
 
     def _end(self, child: Child) -> None:
-        """Say `end`, once."""
+        """Send `end`, once."""
         if child.over:
             return
         child.over = True
@@ -473,7 +473,7 @@ class Spawner:
 
 
 def main(control: int, folder: bytes) -> None:
-    """Serve until hung up on or told to go."""
+    """Serve until the socket is closed or SIGTERM arrives."""
     while (spare := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) < _RESERVED:
         pass
     own = os.dup(control)

@@ -1,10 +1,10 @@
-"""Streams: the three pipes of one command, read and written in the event loop; what is read goes to capture.py.
+"""Streams: the three pipes of one command, read and written in the event loop; output goes to capture.py.
 
 Rules
-1. Nothing is read faster than it is stored: the pipe pushes back on a command that writes too fast.
-2. What storing raises (a full disk) is kept in `failure` for whoever waits on the command; reading stops.
-3. A face is told the newest line at most every 100 ms, and the last one always.
-4. The pipes of a command that is over within 25 ms are read once, at its end: most that end so soon say little, and
+1. Output is not read faster than it is stored: a command that writes too fast blocks on its pipe.
+2. An exception while storing (a full disk) is kept in `failure` for the caller that waits; reading stops.
+3. A face gets the newest line at most every 100 ms, and always the last line.
+4. The pipes of a command that ends within 25 ms are read once, at its end: such commands print little, and
    watching two pipes costs more than reading them.
 """
 
@@ -24,11 +24,11 @@ _LINE_S = 0.1  # rule 3
 _CHUNK = 1 << 16
 _WATCH_S = 0.025  # rule 4
 OnLine = Callable[[str], None]
-Kept = tuple[Captured, Captured, tuple[Artifact, ...]]  # stdout, stderr, and where they are kept
+Kept = tuple[Captured, Captured, tuple[Artifact, ...]]  # stdout, stderr, their artifacts
 
 
 class Streams:
-    """stdin, stdout and stderr of one command, and where they go."""
+    """stdin, stdout and stderr of one command, and their stores."""
 
     def __init__(self, command: Command, *, redactor: Redactor, on_line: OnLine | None) -> None:
         self.failure: BaseException | None = None  # raised while storing: the disk is full
@@ -50,7 +50,7 @@ class Streams:
         self._changed: Callable[[], object] = lambda: None
 
     def open(self, changed: Callable[[], object]) -> list[int]:
-        """Make the pipes; the command's ends of them: stdout, stderr and, if there is something to read, stdin."""
+        """Make the pipes; return the command's ends: stdout, stderr and, if there is input, stdin."""
         self._changed = changed
         theirs = []
         for _ in ("stdout", "stderr"):
@@ -66,7 +66,7 @@ class Streams:
         return theirs
 
     def store(self, stdout: str | Path, stderr: str | Path | None, disk: Disk) -> None:
-        """Where it all goes; made while the sandbox is set up."""
+        """Open the files for the output; called while the sandbox is set up."""
         for path in (stdout, stderr):
             if path:
                 self._stores.append(Store(path, limit=self._command.capture_limit, disk=disk))
@@ -77,21 +77,21 @@ class Streams:
         )
 
     def tap(self, on_bytes: Callable[[bytes], object], stderr: Path, disk: Disk) -> None:
-        """stdout to who listens, at once; stderr to its file."""
+        """Pass stdout to `on_bytes` as it arrives, and stderr to its file."""
         self._stores.append(Store(stderr, limit=self._command.capture_limit, disk=disk))
         limit = self._command.excerpt_limit
         self._captures += [Tap(on_bytes), Capture(self._stores[0], self._redactor, excerpt_limit=limit)]
         self.watch()
 
     def begin(self) -> None:
-        """The command was let go: begin to read what it says and to write what it is to read."""
+        """Start to write stdin and to read output; called when the command is released."""
         if not self._watched:
             self._watch_timer = self._loop.call_later(_WATCH_S, self.watch)
         if self._stdin >= 0:
             self._loop.add_writer(self._stdin, self._write)
 
     def watch(self) -> None:
-        """Read what comes, as it comes."""
+        """Read output as it arrives."""
         if self._watch_timer:
             self._watch_timer.cancel()
         if not self._watched:
@@ -101,7 +101,7 @@ class Streams:
                     self._loop.add_reader(pipe, self._read, pipe, capture)
 
     def drain(self) -> None:
-        """Read what is there and close the pipes: nobody is left who could write more."""
+        """Read what is in the pipes and close them; called when no process is left that could write."""
         for fd, capture in zip(self._pipes, self._captures, strict=True):
             while fd in self.reading and self._read(fd, capture):
                 pass
@@ -116,7 +116,7 @@ class Streams:
         self._close_stdin()
 
     def close(self) -> Kept:
-        """All there is, durable."""
+        """Finish the stores and make them durable; return what was captured."""
         stdout, stderr = (capture.close() for capture in self._captures)
         self._tell_line()
         artifacts = tuple(store.close() for store in self._stores)
@@ -124,7 +124,7 @@ class Streams:
         return stdout, stderr, artifacts
 
     def abandon(self) -> None:
-        """Let go of everything as it is (again, if need be)."""
+        """Close pipes and stores without finishing them; may be called twice."""
         self.stop()
         if self._line_timer:
             self._line_timer.cancel()
@@ -132,7 +132,7 @@ class Streams:
             store.abandon()
 
     def _read(self, fd: int, capture: Capture | Tap) -> bool:
-        """Take what is there; whether there may be more at once."""
+        """Read once from a pipe; return whether more may be there at once."""
         try:
             data = os.read(fd, _CHUNK)
             if data:
@@ -158,7 +158,7 @@ class Streams:
         except BlockingIOError:
             return
         except OSError:
-            self._unwritten = self._unwritten[:0]  # it does not want to read the rest: its right
+            self._unwritten = self._unwritten[:0]  # the command closed its stdin: drop the rest
         if not self._unwritten:
             self._close_stdin()
 

@@ -1,11 +1,11 @@
-"""What the worker is asked to run, how it is contained, and what it says about it. Data only.
+"""The worker's data: a command, its containment, its result. Nothing else.
 
 Rules
-1. A command is an argument list, never a shell line (decisions section 5, S2 "Safety").
-2. Its environment is whole: nothing of orchestra's own is inherited (S2-136).
-3. A result is always given, also for a command that could not start; only cancellation and a full disk raise.
-4. Whatever text is in a result has been redacted and cleaned; raw bytes leave the worker nowhere.
-5. A containment is asked for by name; one that cannot be had is refused, never weakened (design §5).
+1. A command is an argument list, never a shell line (F2-09).
+2. A command's environment is complete: the command inherits nothing from orchestra's own (S2-136).
+3. There is always a result, also for a command that could not start; only cancellation and a full disk raise.
+4. All text in a result is redacted and cleaned; raw bytes never leave the worker.
+5. A containment is requested by name. If it is not available the command is refused; a weaker one is never used (U-23).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 MIB = 1 << 20
 Tier = Literal["strict", "landlock", "none"]
-OnBytes = Callable[[bytes], bool]  # what a program printed, as it came; True: enough was heard, end it
+OnBytes = Callable[[bytes], bool]  # gets a program's output as it arrives; returns True to end the program
 LimitName = Literal["time", "memory", "disk", "files", "processes"]
 
 
@@ -29,42 +29,42 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     env: dict[str, str]
     timeout_ms: int
     stdin: bytes = b""  # empty: /dev/null
-    grace_ms: int = 5_000  # between TERM and KILL (decisions section 5, S2 "Safety")
+    grace_ms: int = 5_000  # between TERM and KILL (F2-09)
     capture_limit: int = 8 * MIB  # bytes kept of each artifact
     excerpt_limit: int = 4_000  # bytes of each stream quoted in the result: half from its head, half from its tail
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command and everything it starts may use (sandbox.md §4)."""
+    """What one command and everything it starts may use (MS-4.3)."""
 
-    memory_bytes: int = 2048 * MIB  # resident memory and tmpfs pages, summed over its processes
+    memory_bytes: int = 2048 * MIB  # resident memory and tmpfs pages, summed over all processes
     processes: int = 256
     open_files: int = 1024
     file_bytes: int = 1024 * MIB  # of one file
-    disk_bytes: int = 2048 * MIB  # of everything it writes: its layer, its /tmp
-    files: int = 200_000  # how many of them
+    disk_bytes: int = 2048 * MIB  # of everything the command writes: its layer, its /tmp
+    files: int = 200_000  # number of files written
     tmp_bytes: int = 512 * MIB  # /tmp, /dev/shm
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command may see and touch. Paths are absolute and the same inside as on the host, unless it says so."""
+    """What a command may see and change. Paths are absolute, and the same inside as on the host unless noted."""
 
     tier: Tier = "strict"
     workspace: str
-    visible: bool = True  # False: of the workspace only what `reads` names is there
-    upper: str | None = None  # a folder outside the workspace that receives what it writes; None: thrown away
-    layers: tuple[str, ...] = ()  # folders that lie over the workspace for reading, the lowest first
+    visible: bool = True  # False: only the paths in `reads` of the workspace are there
+    upper: str | None = None  # a folder outside the workspace for the command's writes; None: they are discarded
+    layers: tuple[str, ...] = ()  # folders that are mounted over the workspace for reading, lowest first
     hides: tuple[str, ...] = ()  # folders in the workspace that appear empty (runs, secrets)
-    reads: tuple[str, ...] = ()  # more of the host, for reading (allow_read, prefixes of tools)
-    writes: tuple[tuple[str, str], ...] = ()  # (folder on the host, where it appears): written to for real
-    domains: tuple[str, ...] = ()  # who may be reached, through our proxy; empty: no network at all
+    reads: tuple[str, ...] = ()  # further host paths, read-only (allow_read, prefixes of tools)
+    writes: tuple[tuple[str, str], ...] = ()  # (folder on the host, path inside): the command's writes change the host
+    domains: tuple[str, ...] = ()  # domains that can be reached through our proxy; empty: no network
     online: bool = False  # the host's own network: for a provider that is a program, never for a tool (C-16)
     limits: Limits = Limits()
     run_as: int | None = None  # a uid, if orchestra runs as root
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A kept output, redacted, as stored and synced (D-04)."""
+    """A stored output: redacted and synced (D-04)."""
 
     path: str
     bytes: int
@@ -72,10 +72,10 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stream said."""
+    """The output of one stream."""
 
     bytes: int = 0  # written by the command
-    kept: int = 0  # of it in the artifact, after redaction
+    kept: int = 0  # bytes of it in the artifact, after redaction
     truncated: bool = False  # some of it is not in the artifact
     excerpt: str = ""
 
@@ -90,15 +90,15 @@ class Denial(msgspec.Struct, frozen=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended. Exactly one of exitCode, signal and error is set."""
+    """How a command ended. Exactly one of exitCode, signal and error is set."""
 
     exitCode: int | None = None
     signal: int | None = None
-    error: str | None = None  # it did not start, or its supervisor was lost: why, for a person
-    refused: bool = False  # with `error`: the containment could not be had
+    error: str | None = None  # why it did not start, or that its supervisor died; text for people
+    refused: bool = False  # with `error`: the containment is not available
     timedOut: bool = False
-    canceled: bool = False  # the launcher raises instead; for callers that make an outcome of it
-    limit: LimitName | None = None  # which limit ended it
+    canceled: bool = False  # never set by the launcher, which raises; for callers that turn that into a result
+    limit: LimitName | None = None  # the limit that ended the command
     denials: tuple[Denial, ...] = ()
     durationMs: int = 0
     stdout: Captured = Captured()

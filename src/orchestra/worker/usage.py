@@ -1,14 +1,14 @@
-"""Usage: what the processes below one process use, looked up in /proc and in the folders they write to.
+"""Usage: memory, disk and processes of all descendants of one process, read from /proc and from their folders.
 
 Part of the spawner, not of orchestra: loaded by path into its bare interpreter, imports nothing of orchestra.
 
 Rules
-1. Only kernel figures count. Nothing a command can write, rename or link to decides where we look: of its own tree only
-   mount points directly below its root are asked, which it cannot move.
-2. Memory: what is resident, each shared page once, plus what its tmpfs folders and unnamed memory files hold. The exact
-   figure costs more and is asked for only if the rough one, which counts shared pages often, is over the limit.
-3. Disk: its layer and its tmpfs folders, plus files that have no name any more but are still open.
-4. What hides from being counted counts as too much: paths longer than the kernel takes at once; and, if the machine as
+1. Only kernel figures count. Nothing that a command can write, rename or link decides where we look: of its tree only
+   mount points directly below its root are read, which it cannot move.
+2. Memory: resident pages, each shared page once, plus its tmpfs folders and unnamed memory files. The exact
+   figure costs more; it is read only if the rough one, which counts shared pages several times, exceeds the limit.
+3. Disk: its layer and its tmpfs folders, plus files that were deleted but are still open.
+4. What cannot be counted counts as too much: paths longer than the kernel accepts at once; and, if the machine as
    a whole lost that much, folders and processes made unreadable, descriptors on their way through a socket, files that
    are only mapped.
 
@@ -25,18 +25,18 @@ TYPE_CHECKING = False  # `typing` and `collections.abc` cost a bare interpreter 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TICK_S = 0.1  # between two looks at what a command uses
+TICK_S = 0.1  # between two measurements of a command
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_TMPFS = ("", "/tmp", "/dev/shm")  # the root's is where a layer that is thrown away lies
+_TMPFS = ("", "/tmp", "/dev/shm")  # a layer that is discarded is in the root's
 _MEMORY = ("/memfd:", "/dev/zero", "/SYSV")
 _MEMORY_NAMES = tuple(name.encode() for name in _MEMORY)
-_MANY = 4096  # processes that one look goes through
+_MANY = 4096  # processes that one measurement reads
 _MANY_LINES = 200_000  # of mappings
-_SLICE_S = 0.02  # how long one look may walk through folders: the spawner has other commands to watch
+_SLICE_S = 0.02  # time limit for walking folders in one measurement: the spawner watches other commands too
 
 
 class Meter:
-    """Looks at one command again and again."""
+    """Measures one command repeatedly."""
 
     def __init__(self, root: int, upper: bytes | None, writes: list[bytes], limits: dict[str, int]) -> None:
         self._root = root
@@ -44,15 +44,15 @@ class Meter:
         self._upper = upper
         self._layer = _Scan([upper], limits) if upper else None
         self._written = _Scan(writes, limits) if writes else None
-        self._before: tuple[int, int] | None = None  # what was in `writes` when we first looked
+        self._before: tuple[int, int] | None = None  # bytes and files in `writes` at the first measurement
         self._devices = {os.stat(path).st_dev for path in writes}
         self._shared = _recently.shared()
 
     def exceeded(self) -> str | None:
-        """The name of the limit that is broken, if one is."""
+        """The name of the limit that the command exceeds; None if it exceeds none."""
         limits = self._limits
         below = tree(self._root, limits["processes"])
-        # As the kernel's own limit counts, which root is free of.
+        # Counted as the kernel's own limit does, which does not bind root.
         if len(below) > limits["processes"] or sum(map(_threads, below)) > limits["processes"]:
             return "processes"
         held, files, tmpfs = _tmpfs(self._root)
@@ -81,7 +81,7 @@ class Meter:
         return self._hidden(below, memory, open_)
 
     def _hidden(self, below: list[int], memory: int, open_: set[int]) -> str | None:
-        """Rule 4; looked for only if the machine lost more than the command may have."""
+        """Rule 4: the limit exceeded by hidden use; checked only if the machine lost more than the command may use."""
         limits = self._limits
         shared = _machines_shared() - self._shared > limits["memory"]
         if shared and (_hides(below) or memory + _mapped(below, open_) > limits["memory"]):
@@ -93,8 +93,8 @@ class Meter:
 
 
 class _Scan:
-    """Counts what lies in folders, a slice of time at every step; the figures are those of the last whole round, or of
-    the present one where they are already higher."""
+    """Counts bytes and files in folders, one time slice per step. The figures are those of the last complete round, or
+    of the present round where they are already higher."""
 
     def __init__(self, folders: list[bytes], limits: dict[str, int]) -> None:
         self._folders = folders
@@ -107,7 +107,7 @@ class _Scan:
         self.hidden: str | None = None
 
     def step(self) -> bool:
-        """Go on counting; whether the round was finished."""
+        """Continue counting for one time slice; return whether the round is finished."""
         end = time.monotonic() + _SLICE_S
         if self._round is None:
             self._round, self._partial, self._closed = self._entries(), [0, 0], False
@@ -125,7 +125,7 @@ class _Scan:
         return True
 
     def lost(self) -> tuple[int, int]:
-        """Bytes and files that the disk has less than at the start, whoever took them."""
+        """Bytes and files by which the disk's free space shrank since the start, for any reason."""
         now = _free(self._folders[0])
         return self._free[0] - now[0], self._free[1] - now[1]
 
@@ -145,9 +145,9 @@ class _Scan:
 
 
 def tree(root: int, most: int = _MANY) -> list[int]:
-    """The processes below one, without itself: all, or some more than `most` of them.
+    """The descendants of a process, without itself: all, or slightly more than `most` of them.
 
-    Bounded, because a fork bomb grows faster than anyone can walk along it, and who tries never comes back to kill it.
+    Bounded, because a fork bomb grows faster than it can be listed; an unbounded walk would never end.
     """
     found: list[int] = []
     waiting = [root]
@@ -165,21 +165,21 @@ def tree(root: int, most: int = _MANY) -> list[int]:
 
 
 def children(pid: int) -> bytes:
-    """Those a process with one thread started, by number; none if it ended."""
+    """The pids of the children of a process with one thread, as text; empty if it ended."""
     return _first(f"/proc/{pid}/task/{pid}/children")
 
 
 def start_time(pid: int) -> str:
-    """When it started, in the kernel's ticks since boot; empty if there is none."""
+    """When a process started, in ticks since boot; empty if there is no such process."""
     try:
-        # The name in parentheses may hold anything, also ")": the last one ends it.
+        # The name in parentheses may contain anything, also ")": the last ")" ends it.
         return _first(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19].decode()
     except IndexError:
         return ""
 
 
 def _first(path: str) -> bytes:
-    """What the kernel says at once of a process, in three calls: `open` makes seven; nothing if it ended."""
+    """The start of a file in /proc, read with three system calls (`open` makes seven); empty if the process ended."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -201,13 +201,13 @@ def _blocks(entry: os.DirEntry[bytes]) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_blocks * 512
     except OSError:
-        return 0  # gone meanwhile
+        return 0  # the process ended meanwhile
 
 
 def _tmpfs(root: int) -> tuple[int, int, set[int]]:
-    """Bytes and files in the command's own tmpfs folders, and which devices those are.
+    """Bytes and files in the command's own tmpfs folders, and the devices of these.
 
-    None while it still stands in our root, or shares it.
+    All zero while the command still has our root.
     """
     size = files = 0
     seen: set[int] = set()
@@ -224,12 +224,12 @@ def _tmpfs(root: int) -> tuple[int, int, set[int]]:
                 size += (found.f_blocks - found.f_bfree) * found.f_frsize
                 files += found.f_files - found.f_ffree
     except OSError:
-        pass  # it ended, or is not set up yet
+        pass  # the command ended, or is not set up yet
     return size, files, seen
 
 
 def _nameless(pids: list[int], counts: Callable[[int], bool]) -> tuple[int, int, set[int]]:
-    """Bytes of memory files, bytes of deleted files that are open and lie on a device that counts; inodes of both."""
+    """Bytes of memory files, bytes of deleted open files on a device that counts, and the inodes of both."""
     memory = disk = 0
     seen = set()
     for pid in pids:
@@ -262,8 +262,8 @@ def _machines_shared() -> int:
 
 
 class _Recently:
-    """The machine's figure as it was a tick ago at most: many commands begin in one, and reading it costs more than all
-    else that is noted when one begins."""
+    """The machine's figure, at most one tick old: many commands begin within a tick, and reading it costs more than
+    everything else that is recorded when one begins."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -280,7 +280,7 @@ _recently = _Recently()
 
 
 def _hides(pids: list[int]) -> bool:
-    """Whether one of them keeps its descriptors from us, or has some on their way through a socket."""
+    """Whether a process makes its descriptors unreadable to us, or has descriptors in transit through a socket."""
     for pid in pids:
         try:
             for number in os.listdir(f"/proc/{pid}/fd"):
@@ -296,7 +296,7 @@ def _hides(pids: list[int]) -> bool:
 
 
 def _mapped(pids: list[int], open_: set[int], *, memory: bool = True) -> int:
-    """Bytes of memory files, or of deleted ones on disk, that are mapped but not open: as far as the mappings reach."""
+    """Bytes of memory files, or of deleted files on disk, that are mapped but not open, by the size of the mappings."""
     reach: dict[int, int] = {}
     lines = 0
     for pid in pids:
@@ -305,7 +305,7 @@ def _mapped(pids: list[int], open_: set[int], *, memory: bool = True) -> int:
                 for line in file:
                     lines += 1
                     if lines > _MANY_LINES:
-                        return 1 << 62  # who has so many has something to hide
+                        return 1 << 62  # too many mappings to count: treated as over the limit
                     if line.endswith(b" (deleted)\n"):
                         where, _, offset, _, inode, name = line.split(maxsplit=5)
                         if name.startswith(_MEMORY_NAMES) == memory and int(inode) not in open_:
@@ -332,7 +332,7 @@ def _resident(pid: int) -> int:
 
 
 def _share(pid: int) -> int:
-    """Its own pages and its share of those it has in common with others; files mapped from disk are not memory."""
+    """A process's own pages and its share of shared pages; files mapped from disk are not counted."""
     size = 0
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:

@@ -1,16 +1,16 @@
-"""Wrap: from a command and a containment to the options bubblewrap is given. Pure.
+"""Wrap: a command and a containment -> the options for bubblewrap. Pure.
 
 decide (policy) → **wrap** (here) → run (launcher). Tier "strict" only: the others need no options.
 
 Rules
-1. Nothing of the host is there unless it is named here: the platform's own folders for reading, a prepared /etc, the
-   workspace, and what the sandbox names. Parents of what is there exist and are empty.
+1. Only these parts of the host are visible: the platform's own folders for reading, a prepared /etc, the
+   workspace, and the paths that the sandbox names. Their parent folders exist and are otherwise empty.
 2. The workspace is an overlay at its own path: what the command writes lands in a layer, never in the workspace.
 3. Folders to read are overlays too: a read-only bind would leave a unix socket in them connectable, an overlay does not
-   (sandbox.md §2). /usr is a plain bind: no socket of a user's lies there, and it is on the path of every start.
-4. A mount is made after those that lie above it, whatever kind they are: the order is the order of the paths.
+   (MS-2.1). /usr is a plain bind: no socket of a user's lies there, and it is on the path of every start.
+4. A mount is made after the mounts of its parent folders, of whatever kind: the order is the order of the paths.
 5. The options go through a descriptor and the environment through options: bwrap's own argument list and environment,
-   which the command can read in /proc/1, hold nothing (trap 1). It adds PWD, the working folder, on its own.
+   which the command can read in /proc/1, are empty (MS-3.1). bwrap adds PWD, the working folder, on its own.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _FIXED = (
     *("--disable-userns", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox"),
     *("--seccomp", str(SECCOMP), "--json-status-fd", str(STATUS), "--block-fd", str(BLOCK)),
 )
-_OURS = ("/proc", "/dev", "/etc", "/sys")  # made by us or absent: nothing of the host's is shown below
+_OURS = ("/proc", "/dev", "/etc", "/sys")  # made by us or absent: no host path below them is shown
 
 
 class WrapFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of the host; gathered by host.py."""
+    """The facts of the host that `wrap` needs; host.py collects them."""
 
     platform: tuple[str, ...]  # /usr, and /bin, /lib … where they are folders of their own
     links: tuple[tuple[str, str], ...]  # (target, path) where they are links into /usr
     etc: str  # the prepared /etc
     empty: str  # an empty folder
     blank: str  # an empty file
-    base: str | None = None  # holds the places for `reads` in a workspace that is not visible but kept
-    files: frozenset[str] = frozenset()  # of all paths the sandbox names, those that are files
-    absent: frozenset[str] = frozenset()  # and those that cannot be shown: not there, a link, a socket
-    aliases: tuple[tuple[str, str], ...] = ()  # (target, path) of the links among `reads`: a tool's name for itself
-    mask: tuple[str, ...] = ()  # below /proc: switches of the system, and more if it is root to the kernel (trap 2)
-    blanks: tuple[str, ...] = ()  # below /proc: what only root may read, and a command is to find empty
-    names: tuple[tuple[str, str], ...] = ()  # (file, where in /etc) by which the host finds addresses
+    base: str | None = None  # has the mount points for `reads` in a workspace that is not visible but kept
+    files: frozenset[str] = frozenset()  # those paths of the sandbox that are files
+    absent: frozenset[str] = frozenset()  # those paths that cannot be shown: missing, a link, a socket
+    aliases: tuple[tuple[str, str], ...] = ()  # (target, path) of links among `reads`: a tool finds itself by it
+    mask: tuple[str, ...] = ()  # below /proc: system settings; more if the command is root to the kernel (MS-3.2)
+    blanks: tuple[str, ...] = ()  # below /proc: files that only root may read; the command sees them empty
+    names: tuple[tuple[str, str], ...] = ()  # (file, path in /etc) of the host's name resolution
 
 
 def refusal(sandbox: Sandbox) -> str | None:
-    """Why this cannot be shown; None if it can."""
+    """Why this sandbox cannot be made; None if it can."""
     for path in (sandbox.workspace, *sandbox.reads, *(where for _, where in sandbox.writes)):
         if path == "/" or any(within(path, ours) for ours in _OURS):
             return f"{path!r} cannot be shown in a sandbox: it has a {path} of its own"
@@ -62,7 +62,7 @@ def wrap(command: Command, sandbox: Sandbox, facts: WrapFacts) -> list[bytes]:
     for path in sandbox.reads:
         if path not in facts.absent and path not in mounts and not _shown(path, sandbox, facts):
             mounts[path] = _read(path, facts)
-    for target, path in facts.aliases:  # inside, it leads to what is there, whatever that is on the host
+    for target, path in facts.aliases:  # inside, the link leads to the sandbox's file, not the host's
         if not _shown(path, sandbox, facts) and not any(within(path, read) and path != read for read in sandbox.reads):
             mounts[path] = ["--symlink", target, path]
     for path in sandbox.hides:
@@ -85,7 +85,7 @@ def wrap(command: Command, sandbox: Sandbox, facts: WrapFacts) -> list[bytes]:
 
 
 def within(path: str, folder: str) -> bool:
-    """Whether it is the folder or lies in it."""
+    """Whether the path is the folder or is inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
@@ -102,7 +102,7 @@ def _system(sandbox: Sandbox, facts: WrapFacts) -> dict[str, list[str]]:
     for path in facts.blanks:
         mounts["/proc"] += ["--ro-bind", facts.blank, path]
     mounts["/dev"] = ["--dev", "/dev"]
-    mounts["/run"] = ["--dir", "/run"]  # of the root, read-only in the end: no daemon of the host's is met there
+    mounts["/run"] = ["--dir", "/run"]  # empty, and read-only in the end: no socket of a host daemon is there
     for path in ("/dev/shm", "/tmp"):
         mounts[path] = ["--perms", "1777", *size, path]
     return mounts

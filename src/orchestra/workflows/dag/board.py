@@ -42,11 +42,11 @@ from orchestra.workflows.dag.states import move
 
 Level = Literal[1, 2, 3]
 Component = Literal["L1", "L2", "L3"]
-NETWORK_DENIED = "NETWORK_ACCESS_DENIED"  # how a line of that begins (decisions §5/S2)
+NETWORK_DENIED = "NETWORK_ACCESS_DENIED"  # how a line of that begins (F2-09)
 
 
 class Line(Task, frozen=True, kw_only=True, gc=False):
-    """One line of tasks.jsonl: a task as it is now, and what just happened to it (decisions §5/S2 "Log line")."""
+    """One line of tasks.jsonl: a task as it is now, and what just happened to it (F2-05)."""
 
     trace_id: str
     component: Component

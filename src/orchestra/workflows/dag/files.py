@@ -121,7 +121,7 @@ class TaskFiles:
     def _shown(self) -> list[Line]:
         lines = self._board.take()
         if self._board.job is not None and self._board.job.planOnly:
-            return []  # nothing is executed: plan.json is all there is (decisions §5/S2)
+            return []  # nothing is executed: plan.json is all there is (F2-03)
         return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
 
 

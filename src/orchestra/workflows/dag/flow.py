@@ -35,7 +35,7 @@ from orchestra.workflows.dag.plan import make_plan, read_plan
 from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, planner_prompt, summarizer_prompt
 from orchestra.workflows.gate import Ticket, pass_gate
 
-PLAN_REPAIRS = 3  # re-prompts for a plan that cannot be used (decisions §5/S2)
+PLAN_REPAIRS = 3  # re-prompts for a plan that cannot be used (F2-08)
 PLAN_REJECTIONS = 3  # new plans after a person's "no"
 
 

@@ -2,7 +2,7 @@
 
 Rules
 1. Strict JSON, found wherever it stands: the whole reply, a fenced block, the first array, the first object
-   (decisions §5/S2). A plan is used whole or not at all (S2-61).
+   (F2-08). A plan is used whole or not at all (S2-61).
 2. Every task is checked before any runs: its form, its tool and command (S2-59, S2-52), its inputs, its dependencies;
    the graph has no cycle (S2-105).
 3. A task's constraints only ever tighten the policy (S2-113). What is cut is a warning, kept with the plan.

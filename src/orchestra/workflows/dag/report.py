@@ -1,4 +1,4 @@
-"""A task graph's events -> report.md and metrics.json (S2-06, S2-133; decisions §5/S2).
+"""A task graph's events -> report.md and metrics.json (S2-06, S2-133, F2-06, F2-07).
 
 Built from what the run folder holds: complete without a model, and the summarizer's words are one section of it.
 """

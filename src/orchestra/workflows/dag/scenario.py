@@ -1,4 +1,4 @@
-"""Golden scenarios: a run that is known, and what must come of it (decisions §5/S2). Reading and judging; pure but for
+"""Golden scenarios: a run that is known, and what must come of it (F2-12). Reading and judging; pure but for
 reading the file.
 
 Rules
@@ -48,7 +48,7 @@ class Range(_Section, frozen=True):
 
 
 class Signals(_Section, frozen=True):
-    """What the run must show. `done` is the seed's word for completed."""
+    """What the run must show. `done` means completed (F2-12)."""
 
     final_state: Literal["completed", "done", "failed", "canceled"] = "completed"  # rule 2
     plan_tasks_count: Count | Range | None = None

@@ -73,7 +73,7 @@ _MEANING: dict[str, Decision] = {"PASS": "pass", "FIX": "fixable", "ASK": "block
 
 
 def read_decision(reply: ModelReply) -> Opinion:
-    """The decision, stated exactly once (decisions §5/S1). No tag is no pass: it is a broken contract."""
+    """The decision, stated exactly once (F1-07). No tag is no pass: it is a broken contract."""
     found: list[str] = _DECISION.findall(reply.text)
     if len(found) != 1:
         what = "no DECISION line" if not found else f"{len(found)} DECISION lines ({', '.join(found)})"
