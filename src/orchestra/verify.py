@@ -28,7 +28,7 @@ from orchestra.core.journal import read_journal
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
 from orchestra.core.machine import Fold, Table
-from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState
+from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import misfit, outcome_of
 from orchestra.verify_tasks import is_printed, verify_tasks
@@ -116,6 +116,8 @@ def _line_requirement(folder: RunFolder, number: int) -> str:
         return {"type": "S1-52", "ts": "S1-01", "phase": "S1-57", "iteration": "S1-58"}.get(
             field.group(1) if field else "", "S1-03"
         )
+    if not is_time(event.ts):
+        return "S1-01"
     if number == 1 and record["type"] != "RUN_CREATED":
         return "S1-61"
     return "S1-59" if misfit(event, number) else "S1-114"

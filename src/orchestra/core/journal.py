@@ -39,7 +39,7 @@ from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt
 from orchestra.core.events import Collector, Events
 from orchestra.core.files import size
-from orchestra.core.lines import MOST_BYTES, MOST_LINE, lines, open_journal, viewed, whole
+from orchestra.core.lines import MOST_BYTES, MOST_LINE, lines, open_journal, sealed, viewed, whole
 from orchestra.core.records import Event
 from orchestra.core.redact import Redactor
 from orchestra.core.seal import Seal
@@ -73,17 +73,20 @@ class Journal:
     def load(self, adoption: Adoption | None = None) -> list[Event]:
         """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
         self._chain = chain = Chain(self._seal)
-        path, events, end, torn = str(self.path), list[Event](), 0, 0
+        path, holds, events, end, torn = str(self.path), chain.holds, list[Event](), 0, 0
         with uncollected():
             # Written out, not `_checked`: every start of a long run waits for this, and must know where the lines end.
             for number, line in enumerate(lines(self._fd, path), start=1):
                 if not line.endswith(b"\n"):
                     torn = len(line)
                     break
-                event = whole(line, path, number)
-                if damage := chain.take(line, event, number):
-                    raise JournalCorrupt(path, number - 1, damage)
-                events.append(event)
+                if holds(line):
+                    events.append(sealed(line, path, number))
+                else:
+                    event = whole(line, path, number)
+                    if damage := chain.take(line, event):
+                        raise JournalCorrupt(path, number - 1, damage)
+                    events.append(event)
                 end += len(line)
         if adoption is not None:
             self._chain.adopt(adoption)
@@ -260,7 +263,8 @@ def _checked(
     for number, line in enumerate(lines(fd, path), start=1):
         if not line.endswith(b"\n"):
             return
+        own = chain.holds(line)
         event = read(line, path, number)
-        if damage := chain.take(line, event, number):
+        if not own and (damage := chain.take(line, event)):
             raise JournalCorrupt(path, number - 1, damage)
         yield line, event

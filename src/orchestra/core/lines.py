@@ -9,6 +9,7 @@ Rules
    left, of what else came of a step or a run nothing, and the payload says `abridged`. What a run was allowed is never
    left out. Whoever drives, or needs the tasks of a plan, reads whole events.
 4. What a view is given fits: a payload with a field of another kind than readers rely on is damage (core/shape.py).
+5. A line is `sealed` only if its seal was checked before (core/chain.py): this user wrote it, and its time is one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from orchestra.core.errors import JournalCorrupt, OddFile
 from orchestra.core.files import MIB, open_bounded, size
-from orchestra.core.records import Event
+from orchestra.core.records import Event, is_time
 from orchestra.core.shape import ERROR, OUTCOME, PARAMS, PAYLOAD, misfit
 
 MOST_BYTES = 1 << 30
@@ -86,7 +87,15 @@ def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int =
 
 
 def whole(line: bytes, path: str, number: int) -> Event:
-    """The event of a line, all of it."""
+    """The event of a line of anybody's, all of it."""
+    event = sealed(line, path, number)
+    if not is_time(event.ts):
+        raise JournalCorrupt(path, number, f"its time {event.ts} is none")
+    return event
+
+
+def sealed(line: bytes, path: str, number: int) -> Event:
+    """The event of a line that this user's key sealed (rule 5), all of it."""
     try:
         if len(line) > _SHORT and (cost := weight(line)) > MOST_COST:
             raise JournalCorrupt(path, number, f"it would take {size(cost)} to read")
@@ -107,7 +116,7 @@ def viewed(line: bytes, path: str, number: int) -> Event:
 
 def fitting(line: bytes, path: str, number: int) -> Event:
     """The event of a line, all of it, for a view that needs all of it (rule 4)."""
-    return _fits(whole(line, path, number), path, number)
+    return _fits(sealed(line, path, number), path, number)  # which looks at the time too
 
 
 def _fits(event: Event, path: str, number: int) -> Event:
