@@ -8,6 +8,7 @@ Rules
 3. A task's constraints only ever tighten the policy (S2-113). What is cut is a warning, kept with the plan.
 4. What is wrong is said in words a planner can act on: they go back into the next prompt.
 5. A key nobody knows is a warning: what it asks for is not done. A person's own file is refused for it (planfile.py).
+6. A plan is one event, and every view of its run goes through it: its tasks and its size are bounded (docs/tasks.md).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from msgspec import Struct
 
 from orchestra.core.collector import uncollected
 from orchestra.core.errors import ContractError
+from orchestra.core.files import MIB, size
 from orchestra.core.inputs import check_inputs
+from orchestra.core.lines import objects
 from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
@@ -36,7 +39,9 @@ from orchestra.policy import Asker, Policy, decide, for_task
 from orchestra.policy import Constraints as Wishes
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
-MOST_TASKS = 100_000
+MOST_TASKS = 20_000
+MOST_PLAN = 16 * MIB  # as JSON; 20,000 tasks that depend on four others each have 15
+_MOST_COST = 88 * MIB  # as objects; those take 80
 _TRIES = 50  # brackets in prose before the plan
 _BRACKET = re.compile(r"[\[{](?P<json>\s*[\[{\"])?")  # with what follows it, if that cannot be prose
 _FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
@@ -117,12 +122,24 @@ def read_plan(
         )
         for task in wanted
     )
-    return make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings))
+    return _bounded(make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings)), source)
+
+
+def _bounded(plan: Plan, source: str) -> Plan:
+    """The plan, or ContractError if it is larger than any may be (rule 6)."""
+    data = msgspec.json.encode(plan)
+    if len(data) > MOST_PLAN or objects(data) + len(data) > _MOST_COST:
+        raise ContractError(
+            "plan",
+            f"{source} has {size(len(data))} and {len(plan.tasks):,} tasks; a plan has at most {size(MOST_PLAN)}, less "
+            "if it is of very many small values: make it of fewer tasks, or hand over less with each",
+        )
+    return plan
 
 
 def task_uuid(run_id: str, label: str) -> str:
     """UUIDv5 of a label within its run: the same on every replay (C-03)."""
-    # Spelled out: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 100,000 tasks.
+    # Spelled out: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 20,000 tasks.
     digest = hashlib.sha1(_namespace(run_id) + utf8(label), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
@@ -205,7 +222,9 @@ def _entries(document: Any) -> list[Any]:
     if not isinstance(entries, list) or not entries:
         raise ContractError("plan", "the plan has no task; it needs at least one")
     if len(entries) > MOST_TASKS:
-        raise ContractError("plan", f"the plan has {len(entries)} tasks; at most {MOST_TASKS} are run")
+        raise ContractError(
+            "plan", f"the plan has {len(entries):,} tasks; a run has at most {MOST_TASKS:,}: make several runs of it"
+        )
     return entries
 
 

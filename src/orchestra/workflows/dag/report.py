@@ -40,10 +40,9 @@ def write_report(ledger: Ledger, verdict: Verdict) -> None:
 
 def board_of(events: Iterable[Event]) -> Board:
     """The tasks as these events leave them; what was told on the way is forgotten."""
-    board = Board()
+    board = Board(tells=False)
     for event in events:
         board.add(event)
-        board.take()
         board.take_messages()
     return board
 
