@@ -44,13 +44,12 @@ from orchestra.core.files import MIB, size
 from orchestra.core.lines import (
     MOST_BYTES,
     MOST_EVENTS,
-    MOST_FOREIGN,
+    Allowance,
     lines,
     open_journal,
     sealed,
     too_long,
     viewed,
-    weight,
     whole,
 )
 from orchestra.core.records import FINAL, Event
@@ -285,14 +284,15 @@ def _checked(
     fd: int, path: str, chain: Chain, read: Callable[[bytes, str, int], Event]
 ) -> Iterator[tuple[bytes, Event]]:
     """The whole lines of a journal, each checked and read. One that has no end yet is left out."""
-    left = MOST_FOREIGN
+    allowance = Allowance()
     for number, line in enumerate(lines(fd, path), start=1):
         if not line.endswith(b"\n"):
             return
         own = chain.holds(line)
         event = read(line, path, number)
-        if not own and (left := left - weight(line)) < 0:
-            raise JournalCorrupt(path, number, f"with it the journal would take more than {size(MOST_FOREIGN)} to read")
-        if not own and (damage := chain.take(line, event)):
-            raise JournalCorrupt(path, number - 1, damage)
+        if not own:
+            if much := allowance.spend(line, event):
+                raise JournalCorrupt(path, number, much)
+            if damage := chain.take(line, event):
+                raise JournalCorrupt(path, number - 1, damage)
         yield line, event

@@ -35,6 +35,8 @@ MOST_EVENTS = 150_000  # 20,000 tasks, each tried three times, have 120,000
 MOST_LINE = 28 * MIB  # the longest reply is one line of 24, escaped at its longest; a plan of 20,000 tasks has 15
 MOST_COST = 144 * MIB  # of one event as objects; that plan takes 80, and 125 with a character of four bytes in it
 MOST_FOREIGN = 1 << 30  # of all lines that nobody vouches for; ordinary ones take a third of it
+MOST_HELD = 48 * MIB  # of those that stay in memory: requests to people and child runs; 10,000 take less
+_ASKS = ("APPROVAL_REQUESTED", "QUESTION_RAISED")
 VIEWED = 32 * MIB  # the plan of 10,000 tasks takes less
 _SHORT = 65_536  # bytes of a line that is worth no estimate
 _PART = 16_384  # bytes of a value that is kept although its event is long
@@ -129,6 +131,24 @@ def _fits(event: Event, path: str, number: int) -> Event:
     if wrong := misfit(event, number):
         raise JournalCorrupt(path, number, wrong)
     return event
+
+
+class Allowance:
+    """What lines that nobody vouches for may take together (rule 2)."""
+
+    def __init__(self) -> None:
+        self._all = MOST_FOREIGN
+        self._held = MOST_HELD
+
+    def spend(self, line: bytes, event: Event) -> str:
+        """Why one more line is too much; empty if it is not."""
+        cost = weight(line)
+        self._all -= cost
+        if event.type in _ASKS or "childRunId" in event.payload:
+            self._held -= cost
+            if self._held < 0:
+                return "with it the run would wait for more people and child runs than can be shown"
+        return f"with it the journal would take more than {size(MOST_FOREIGN)} to read" if self._all < 0 else ""
 
 
 def too_long(line: bytes) -> str:

@@ -42,6 +42,7 @@ from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, Plann
 MOST_TASKS = 20_000
 MOST_PLAN = 16 * MIB  # as JSON; 20,000 tasks that depend on four others each have 15
 _MOST_COST = 88 * MIB  # as objects; those take 80
+_SECOND = 10  # a plan of what is left of another has this part of all that: a run has both
 _TRIES = 50  # brackets in prose before the plan
 _BRACKET = re.compile(r"[\[{](?P<json>\s*[\[{\"])?")  # with what follows it, if that cannot be prose
 _FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
@@ -93,7 +94,8 @@ def read_plan(
 ) -> Plan:
     """The plan, or ContractError. `scope` sets the ids of a second plan apart from the first one's."""
     problems: list[str] = []
-    entries = _entries(_document(text))
+    share = 1 if not scope else _SECOND
+    entries = _entries(_document(text), MOST_TASKS // share)
     warnings = [f"{wrong.text} is ignored; {wrong.cure}" for wrong in unknown_keys(entries)]
     wanted = _tasks(entries, source)
     if asker == "model":  # a person's `echo echo` is meant as it is typed
@@ -122,17 +124,18 @@ def read_plan(
         )
         for task in wanted
     )
-    return _bounded(make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings)), source)
+    return _bounded(make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings)), source, share)
 
 
-def _bounded(plan: Plan, source: str) -> Plan:
+def _bounded(plan: Plan, source: str, share: int) -> Plan:
     """The plan, or ContractError if it is larger than any may be (rule 6)."""
     data = msgspec.json.encode(plan)
-    if len(data) > MOST_PLAN or objects(data) + len(data) > _MOST_COST:
+    if len(data) > MOST_PLAN // share or objects(data) + len(data) > _MOST_COST // share:
         raise ContractError(
             "plan",
-            f"{source} has {size(len(data))} and {len(plan.tasks):,} tasks; a plan has at most {size(MOST_PLAN)}, less "
-            "if it is of very many small values: make it of fewer tasks, or hand over less with each",
+            f"{source} has {size(len(data))} and {len(plan.tasks):,} tasks; a plan has at most "
+            f"{size(MOST_PLAN // share)}, less if it is of very many small values: make several runs of it, or hand "
+            "over less with each task",
         )
     return plan
 
@@ -217,13 +220,13 @@ def _in_prose(text: str) -> Iterator[Any]:
             at = bracket.start() + 1
 
 
-def _entries(document: Any) -> list[Any]:
+def _entries(document: Any, most: int) -> list[Any]:
     entries = document["tasks"] if isinstance(document, dict) else document
     if not isinstance(entries, list) or not entries:
         raise ContractError("plan", "the plan has no task; it needs at least one")
-    if len(entries) > MOST_TASKS:
+    if len(entries) > most:
         raise ContractError(
-            "plan", f"the plan has {len(entries):,} tasks; a run has at most {MOST_TASKS:,}: make several runs of it"
+            "plan", f"the plan has {len(entries):,} tasks; at most {most:,} are run: make several runs of it"
         )
     return entries
 
