@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from durable import SEAL, LazyDisk, open_ledger
+import msgspec
+from durable import SEAL, LazyDisk, open_ledger, redactor
 from measure import Row, interleaved, scratch, time_text
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core import inbox
-from orchestra.core.journal import read_journal
+from orchestra.core.collector import uncollected
+from orchestra.core.journal import Journal
+from orchestra.core.records import EventType, Phase, Time
 from orchestra.patch.diff import Refused, parse_diff
 from orchestra.patch.locate import Image, compute
 from orchestra.patch.safety import check
@@ -37,23 +42,75 @@ def _decision() -> Row:
 
 
 def _opened(folder: Path) -> Row:
-    """A journal of 10,000 lines read with the key, against the same without one: as it was before lines were sealed."""
+    """Opening a journal of 10,000 lines, every seal checked, against what opening did before lines were sealed."""
     ledger = open_ledger(folder / "run", LazyDisk())
     for number in range(5_000):
         key = {"key": f"step.{number}", "effect": "Say"}
         ledger.record("PHASE_STARTED", {**key, "intent": "sha256:" + "0" * 64}, "plan", 1)
         ledger.record("PHASE_COMPLETED", {**key, "outcome": {"text": "x" * 60, "times": 1}}, "plan", 1)
     ledger.close()
-    path = ledger.folder.events
+    journal = Journal(ledger.folder.events, disk=LazyDisk(), redactor=redactor(), seal=SEAL)
+    unsealed = _unsealed(ledger.folder.events.read_bytes())
 
-    def timed(read: Callable[[], object]) -> float:
+    def opened() -> float:
         start = time.perf_counter()
-        read()
+        journal.load()
         return time.perf_counter() - start
 
-    times = interleaved(21, lambda: timed(lambda: read_journal(path, SEAL)), lambda: timed(lambda: read_journal(path)))
+    def before() -> float:
+        start = time.perf_counter()
+        _open_unsealed(unsealed)
+        return time.perf_counter() - start
+
+    times = interleaved(41, opened, before)
     ours, bare = (time_text(times.median(side)) for side in range(2))
-    return Row("a journal of 10,000 lines, every seal checked", ours, f"{bare} digests only", times.ratio(0, 1), 1.1)
+    what = "opening a journal of 10,000 lines, every seal checked"
+    return Row(what, ours, f"{bare} before lines were sealed", times.ratio(0, 1), 1.1)
+
+
+class _Event(Struct, frozen=True, gc=False):
+    """An event as it was decoded then: with the pattern of its time."""
+
+    id: str
+    runId: str
+    ts: Time
+    type: EventType
+    payload: dict[str, Any]
+    phase: Phase | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+def _unsealed(data: bytes) -> bytes:
+    """The journal as it would have been then: no seals, and the digests of such lines."""
+    lines: list[bytes] = []
+    for line in data.splitlines(keepends=True):
+        record = msgspec.json.decode(line)
+        payload = {name: value for name, value in record["payload"].items() if name not in ("seal", "prev")}
+        record["payload"] = {**payload, "prev": _digest(lines[-1])} if lines else payload
+        lines.append(msgspec.json.encode(record) + b"\n")
+    return b"".join(lines)
+
+
+def _open_unsealed(data: bytes) -> list[_Event]:
+    """What `Journal.load` did in 5ec9a6f, the commit before lines were sealed; the file is in memory already."""
+    events: list[_Event] = []
+    before = ""
+    with uncollected():
+        for line in data.split(b"\n")[:-1]:
+            event = _decode(line)
+            prev = event.payload.get("prev")
+            if prev is not None and prev != before:
+                raise RuntimeError("the journal is damaged")
+            events.append(event)
+            before = _digest(line + b"\n")
+    return events
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:16]
 
 
 def _patch() -> Row:

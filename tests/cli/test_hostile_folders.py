@@ -24,6 +24,7 @@ from tests.support.hostile import (
     ENDED,
     ODD,
     RUN,
+    SHA,
     STRANGE,
     adopted,
     created,
@@ -212,7 +213,7 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with runs that are small as text and huge as objects, or endless."""
     project = tmp_path_factory.mktemp("heavy")
     root = project / ".runs" / "workflows"
-    for name in ("objects", "goal", "line", "graph", "sparse", "device"):
+    for name in ("objects", "goal", "line", "graph", "sparse", "device", "asks", "files"):
         (root / name).mkdir(parents=True)
     begin = json.dumps(created()).encode() + b"\n"
     step = (
@@ -224,6 +225,17 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph(adopted(plan(*(task(f"t{number}") for number in range(30_000)))), params=JOB)(root / "graph")
     sparse(root / "sparse" / "events.ndjson")
     device(root / "device" / "events.ndjson")
+    wait = (
+        json.dumps(line(2, "APPROVAL_REQUESTED", {"approvalId": "@", "files": [{"path": "p"}] * 100})).encode() + b"\n"
+    )
+    waits = (wait.replace(b"@", str(number).encode()) for number in range(50_000))
+    (root / "asks" / "events.ndjson").write_bytes(begin + b"".join(waits))
+    left = [{"path": f"artifacts/{number}", "bytes": 1, "sha256": SHA} for number in range(500)]
+    ran = {"key": "@/run.1", "effect": "RunCommand", "outcome": {"exitCode": 0, "changes": {"a": 1}, "artifacts": left}}
+    done = json.dumps(line(3, "PHASE_COMPLETED", ran, phase="execute")).encode() + b"\n"
+    graph(adopted(plan(*(task(f"t{number}") for number in range(2_000)))), params=JOB)(root / "files")
+    with (root / "files" / "events.ndjson").open("ab") as file:
+        file.writelines(done.replace(b"@", f"t{number}".encode()) for number in range(2_000))
     return project
 
 
@@ -240,7 +252,8 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "logs objects",
         ),
         *("show --json goal", "logs --json goal", "adopt goal", "audit line", "logs --json line", "verify line"),
-        *("trace graph", "report graph", "show graph", "verify sparse", "show device"),
+        *("trace graph", "report graph", "show graph", "verify sparse", "show device", "show asks", "adopt asks"),
+        *("report files", "inspect files t7", "trace files"),
     ],
 )
 def test_no_view_takes_much_memory(heavy: Path, command: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 
 from orchestra.core import inbox
-from orchestra.core.context import Context, Verdict
+from orchestra.core.context import Context, Handlers, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, RunLocked, UsageError
@@ -59,18 +59,20 @@ class Notes:
 Flow = Callable[[Context, Order], Awaitable[Verdict]]
 
 
-def engine(root: Path, notes: Notes | None = None, **flows: Flow) -> Engine:
+def engine(
+    root: Path, notes: Notes | None = None, *, disk: Disk | None = None, handlers: Handlers | None = None, **flows: Flow
+) -> Engine:
     def admit(params: dict[str, Any], parent: Event) -> Beginning:
         return Beginning(params, {})
 
     kinds = {name: Kind(name, root / "runs", OPEN_TABLE, Order, flow, admit) for name, flow in flows.items()}
     return Engine(
         kinds.__getitem__,
-        disk=Disk(),
+        disk=disk or Disk(),
         redactor=REDACTOR,
         keyring=Keyring({"ORCHESTRA_KEY": KEY}, root, Disk()),
         face=notes or Notes(),
-        handlers_for=lambda ledger, created: {},
+        handlers_for=lambda ledger, created: handlers or {},
         before_end=lambda ledger, verdict: None,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,14 +12,9 @@ from orchestra.core.events import Events
 from orchestra.core.journal import Follower, read_events, read_first, read_journal
 from orchestra.core.lines import MOST_LINE, VIEWED, weight
 from orchestra.core.records import Event
-from tests.support.hostile import REPLY, created, line
+from tests.support.hostile import REPLY, created, line, written
 
 COUNT = 3_000  # more than between two offsets that are kept
-
-
-def written(path: Path, *events: dict[str, Any]) -> Path:
-    path.write_bytes(b"".join(json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in events))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +138,7 @@ def test_a_line_that_never_ends_is_not_read_to_its_end(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(MOST_LINE * 4)
     for read in (read_journal, read_events):
-        with pytest.raises(JournalCorrupt, match=r"line 2 is damaged \(it has more than 48 MiB"):
+        with pytest.raises(JournalCorrupt, match=r"line 2 is damaged \(it has more than 28 MiB"):
             read(path)
 
 

@@ -29,6 +29,12 @@ def line(number: int, type: str, payload: Any, **more: Any) -> dict[str, Any]:
     return {"id": f"{number:08d}", "runId": RUN, "ts": TS, "type": type, "payload": payload, **more}
 
 
+def written(path: Path, *events: dict[str, Any]) -> Path:
+    """A file of these events, one a line."""
+    path.write_bytes(b"".join(json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in events))
+    return path
+
+
 def created(**payload: Any) -> dict[str, Any]:
     """How every run begins."""
     facts = {"workflow": "loop", "goal": "목표", "params": {"checks": []}, "maxFixIterations": 3}

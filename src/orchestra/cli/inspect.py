@@ -30,7 +30,7 @@ from orchestra.core.text import some
 from orchestra.runs.find import RunSummary
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.dag.flow import command as argv_of
-from orchestra.workflows.dag.history import Attempt, attempts_of, patch_of
+from orchestra.workflows.dag.history import Attempt, artifacts_of, attempts_of, patch_of
 from orchestra.workflows.dag.lines import marked
 from orchestra.workflows.dag.report import OUTPUT_LINES, board_of, state_word
 
@@ -55,6 +55,8 @@ def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
     summary = app.runs.summary(app.runs.find(run))
     board = board_of(graph_events(summary))
     entry = _find(board, options.clean(task))
+    if board.left_out and entry.level == 3:
+        entry.artifacts = artifacts_of(graph_events(summary), entry.label)
     if as_json:  # a line of tasks.jsonl tells once what a task depends on; this is all there is
         print_json(msgspec.structs.replace(record(entry), depends_on=entry.planned.depends_on))
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -12,9 +13,11 @@ from orchestra.cli import options
 from orchestra.cli.graph import graph_events
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import Rows, aligned, cut
+from orchestra.core.events import Events
 from orchestra.workflows.dag.history import Moment, moments
 
 LABEL_CELLS = 24  # of a label, at a terminal
+_KEPT = 50_000  # events of a run whose moments are kept in memory while they are shown
 _INDENT = {"L1": "", "L2": "  ", "L3": "    "}
 
 
@@ -39,7 +42,7 @@ def trace(run: str, as_json: bool, project: Path) -> int:
         for moment in moments(events):
             print_json(moment)
         return 0
-    past = list(moments(events))
+    past = list(moments(events)) if len(events) <= _KEPT else _Past(events)
     whole = not sys.stdout.isatty()
     digits = len(f"{max(moment.since_ms for moment in past) / 1000:.3f}")
     rows = Rows(lambda: (_row(moment, digits, whole=whole) for moment in past))
@@ -47,6 +50,16 @@ def trace(run: str, as_json: bool, project: Path) -> int:
     click.echo(click.style(next(lines), dim=True))
     echo_lines(map(_paint, past, lines))
     return 0
+
+
+class _Past(Iterable[Moment]):
+    """What went on in a long run, told anew each time it is gone through."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def __iter__(self) -> Iterator[Moment]:
+        return moments(self._events)
 
 
 def _row(moment: Moment, digits: int, *, whole: bool) -> tuple[str, str, str, str]:

@@ -17,9 +17,10 @@ from orchestra import __version__
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import safe
-from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
+from orchestra.core.events import Events
 from orchestra.core.run import RunFolder
-from orchestra.core.vouching import read_run
+from orchestra.core.vouching import elsewhere, read_run
 
 
 @click.command()
@@ -34,10 +35,11 @@ def verify(run: str, project: Path) -> int:
 
     app = App(project)
     folder = Path(run) if Path(run).is_dir() else _find(run, app)
-    findings = check(folder.resolve(), app.workflows.get)
+    read, vouched = _read(RunFolder(folder.resolve()), app)
+    findings = check(folder.resolve(), app.workflows.get, read)
     for finding in findings:
         click.echo(safe(str(finding)))
-    click.echo(safe(_vouched(RunFolder(folder.resolve()), app)))
+    click.echo(safe(vouched))
     if findings:
         click.echo(safe(f"{folder}: {len(findings)} requirement(s) broken"), err=True)
         return 1
@@ -45,16 +47,17 @@ def verify(run: str, project: Path) -> int:
     return 0
 
 
-def _vouched(folder: RunFolder, app: App) -> str:
-    """Who vouches for a run folder, wherever it lies."""
+def _read(folder: RunFolder, app: App) -> tuple[Events | JournalCorrupt | None, str]:
+    """A run folder's journal, wherever it lies, or its damage: read once, it may be long. And who vouches for it."""
     try:
-        if folder.path.parent in app.runs.roots:
-            foreign = app.runs.summary(folder, keep=False).foreign
-        else:
-            foreign = read_run(folder, app.project.keyring.known, keep=False).foreign
+        standing = read_run(folder, app.project.keyring.known)
     except (OSError, OrchestraError) as error:
-        return f"foreign: nobody can vouch for it ({error})"
-    return f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"
+        damage = error if isinstance(error, JournalCorrupt) else None
+        return damage, f"foreign: nobody can vouch for it ({error})"
+    foreign = standing.foreign or ("" if standing.created else "it holds no event")
+    if not foreign and folder.path.parent in app.runs.roots:
+        foreign = elsewhere(standing.workspace, str(app.project.path))
+    return standing.events, f"foreign: {foreign}" if foreign else "vouched: your key made it, or you adopted it"
 
 
 def _find(run: str, app: App) -> Path:

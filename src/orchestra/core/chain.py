@@ -27,6 +27,7 @@ from orchestra.core.seal import BLANK, Seal
 _PLACE = b'"payload":{"seal":"'
 _BLANK = BLANK.encode()
 _WIDTH = len(_BLANK)
+_BLANK_PLACE = _PLACE + _BLANK
 _LONG = 1 << 20
 _NONE = "it was not made with your key"
 _UNSEALED = "it was made before runs were sealed, or elsewhere: it was not made with your key"
@@ -47,32 +48,42 @@ class Chain:
         self._adopted: Adoption | None = None  # not in the journal yet
         self._begun = False  # whether the first line has a seal, whosever
 
-    def take(self, line: bytes, event: Event, number: int) -> str:
-        """Check one more line; why the line before it is damaged, or an empty string."""
-        self.lines = number
+    def holds(self, line: bytes) -> bool:
+        """Whether this user's key sealed the line after the ones before it. If so it is taken, else see `take`.
+
+        By far the most lines take this way, and every start waits for it: nothing here is a call that need not be one.
+        """
+        if self._state is None or self._since is not None:
+            return False
+        head, _, rest = line.partition(_PLACE)
+        mark = rest[:_WIDTH]
+        state = self._state.copy()
+        state.update(b"".join((self._before, head, _BLANK_PLACE, rest[_WIDTH:-1])))
+        if state.hexdigest().encode() != mark:
+            return False
+        self._before, self._last = mark, line if len(line) <= _LONG else _short(line)
+        self.lines += 1
+        return True
+
+    def take(self, line: bytes, event: Event) -> str:
+        """Check a line that does not hold by its own seal; why the line before it is damaged, or an empty string."""
+        self.lines += 1
         if self._state is not None:
-            # By far the most lines take this way, so it is written out: a call here costs as much as the seal.
-            at = line.find(_PLACE) + len(_PLACE)
-            mark = line[at : at + _WIDTH]
             if self._since is None:
-                state = self._state.copy()
-                state.update(self._before + line[:at] + _BLANK + line[at + _WIDTH : -1])
-                if state.hexdigest().encode() == mark:
-                    self._before, self._last = mark, line if len(line) <= _LONG else _short(line)
-                    return ""
                 self._since = hashlib.sha256(self._before)
-            if "vouches" in event.payload and mark == _seal(self._state, self.digest.encode(), line, at):
+            mark = line.partition(_PLACE)[2][:_WIDTH]
+            if "vouches" in event.payload and mark == _seal(self._state, self.digest.encode(), line):
                 self._vouch(event.payload["vouches"], mark)
                 self._last = _kept(line)
                 return ""
             self._since.update(line)
         before, self._last = self._last, _kept(line)
-        self.foreign = self.foreign or number
-        if number == 1:
+        self.foreign = self.foreign or self.lines
+        if self.lines == 1:
             self._begun = "seal" in event.payload
         prev = event.payload.get("prev")
         damaged = prev is not None and prev != (_short(before) if before else "")
-        return f"its digest is not the one that line {number} recorded" if damaged else ""
+        return f"its digest is not the one that line {self.lines} recorded" if damaged else ""
 
     @property
     def digest(self) -> str:
@@ -123,10 +134,11 @@ class Chain:
         self.foreign, self._since, self._before, self.workspace = 0, None, mark, vouching.workspace
 
 
-def _seal(state: Any, before: bytes, line: bytes, at: int) -> bytes:
-    """The seal of a line that follows `before`; its place is at `at`."""
+def _seal(state: Any, before: bytes, line: bytes) -> bytes:
+    """The seal of a line that follows `before`."""
+    head, _, rest = line.partition(_PLACE)
     state = state.copy()
-    state.update(before + line[:at] + _BLANK + line[at + _WIDTH : -1])
+    state.update(before + head + _BLANK_PLACE + rest[_WIDTH:-1])
     seal: str = state.hexdigest()
     return seal.encode()
 

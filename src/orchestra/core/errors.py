@@ -10,6 +10,7 @@ OrchestraError                 never raised itself
 │   ├── ForeignRun             this user's key did not make the run, or it was made for another folder: adopt it
 │   └── NoConsent              the project's configuration asks for more than the person agreed to
 ├── BudgetReached              the money or token cap is reached                              exit 4
+├── JournalFull                the run's journal is as long as one may be: the run ends       exit 1
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
 └── DurabilityError            the run folder cannot be driven on as it is                    exit 1
     ├── JournalCorrupt         a line in the middle of the journal is not what was written
@@ -119,6 +120,18 @@ class BudgetReached(OrchestraError):
 
     exit_code = 4
     code = "BUDGET"
+
+
+class JournalFull(OrchestraError):
+    """What comes next would make the journal too long to be read again. It was not begun; the run ends with this."""
+
+    code = "JOURNAL_FULL"
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(
+            f"run {run_id}: {why}. What was done is recorded: orchestra report {run_id}. To go on, give what is left "
+            f"to a new run, or go another way from an earlier event: orchestra fork {run_id} --at EVENT"
+        )
 
 
 class StepFailed(OrchestraError):

@@ -17,6 +17,8 @@ Rules
 8. After a failed write the file is cut back to its last whole line, and the journal refuses everything else.
 9. Who only looks at a run keeps no more of it in memory than is needed (core/events.py); who drives it keeps all of it.
    Either way what is read is bounded (core/lines.py).
+10. A journal grows no longer than it may be read. Before that nothing more is begun; what was begun can still say what
+   came of it, and the run can still end: for that there is room (JournalFull).
 
 It knows nothing of keys of steps, tables or states.
 """
@@ -36,16 +38,29 @@ from orchestra.core.adoption import Adoption
 from orchestra.core.chain import Chain
 from orchestra.core.collector import uncollected
 from orchestra.core.disk import PRIVATE, Disk
-from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt
+from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, JournalFull
 from orchestra.core.events import Collector, Events
-from orchestra.core.files import size
-from orchestra.core.lines import MOST_BYTES, MOST_LINE, lines, open_journal, viewed, whole
-from orchestra.core.records import Event
+from orchestra.core.files import MIB, size
+from orchestra.core.lines import (
+    MOST_BYTES,
+    MOST_EVENTS,
+    Allowance,
+    lines,
+    open_journal,
+    sealed,
+    too_long,
+    viewed,
+    whole,
+)
+from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.seal import Seal
 
 OnEvent = Callable[[Event], None]
 _encode = msgspec.json.Encoder().encode
+# Rule 10: bytes and events that are left for what was begun, and of them for how the run ends.
+_TO_FINISH, _TO_END = (10 * MIB, 1_000), (2 * MIB, 10)
+_LAST_BEGIN = MOST_BYTES - _TO_FINISH[0], MOST_EVENTS - _TO_FINISH[1]
 
 
 class Reading(Struct, frozen=True):
@@ -73,17 +88,20 @@ class Journal:
     def load(self, adoption: Adoption | None = None) -> list[Event]:
         """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
         self._chain = chain = Chain(self._seal)
-        path, events, end, torn = str(self.path), list[Event](), 0, 0
+        path, holds, events, end, torn = str(self.path), chain.holds, list[Event](), 0, 0
         with uncollected():
             # Written out, not `_checked`: every start of a long run waits for this, and must know where the lines end.
             for number, line in enumerate(lines(self._fd, path), start=1):
                 if not line.endswith(b"\n"):
                     torn = len(line)
                     break
-                event = whole(line, path, number)
-                if damage := chain.take(line, event, number):
-                    raise JournalCorrupt(path, number - 1, damage)
-                events.append(event)
+                if holds(line):
+                    events.append(sealed(line, path, number))
+                else:
+                    event = whole(line, path, number)
+                    if damage := chain.take(line, event):
+                        raise JournalCorrupt(path, number - 1, damage)
+                    events.append(event)
                 end += len(line)
         if adoption is not None:
             self._chain.adopt(adoption)
@@ -110,11 +128,8 @@ class Journal:
             masked: Any = self._redactor.record(event.payload)
             event = msgspec.structs.replace(event, payload={**masked, **opening})
             line = _encode(event) + b"\n"
-        if len(line) > MOST_LINE or self._size + len(line) > MOST_BYTES:
-            raise DurabilityError(
-                f"{self.path}: an event of {size(len(line))} was not written. A journal has at most "
-                f"{size(MOST_BYTES)}, and a line of it {size(MOST_LINE)}: more could not be read again"
-            )
+        if len(line) > MIB or self._size + len(line) > _LAST_BEGIN[0] or self._chain.lines >= _LAST_BEGIN[1]:
+            self._refuse_more(line, event, begins=not outside)
         line, event.payload["seal"] = self._chain.close(line)
         try:
             self._disk.append(self._fd, line)
@@ -125,6 +140,18 @@ class Journal:
         self._size += len(line)
         self._chain.wrote(line, event.payload["seal"])
         return event
+
+    def _refuse_more(self, line: bytes, event: Event, *, begins: bool) -> None:
+        """JournalFull if the line, or the journal with it, would be longer than can be read again (rule 10)."""
+        if long := too_long(line):
+            raise JournalFull(event.runId, f"an event cannot be recorded in {self.path}: {long}")
+        left, events_left = (0, 0) if event.type in FINAL else _TO_FINISH if begins else _TO_END
+        if self._size + len(line) > MOST_BYTES - left or self._chain.lines >= MOST_EVENTS - events_left:
+            most = f"{size(MOST_BYTES)} and {MOST_EVENTS:,} events"
+            now = f"{size(self._size)} and {self._chain.lines:,} events"
+            raise JournalFull(
+                event.runId, f"its journal {self.path} has {now}, and {most} are the most: nothing more is begun"
+            )
 
     @property
     def workspace(self) -> str:
@@ -172,7 +199,7 @@ def read_journal(
                 collector.take(line, event)
                 if each is not None:
                     each(event)
-                if event.id == until:
+                if until and event.id == until:
                     break
     finally:
         os.close(fd)
@@ -187,7 +214,7 @@ def read_events(path: Path, *, until: str = "") -> list[Event]:
         with uncollected():
             for _, event in _checked(fd, str(path), Chain(None), whole):
                 events.append(event)
-                if event.id == until:
+                if until and event.id == until:
                     break
     finally:
         os.close(fd)
@@ -257,10 +284,15 @@ def _checked(
     fd: int, path: str, chain: Chain, read: Callable[[bytes, str, int], Event]
 ) -> Iterator[tuple[bytes, Event]]:
     """The whole lines of a journal, each checked and read. One that has no end yet is left out."""
+    allowance = Allowance()
     for number, line in enumerate(lines(fd, path), start=1):
         if not line.endswith(b"\n"):
             return
+        own = chain.holds(line)
         event = read(line, path, number)
-        if damage := chain.take(line, event, number):
-            raise JournalCorrupt(path, number - 1, damage)
+        if not own:
+            if much := allowance.spend(line, event):
+                raise JournalCorrupt(path, number, much)
+            if damage := chain.take(line, event):
+                raise JournalCorrupt(path, number - 1, damage)
         yield line, event

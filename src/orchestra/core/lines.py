@@ -1,14 +1,17 @@
 """The lines of a journal, read within bounds: each is one event, whoever wrote it.
 
 Rules
-1. A journal is a regular file of bounded size with lines of bounded length; anything else is refused by name, and
-   nothing waits for it.
+1. A journal is a regular file of bounded size with a bounded number of lines of bounded length; anything else is
+   refused by name, and nothing waits for it. A run ends before its journal is longer (core/journal.py, rule 10). The
+   bounds are what a view reads within two seconds and 200 MB (docs/design/0006).
 2. JSON is small and what Python makes of it is not: a line of a megabyte can become fifty. What a long line would take
-   is estimated before it is decoded; one beyond all bounds is damage.
+   is estimated before it is decoded; one beyond all bounds is damage, and so are lines that are beyond them together,
+   unless this user's key sealed them.
 3. For a view, an event that would take more than VIEWED is read without its longest parts: of a text the beginning is
    left, of what else came of a step or a run nothing, and the payload says `abridged`. What a run was allowed is never
    left out. Whoever drives, or needs the tasks of a plan, reads whole events.
 4. What a view is given fits: a payload with a field of another kind than readers rely on is damage (core/shape.py).
+5. A line is `sealed` only if its seal was checked before (core/chain.py): this user wrote it, and its time is one.
 """
 
 from __future__ import annotations
@@ -24,12 +27,16 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from orchestra.core.errors import JournalCorrupt, OddFile
 from orchestra.core.files import MIB, open_bounded, size
-from orchestra.core.records import Event
+from orchestra.core.records import Event, is_time
 from orchestra.core.shape import ERROR, OUTCOME, PARAMS, PAYLOAD, misfit
 
-MOST_BYTES = 1 << 30
-MOST_LINE = 48 * MIB  # the plan of 100,000 tasks is one line of 40
-MOST_COST = 512 * MIB  # of one event as objects; that plan takes 290
+MOST_BYTES = 128 * MIB  # 10,000 tasks that print all that is quoted take 93
+MOST_EVENTS = 150_000  # 20,000 tasks, each tried three times, have 120,000
+MOST_LINE = 28 * MIB  # the longest reply is one line of 24, escaped at its longest; a plan of 20,000 tasks has 15
+MOST_COST = 144 * MIB  # of one event as objects; that plan takes 80, and 125 with a character of four bytes in it
+MOST_FOREIGN = 1 << 30  # of all lines that nobody vouches for; ordinary ones take a third of it
+MOST_HELD = 48 * MIB  # of those that stay in memory: requests to people and child runs; 10,000 take less
+_ASKS = ("APPROVAL_REQUESTED", "QUESTION_RAISED")
 VIEWED = 32 * MIB  # the plan of 10,000 tasks takes less
 _SHORT = 65_536  # bytes of a line that is worth no estimate
 _PART = 16_384  # bytes of a value that is kept although its event is long
@@ -82,14 +89,24 @@ def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int =
             number += 1
             if len(line) > MOST_LINE:
                 raise JournalCorrupt(path, number, f"it has more than {size(MOST_LINE)}")
+            if number > MOST_EVENTS:
+                raise JournalCorrupt(path, 0, f"has more than {MOST_EVENTS:,} lines; no journal has")
             yield line
 
 
 def whole(line: bytes, path: str, number: int) -> Event:
-    """The event of a line, all of it."""
+    """The event of a line of anybody's, all of it."""
+    event = sealed(line, path, number)
+    if not is_time(event.ts):
+        raise JournalCorrupt(path, number, f"its time {event.ts} is none")
+    return event
+
+
+def sealed(line: bytes, path: str, number: int) -> Event:
+    """The event of a line that this user's key sealed (rule 5), all of it."""
     try:
-        if len(line) > _SHORT and (cost := weight(line)) > MOST_COST:
-            raise JournalCorrupt(path, number, f"it would take {size(cost)} to read")
+        if long := too_long(line):
+            raise JournalCorrupt(path, number, long)
         return _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalCorrupt(path, number, str(error)) from error
@@ -107,7 +124,7 @@ def viewed(line: bytes, path: str, number: int) -> Event:
 
 def fitting(line: bytes, path: str, number: int) -> Event:
     """The event of a line, all of it, for a view that needs all of it (rule 4)."""
-    return _fits(whole(line, path, number), path, number)
+    return _fits(sealed(line, path, number), path, number)  # which looks at the time too
 
 
 def _fits(event: Event, path: str, number: int) -> Event:
@@ -116,10 +133,42 @@ def _fits(event: Event, path: str, number: int) -> Event:
     return event
 
 
+class Allowance:
+    """What lines that nobody vouches for may take together (rule 2)."""
+
+    def __init__(self) -> None:
+        self._all = MOST_FOREIGN
+        self._held = MOST_HELD
+
+    def spend(self, line: bytes, event: Event) -> str:
+        """Why one more line is too much; empty if it is not."""
+        cost = weight(line)
+        self._all -= cost
+        if event.type in _ASKS or "childRunId" in event.payload:
+            self._held -= cost
+            if self._held < 0:
+                return "with it the run would wait for more people and child runs than can be shown"
+        return f"with it the journal would take more than {size(MOST_FOREIGN)} to read" if self._all < 0 else ""
+
+
+def too_long(line: bytes) -> str:
+    """Why a line is longer than one may be; empty if it is not."""
+    if len(line) <= _SHORT:
+        return ""
+    if len(line) > MOST_LINE:
+        return f"it has {size(len(line))}, and no line has more than {size(MOST_LINE)}"
+    cost = weight(line)
+    return f"it would take {size(cost)} to read, and none takes more than {size(MOST_COST)}" if cost > MOST_COST else ""
+
+
 def weight(line: bytes) -> int:
     """About how many bytes the objects of a JSON text take, rather too many than too few."""
-    objects = 240 * line.count(b"{") + 90 * line.count(b"[") + 60 * line.count(b",")
-    return objects + len(line) * (_width(line) if len(line) > _SHORT else 2)
+    return objects(line) + len(line) * (_width(line) if len(line) > _SHORT else 2)
+
+
+def objects(line: bytes) -> int:
+    """The same without the characters of its texts."""
+    return 240 * line.count(b"{") + 90 * line.count(b"[") + 60 * line.count(b",")
 
 
 def _width(line: bytes) -> int:

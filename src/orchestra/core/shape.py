@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from orchestra.core.calls import reply_of
 from orchestra.core.model import ProviderFailure
-from orchestra.core.records import Event
+from orchestra.core.records import Event, is_time
 
 Number = int | float
 
@@ -167,6 +167,8 @@ _OWN |= {"NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
 def misfit(event: Event, number: int) -> str:
     """What is wrong with the event of this line; empty if readers can rely on it."""
     try:
+        if not is_time(event.ts):
+            return f"its time {event.ts} is none"
         datetime.fromisoformat(event.ts)
         payload = msgspec.convert(event.payload, _Payload)
         if payload.outcome is not None and payload.effect in _OWN:

@@ -21,11 +21,12 @@ from pathlib import Path
 import msgspec
 
 from orchestra.core.errors import DurabilityError, IllegalEvent, JournalCorrupt, OddFile
+from orchestra.core.events import Events
 from orchestra.core.files import MIB, entries_below, mode_and_size
 from orchestra.core.journal import read_journal
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
-from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState
+from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import misfit, outcome_of
 from orchestra.core.tables import Fold
@@ -34,20 +35,28 @@ from orchestra.workflows.description import Check, Findings, Workflow
 MOST = 100  # findings of one kind
 
 
-def verify(path: Path, workflows: Callable[[str], Workflow | None]) -> list[Finding]:
+def verify(
+    path: Path, workflows: Callable[[str], Workflow | None], read: Events | JournalCorrupt | None = None
+) -> list[Finding]:
     """Everything that is wrong with a run folder, most basic first; empty means it conforms.
 
-    `workflows` gives a workflow by its name: its table and its own checks.
+    `workflows` gives a workflow by its name: its table and its own checks. `read` is the journal, or its damage, if it
+    was read already.
     """
     folder = RunFolder(path)
     if not os.path.lexists(folder.events):
         return [Finding("S1-102", str(path), "there is no events.ndjson: not a run folder")]
-    walk = _Walk(folder, workflows)
     try:
-        read_journal(folder.events, each=walk.see, keep=False)
+        if isinstance(read, JournalCorrupt):
+            raise read
+        # First, alone: of a damaged journal nothing else is told, and that quickly.
+        events = read_journal(folder.events).events if read is None else read
     except JournalCorrupt as error:
         where = f"events.ndjson:{error.line}" if error.line else "events.ndjson"
         return [Finding(_line_requirement(folder, error.line), where, str(error))]
+    walk = _Walk(folder, workflows)
+    for event in events:
+        walk.see(event)
     if not walk.count:
         return [Finding("S1-61", "events.ndjson", "there is no RUN_CREATED")]
     return list(walk.findings())
@@ -80,6 +89,8 @@ class _Walk:
         for check, found in self._found:
             for finding in check.end():
                 _add(found, finding)
+                if len(found) > MOST:
+                    break  # what is left of a file may be long, and each line of it wrong
             yield from found
 
 
@@ -117,6 +128,8 @@ def _line_requirement(folder: RunFolder, number: int) -> str:
         return {"type": "S1-52", "ts": "S1-01", "phase": "S1-57", "iteration": "S1-58"}.get(
             field.group(1) if field else "", "S1-03"
         )
+    if not is_time(event.ts):
+        return "S1-01"
     if number == 1 and record["type"] != "RUN_CREATED":
         return "S1-61"
     return "S1-59" if misfit(event, number) else "S1-114"
@@ -128,28 +141,23 @@ class _Ids:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._before = ""
-        self._newest = ""
-        self._late: set[str] = set()  # ids that come too late: only these can be there twice
+        self._ids: set[int] = set()  # hashes of them: an id may be long
+        self._twice: list[Finding] = []
 
     def see(self, number: int, event: Event) -> Findings:
         where = f"events.ndjson:{number}"
         if event.id <= self._before:
             late = f"event id {event.id} does not come after {self._before}: lastEventId cannot order"
             yield Finding("S1-46", where, late)
-        if event.id <= self._newest and len(self._late) < MOST:
-            self._late.add(event.id)
+        if (known := hash(event.id)) in self._ids and len(self._twice) <= MOST:
+            self._twice.append(Finding("S1-02", where, f"event id {event.id} is not unique"))
+        self._ids.add(known)
         if event.runId != self._folder.id:
             yield Finding("S1-54", where, f"runId {event.runId} is not the folder's name {self._folder.id}")
-        self._before, self._newest = event.id, max(self._newest, event.id)
+        self._before = event.id
 
     def end(self) -> Findings:
-        seen: set[str] = set()
-        again = read_journal(self._folder.events, keep=False).events if self._late else ()
-        for number, event in enumerate(again, start=1):
-            if event.id in seen:
-                yield Finding("S1-02", f"events.ndjson:{number}", f"event id {event.id} is not unique")
-            if event.id in self._late:
-                seen.add(event.id)
+        return iter(self._twice)
 
 
 class _Order:

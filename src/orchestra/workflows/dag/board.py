@@ -5,7 +5,9 @@ Rules
 2. A state changes only as `states.TASK` allows.
 3. Every change gives the task's record and the log entry that tells it: one line of tasks.jsonl.
 4. A task that may write is done when its changes are applied, not when its command ends.
-5. Of what a task printed its end is kept: there are many tasks, and nobody is shown more.
+5. Of what a task printed its end is kept: there are many tasks, and nobody is shown more. The more tasks, the less.
+6. Who is told no lines gets none made: there are two for each task of a plan at once. Who only looks gets as many
+   artifacts as there is room for, and how many were left out.
 """
 
 from __future__ import annotations
@@ -93,7 +95,8 @@ class Entry(Struct, eq=False, gc=False):
 class Board:
     """All tasks of a run, what each level told another, and the lines since they were last taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells: bool = True, room: int | None = None) -> None:
+        """`room` is for artifacts, in bytes; without a number all are kept."""
         self.entries: dict[str, Entry] = {}
         self.plans: list[Plan] = []
         self.job: Job | None = None
@@ -102,6 +105,8 @@ class Board:
         self.messages: list[Message] = []
         self.began: list[str] = []  # labels, in the order in which the tasks were told to a worker
         self.run_id = ""
+        self.left_out, self.left_out_bytes = 0, 0  # artifacts there was no room for, and their sizes
+        self._tells, self._room = tells, room  # rule 6
         self._run: Entry | None = None
         self._planning: Entry | None = None
 
@@ -233,11 +238,9 @@ class Board:
         outcome = outcome_of(event)
         spent = entry.metrics.duration_ms + int(outcome.get("durationMs", 0))
         entry.metrics = TaskMetrics(spent, outcome.get("exitCode"))
-        entry.output = _end_of(outcome.get("output", ""))
+        entry.output = _end_of(outcome.get("output", ""), _ALL_OUTPUT_CHARS // len(self.entries))
         if refs := outcome.get("artifacts"):
-            kept = {artifact.path: artifact for artifact in entry.artifacts}
-            kept |= {r["path"]: TaskArtifact(r["path"], r.get("bytes", 0), r.get("sha256", "")) for r in refs}
-            entry.artifacts = tuple(kept.values())
+            self._keep(entry, refs)
         for denied in outcome.get("denials", ()):
             self._tell(entry, event.ts, "warn", f"{NETWORK_DENIED} {denied.get('what')}: {denied.get('why')}")
         for untaken in outcome.get("untaken", ()):
@@ -256,6 +259,18 @@ class Board:
             self._tell(entry, event.ts, "warn", message, facts)
         else:
             self._finish(entry, "failed", event.ts, error.get("message", ""), {"code": error.get("code", "")})
+
+    def _keep(self, entry: Entry, refs: list[dict[str, Any]]) -> None:
+        """The artifacts of an attempt; one of the same path takes the place of an earlier one."""
+        if self._room is not None:
+            self._room -= sum(len(ref["path"]) + _ARTIFACT_BYTES for ref in refs)
+            if self._room < 0:
+                self.left_out += len(refs)
+                self.left_out_bytes += sum(ref.get("bytes", 0) for ref in refs)
+                return
+        kept = {artifact.path: artifact for artifact in entry.artifacts}
+        kept |= {r["path"]: TaskArtifact(r["path"], r.get("bytes", 0), r.get("sha256", "")) for r in refs}
+        entry.artifacts = tuple(kept.values())
 
     def _through_the_gate(self, event: Event) -> None:
         entry = self._of(event)
@@ -302,6 +317,8 @@ class Board:
     ) -> None:
         payload = payload or {}
         entry.logs = (*entry.logs, TaskLog(ts, level, message, payload))
+        if not self._tells:
+            return
         self.lines.append(
             Line(
                 *_fields(entry),
@@ -371,13 +388,16 @@ def _read(event: Event, value: Any, kind: type[R]) -> R:
         raise DurabilityError(f"run {event.runId}: event {event.id} of its journal {why}") from error
 
 
-def _end_of(output: str) -> str:
+def _end_of(output: str, most: int) -> str:
     """The end of what a task printed (rule 5)."""
-    return "\n".join(output.rstrip("\n")[-_OUTPUT_CHARS:].splitlines()[-_OUTPUT_LINES:])
+    most = min(most, _OUTPUT_CHARS)
+    return "\n".join(output.rstrip("\n")[-most:].splitlines()[-_OUTPUT_LINES:])
 
 
+_ALL_OUTPUT_CHARS = 8_000_000  # of all tasks together; in a graph of 20,000 that is 400 each
 _OUTPUT_CHARS, _OUTPUT_LINES = 8_000, 21  # one more than is shown, by which one sees that there was more
 _SHOWN_CHARS = 2_000
+_ARTIFACT_BYTES = 400  # that one takes in memory, and in a report, beside its path
 
 
 def _shown(inputs: Inputs) -> Inputs:

@@ -10,15 +10,15 @@ import asyncio
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from orchestra.core.context import Step
 from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile, UsageError
-from orchestra.core.files import MIB, read_bounded
-from orchestra.core.lines import MOST_BYTES
+from orchestra.core.files import MIB, read_bounded, size
+from orchestra.core.lines import MOST_COST, weight
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Asking
@@ -30,7 +30,9 @@ Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
 _MOST = 256  # events that wait for their lines, at the most
 _WAIT_S = 0.05  # and how long
-MOST_PLAN = 128 * MIB  # the plan of 100,000 tasks, made readable, has 65
+MOST_PLAN = 48 * MIB  # the plan of 20,000 tasks that depend on four others each, made readable, has 22
+MOST_LINES = 256 * MIB  # of tasks.jsonl: that graph has 76, and more if tasks are tried again
+P = TypeVar("P")
 _encode = msgspec.json.Encoder().encode
 _ndjson = msgspec.json.Encoder().encode_lines
 
@@ -125,10 +127,17 @@ class TaskFiles:
         return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
 
 
+def decode_plan(data: bytes, kind: type[P]) -> P:
+    """A plan's file, whoever wrote it, as this kind of record."""
+    if (cost := weight(data)) > MOST_COST:
+        raise msgspec.DecodeError(f"it would take {size(cost)} to read, and no plan takes more than {size(MOST_COST)}")
+    return msgspec.json.decode(data, type=kind)
+
+
 def read_plan_file(folder: RunFolder, said: Any) -> Plan:
     """A plan as an event of the run names it."""
     try:
-        return msgspec.json.decode(folder.recorded(said, MOST_PLAN), type=Plan)
+        return decode_plan(folder.recorded(said, MOST_PLAN), Plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"run {folder.id}: its plan cannot be read: {error}") from error
 
@@ -153,6 +162,6 @@ async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None
 
 def _read(path: Path) -> bytes:
     try:
-        return read_bounded(path, MOST_BYTES)
+        return read_bounded(path, MOST_LINES)
     except (OSError, OddFile):
         return b""

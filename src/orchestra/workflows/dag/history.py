@@ -18,7 +18,7 @@ from orchestra.core.records import FINAL, Event, branch_of, seconds_between
 from orchestra.core.shape import outcome_of
 from orchestra.core.text import some
 from orchestra.workflows.dag.board import NETWORK_DENIED, Board, Component, Line, Message
-from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskResult, TaskState
+from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskArtifact, TaskResult, TaskState
 
 
 class Moment(Struct, frozen=True, kw_only=True, gc=False):
@@ -87,9 +87,18 @@ def patch_of(events: Iterable[Event], label: str) -> str | None:
     return path
 
 
+def artifacts_of(events: Iterable[Event], label: str) -> tuple[TaskArtifact, ...]:
+    """Every file that a task of the plan left, by path."""
+    found: dict[str, TaskArtifact] = {}
+    for event in (e for e in events if e.phase == "execute" and branch_of(e) == label):
+        for ref in outcome_of(event).get("artifacts", ()):
+            found[ref["path"]] = TaskArtifact(ref["path"], ref.get("bytes", 0), ref.get("sha256", ""))
+    return tuple(found.values())
+
+
 def moments(events: Sequence[Event]) -> Iterator[Moment]:
     """What went on between the three levels, in order of time."""
-    board, teller = Board(), _Teller(events[0].ts)
+    board, teller = Board(room=0), _Teller(events[0].ts)
     for event in events:
         board.add(event)
         lines, messages = board.take(), board.take_messages()

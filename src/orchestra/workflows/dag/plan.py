@@ -8,6 +8,7 @@ Rules
 3. A task's constraints only ever tighten the policy (S2-113). What is cut is a warning, kept with the plan.
 4. What is wrong is said in words a planner can act on: they go back into the next prompt.
 5. A key nobody knows is a warning: what it asks for is not done. A person's own file is refused for it (planfile.py).
+6. A plan is one event, and every view of its run goes through it: its tasks and its size are bounded (docs/tasks.md).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from msgspec import Struct
 
 from orchestra.core.collector import uncollected
 from orchestra.core.errors import ContractError
+from orchestra.core.files import MIB, size
+from orchestra.core.lines import objects
 from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
@@ -36,7 +39,10 @@ from orchestra.policy.decide import Policy, decide, for_task
 from orchestra.policy.inputs import check_inputs
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
-MOST_TASKS = 100_000
+MOST_TASKS = 20_000
+MOST_PLAN = 16 * MIB  # as JSON; 20,000 tasks that depend on four others each have 15
+_MOST_COST = 88 * MIB  # as objects; those take 80
+_SECOND = 10  # a plan of what is left of another has this part of all that: a run has both
 _TRIES = 50  # brackets in prose before the plan
 _BRACKET = re.compile(r"[\[{](?P<json>\s*[\[{\"])?")  # with what follows it, if that cannot be prose
 _FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
@@ -88,7 +94,8 @@ def read_plan(
 ) -> Plan:
     """The plan, or ContractError. `scope` sets the ids of a second plan apart from the first one's."""
     problems: list[str] = []
-    entries = _entries(_document(text))
+    share = 1 if not scope else _SECOND
+    entries = _entries(_document(text), MOST_TASKS // share)
     warnings = [f"{wrong.text} is ignored; {wrong.cure}" for wrong in unknown_keys(entries)]
     wanted = _tasks(entries, source)
     if asker == "model":  # a person's `echo echo` is meant as it is typed
@@ -117,12 +124,25 @@ def read_plan(
         )
         for task in wanted
     )
-    return make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings))
+    return _bounded(make_plan(task_uuid(run_id, f"{scope}~plan"), tasks, tuple(warnings)), source, share)
+
+
+def _bounded(plan: Plan, source: str, share: int) -> Plan:
+    """The plan, or ContractError if it is larger than any may be (rule 6)."""
+    data = msgspec.json.encode(plan)
+    if len(data) > MOST_PLAN // share or objects(data) + len(data) > _MOST_COST // share:
+        raise ContractError(
+            "plan",
+            f"{source} has {size(len(data))} and {len(plan.tasks):,} tasks; a plan has at most "
+            f"{size(MOST_PLAN // share)}, less if it is of very many small values: make several runs of it, or hand "
+            "over less with each task",
+        )
+    return plan
 
 
 def task_uuid(run_id: str, label: str) -> str:
     """UUIDv5 of a label within its run: the same on every replay (C-03)."""
-    # Spelled out: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 100,000 tasks.
+    # Spelled out: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 20,000 tasks.
     digest = hashlib.sha1(_namespace(run_id) + utf8(label), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
@@ -200,12 +220,14 @@ def _in_prose(text: str) -> Iterator[Any]:
             at = bracket.start() + 1
 
 
-def _entries(document: Any) -> list[Any]:
+def _entries(document: Any, most: int) -> list[Any]:
     entries = document["tasks"] if isinstance(document, dict) else document
     if not isinstance(entries, list) or not entries:
         raise ContractError("plan", "the plan has no task; it needs at least one")
-    if len(entries) > MOST_TASKS:
-        raise ContractError("plan", f"the plan has {len(entries)} tasks; at most {MOST_TASKS} are run")
+    if len(entries) > most:
+        raise ContractError(
+            "plan", f"the plan has {len(entries):,} tasks; at most {most:,} are run: make several runs of it"
+        )
     return entries
 
 

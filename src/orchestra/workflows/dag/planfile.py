@@ -10,14 +10,18 @@ import json
 from typing import Any, NoReturn
 
 from orchestra.core.errors import UsageError
-from orchestra.workflows.dag.plan import unknown_keys
+from orchestra.core.files import MIB, size
+from orchestra.workflows.dag.plan import MOST_PLAN, unknown_keys
 from orchestra.workflows.dag.shapes import Plan
 
+_MOST_TEXT = MOST_PLAN + 8 * MIB  # with the spaces of a plan.json
 _FORM = "a plan is a JSON array of tasks, or an object with `tasks` (a plan.json)"
 
 
 def check_plan_file(text: str, name: str) -> None:
     """UsageError if the text is not exactly one plan, each of whose keys has a meaning. `name` is the file."""
+    if len(text) > _MOST_TEXT:
+        raise UsageError(f"{name} has {size(len(text))}; a plan has at most {size(MOST_PLAN)}: make several runs of it")
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise UsageError(f"{name} is empty; {_FORM}")

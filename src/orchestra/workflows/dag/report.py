@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from orchestra.core.calls import PastCall, calls_in
+from orchestra.core.files import MIB
 from orchestra.core.records import FINAL, Event, seconds_between
 from orchestra.core.text import cell, clean
 from orchestra.policy.binding import containment, tiers_of
@@ -19,6 +20,7 @@ from orchestra.workflows import bill
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.report import REPORT, Reported, as_text
 
+ROOM = 40 * MIB  # for artifacts: 80,000 of them and more
 OUTPUT_LINES = 20  # of a failed task's output
 GRAPH_TASKS = 150  # Mermaid draws no more than that readably
 _CLASSES = {"done": "done", "failed": "failed", "running": "running", "planned": "notrun", "blocked": "notrun"}
@@ -39,10 +41,9 @@ def files(run: Reported) -> dict[str, str]:
 
 def board_of(events: Iterable[Event]) -> Board:
     """The tasks as these events leave them; what was told on the way is forgotten."""
-    board = Board()
+    board = Board(tells=False, room=ROOM)
     for event in events:
         board.add(event)
-        board.take()
         board.take_messages()
     return board
 
@@ -78,7 +79,7 @@ def render(run: Reported, board: Board) -> Iterator[str]:
         "",
         *_graph(board),
         *_failures(board),
-        *_artifacts(board.tasks),
+        *_artifacts(board),
         *_model_calls(calls_in(run.folder, events)),
         *_metrics_lines(board, seconds_between(created.ts, ended)),
         "## Logs",
@@ -108,7 +109,8 @@ def _metrics(board: Board, seconds: float) -> dict[str, Any]:
         "tasks_retried": sum(entry.retries > 0 for entry in board.tasks),
         "avg_task_duration_ms": round(sum(entry.metrics.duration_ms for entry in ran) / len(ran)) if ran else 0,
         "total_tokens_used": sum(entry.metrics.tokens_used or 0 for entry in board.everyone),
-        "artifacts_total_bytes": sum(a.size_bytes for entry in board.tasks for a in entry.artifacts),
+        "artifacts_total_bytes": sum(a.size_bytes for entry in board.tasks for a in entry.artifacts)
+        + board.left_out_bytes,
         "tasks": [_task_metrics(entry) for entry in board.tasks],
     }
 
@@ -198,9 +200,11 @@ def _failures(board: Board) -> list[str]:
     return lines
 
 
-def _artifacts(entries: Iterable[Entry]) -> list[str]:
-    made = [artifact for entry in entries for artifact in entry.artifacts]
+def _artifacts(board: Board) -> list[str]:
+    made = [artifact for entry in board.tasks for artifact in entry.artifacts]
     rows = [f"| `{cell(artifact.path)}` | {artifact.size_bytes} | `{artifact.checksum}` |" for artifact in made]
+    if board.left_out:
+        rows.append(f"| and {board.left_out} more: `events.ndjson` names them all | {board.left_out_bytes} | |")
     return ["## Artifacts", "", *(("| path | bytes | checksum |", "|---|---|---|", *rows) if rows else ("none",)), ""]
 
 

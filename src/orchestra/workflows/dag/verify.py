@@ -10,15 +10,16 @@ from msgspec import Struct
 
 from orchestra.core.errors import IllegalEvent, OddFile
 from orchestra.core.files import digest_below, open_below
-from orchestra.core.lines import MOST_BYTES
+from orchestra.core.lines import MOST_EVENTS
 from orchestra.core.records import Finding
 from orchestra.core.run import MOST_ARTIFACT, RunFolder
-from orchestra.workflows.dag.files import MOST_PLAN
-from orchestra.workflows.dag.plan import sorted_out
+from orchestra.workflows.dag.files import MOST_LINES, MOST_PLAN, decode_plan
+from orchestra.workflows.dag.plan import MOST_TASKS, sorted_out
 from orchestra.workflows.dag.shapes import Dag, Task, TaskArtifact, TaskState
 from orchestra.workflows.dag.states import move
 
 _PLAN, _TASKS = "plan.json", "tasks.jsonl"
+_MOST_LINES, _MOST_TASKS = 2 * MOST_EVENTS, 2 * MOST_TASKS + 2  # a plan, one made again, the run and its planning
 
 # The field that msgspec complains about -> the requirement it breaks.
 _FIELDS = {
@@ -73,7 +74,7 @@ def verify_tasks(folder: RunFolder, *, ended: bool, executed: bool) -> Iterator[
 
 def _plan(folder: RunFolder) -> Iterator[Finding]:
     try:
-        plan = msgspec.json.decode(folder.read(_PLAN, MOST_PLAN), type=_Plan)
+        plan = decode_plan(folder.read(_PLAN, MOST_PLAN), _Plan)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         yield Finding("S2-95…S2-102", _PLAN, f"it is no plan: {error}")
         return
@@ -103,8 +104,12 @@ def _tasks(folder: RunFolder) -> Iterator[Finding]:
 def _lines(folder: RunFolder) -> Iterator[Finding]:
     last: dict[str, _Task] = {}
     after: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(folder.lines(_TASKS, MOST_BYTES), start=1):
+    for number, line in enumerate(folder.lines(_TASKS, MOST_LINES), start=1):
         where = f"{_TASKS}:{number}"
+        if number > _MOST_LINES or len(last) > _MOST_TASKS:
+            most = f"{_MOST_LINES:,} lines or {_MOST_TASKS:,} tasks"
+            yield Finding("S2-132", where, f"no run has more than {most}: the rest is not read")
+            break
         try:
             task = msgspec.json.decode(line, type=Task)
         except msgspec.ValidationError as error:
