@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestra.patch.diff import MAX_DIFF_BYTES, FileChange, Hunk, Line, Refused, parse_diff
@@ -203,6 +203,11 @@ DIFFS = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=6)), ma
 @pytest.mark.spec("S1-79")
 @settings(max_examples=300, deadline=None)
 @given(DIFFS)
+@example("--- a/\n+++ /dev/null")
+@example("--- /dev/null\n+++ b/")
+@example("--- a/\n+++ b/\n@@ -1 +1 @@\n-a\n+b")
+@example("diff --git a/ b/\nnew file mode 100644")
+@example('diff --git a/x b/x\nsimilarity index 100%\nrename from \nrename to ""')
 def test_any_text_gives_changes_or_a_refusal_and_always_the_same(diff: str) -> None:
     result = parse_diff(diff)
     assert isinstance(result, Refused) or all(isinstance(change, FileChange) and change.path for change in result)
