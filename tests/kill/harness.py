@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestra.core.records import Event
+import msgspec
+
+from orchestra.core.disk import Disk
+from orchestra.core.journal import read_events
+from orchestra.core.logs import LogBook
+from orchestra.core.machine import Fold
+from orchestra.core.records import Event, WorkflowState
+from orchestra.core.run import RunFolder
 from tests.support.project import until
 
 Operations = list[list[str]]  # kind and file name, in order
@@ -100,7 +107,8 @@ class Zygote:
             work = self.case(f"{number}-{mode}")
             killed, _ = self.drive(work, chaos=f"{number}:{mode}")
             frozen = {path: path.read_bytes() for path in journals(work)}
-            found = problem(Gone(number, work, *self.drive(work))) or _rewritten(frozen) or "; ".join(self.left(work))
+            found = _behind(work) or problem(Gone(number, work, *self.drive(work)))
+            found = found or _rewritten(frozen) or _other_logs(work) or "; ".join(self.left(work))
             if killed != -9 and not (killed == self._code and number > len(operations) - self._slack):
                 found = f"was not killed: {killed}"
             if found:
@@ -142,6 +150,37 @@ def _rewritten(frozen: dict[Path, bytes]) -> str:
     """S1-114: what was whole in a journal when it was cut short stays, byte for byte."""
     wrong = [p for p, before in frozen.items() if not p.read_bytes().startswith(before[: before.rfind(b"\n") + 1])]
     return "; ".join(f"{path.name} was rewritten" for path in wrong)
+
+
+def _behind(work: Path) -> str:
+    """S1-113: state.json says what the journal says; after a kill it may lack the very last event."""
+    for journal in journals(work):
+        folder, events = RunFolder(journal.parent), read_events(journal)
+        shown = msgspec.json.decode(folder.state.read_bytes(), type=WorkflowState) if folder.state.exists() else None
+        said = [Fold.of(beginning) for beginning in (events, events[:-1]) if beginning]
+        if shown is None and all(fold.changes == 0 for fold in said[-1:]):
+            continue  # nothing has happened that it would show
+        if shown is None or _seen(shown) not in [_seen(fold.state) for fold in said]:
+            return f"state.json of {folder.id} says {shown}, the journal {said[0].state}"
+    return ""
+
+
+def _seen(state: WorkflowState) -> WorkflowState:
+    """What it is written for: not the steps within a phase (core/ledger.py, rule 3)."""
+    return msgspec.structs.replace(state, lastEventId=None, updatedAt="")
+
+
+def _other_logs(work: Path) -> str:
+    """The logs are what the journal gives, line by line."""
+    for journal in journals(work):
+        anew = RunFolder(work.parent / "logs anew" / journal.parent.name)
+        LogBook(anew, Disk()).restore(read_events(journal))
+        wanted, found = (
+            {p.name: p.read_bytes() for p in f.glob("*.log")} for f in (anew.logs, journal.parent / "logs")
+        )
+        if found != wanted:
+            return f"the logs of {journal.parent.name} are other than its journal: {difference(found, wanted)}"
+    return ""
 
 
 def told_once(events: list[Event]) -> list[Event]:
