@@ -21,6 +21,7 @@ from orchestra.core.run import RunFolder
 from orchestra.verify import verify
 from orchestra.workflows.dag.states import TABLE as DAG_TABLE
 from orchestra.workflows.loop.states import TABLE
+from tests.support import warm
 
 PROGRAM = str(Path(sys.executable).with_name("orchestra"))
 PLAN = "1. add() in calc.py must add. 2. Nothing else changes."
@@ -99,16 +100,7 @@ class Project:
         self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run the real program here, headless."""
-        return subprocess.run(
-            [PROGRAM, *arguments],
-            cwd=self.path,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return warm.run(PROGRAM, arguments, self.path, {**os.environ, **(env or {})}, timeout)
 
     def loop(
         self, *more: str, goal: str = "make add() add", env: dict[str, str] | None = None
