@@ -69,6 +69,34 @@ def test_names_with_blanks_quotes_and_hangul(header: str, name: str) -> None:
     assert changes_of(header + HUNK) == (FileChange("modify", name, name, BODY),)
 
 
+@pytest.mark.parametrize(
+    ("line", "old", "new"),
+    [
+        ("a/a b b/c", "a b", "c"),
+        ("a/c b/a b", "c", "a b"),
+        ("a/a b b/a  c", "a b", "a  c"),
+        ("a/one b/three", "one", "three"),
+        ("a/one b/tw o b/x", "one b/tw o", "x"),
+    ],
+)
+def test_where_blanks_hide_the_border_the_rename_lines_say_it(line: str, old: str, new: str) -> None:
+    moved = f"diff --git {line}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+    assert changes_of(moved) == (FileChange("rename", old, new),)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("a/a b b/c", "its header names no file"),
+        ("a/a b c b/d", "its header names no file"),
+        ("a/one b/three", "its header lines disagree on the path: 'one', 'three'"),
+    ],
+)
+def test_two_names_of_unequal_length_alone_name_no_file(line: str, why: str) -> None:
+    for more in ("new file mode 100644\n", "old mode 100644\nnew mode 100755\n"):
+        assert why in refused(f"diff --git {line}\n{more}").message
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
 def test_quoting_a_name_can_be_undone(name: str) -> None:
     written = quote(name)
