@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -208,13 +209,16 @@ def cases(operations: Operations, shard: int, shards: int) -> Iterator[tuple[int
 
     What a kill finds after an operation is what it finds before the next: so before each, torn where a file grows in
     place, and for the journal also after. A sync changes nothing that a kill could show, so only the journal's count,
-    after which commands are let go.
+    after which commands are let go. Of a file that is rebuilt from the journal the first and the last time are enough.
     """
+    again = _again(operations)
     append = ["append", JOURNAL]
     first = operations.index(append)  # before it there is no run yet: starting again makes another one
     found = [(first + 1, "after")]
     for number in range(first + 2, len(operations) + 1):
         kind, name = operations[number - 1]
+        if number in again:
+            continue
         if operations[number - 2] != append and (kind != "sync" or name == JOURNAL):
             found.append((number, "before"))
         if kind == "append" and not name.endswith(".tmp"):
@@ -222,6 +226,25 @@ def cases(operations: Operations, shard: int, shards: int) -> Iterator[tuple[int
         if name == JOURNAL:
             found.append((number, "after"))
     yield from found[shard::shards]
+
+
+def appends(operations: Operations) -> list[int]:
+    """Where a disk may be full: at every write of the journal and of every other file but those that `_again` names."""
+    again = _again(operations)
+    return [n for n, (kind, _) in enumerate(operations, start=1) if kind == "append" and n not in again]
+
+
+def _again(operations: Operations) -> set[int]:
+    """Operations on files that are rebuilt from the journal: all but the first and the last of each kind and name.
+
+    Whichever line of a log or state it is that is lost, the way back is the same.
+    """
+    rebuilt: dict[tuple[str, str], list[int]] = {}
+    for number, (kind, name) in enumerate(operations, start=1):
+        name = re.sub(r"[.][0-9]+[.]tmp$", ".tmp", name)
+        if name.removesuffix(".tmp").endswith(("state.json", ".log", ".jsonl")):
+            rebuilt.setdefault((kind, name), []).append(number)
+    return {number for numbers in rebuilt.values() for number in numbers[1:-1]}
 
 
 def difference(found: Any, wanted: Any) -> str:
