@@ -26,9 +26,10 @@ def system_python() -> tuple[int, ...]:
 
 
 def as_ordinary_user(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a file of tests once more, as nobody; skips where the sources or their libraries are closed to others.
+    """Run the tests of a file once more, as nobody: all for which it matters (not those marked `whoever`).
 
-    In a folder of its own: pytest closes the one it shares with every other pytest of the same user at each start.
+    Skips where the sources or their libraries are closed to others. In a folder of its own: pytest closes the one it
+    shares with every other pytest of the same user at each start.
     """
     base = Path(tempfile.mkdtemp(prefix="orchestra-nobody-"))
     try:
@@ -50,5 +51,5 @@ def _run_as_nobody(base: Path, file: Path, *more: str) -> subprocess.CompletedPr
 
     if run("-c", "import pytest, msgspec").returncode:
         pytest.skip("the sources or their libraries are closed to other users")
-    plain = ("-n0", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={base}/run")
+    plain = ("-n0", "-q", "-x", "-m", "not whoever", "-p", "no:cacheprovider", f"--basetemp={base}/run")
     return run("-m", "pytest", *plain, str(file), *more)

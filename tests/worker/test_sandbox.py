@@ -320,6 +320,7 @@ def test_what_cannot_be_had_is_refused_not_weakened(rig: Rig) -> None:
         "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user …",
     ],
 )
+@pytest.mark.whoever
 def test_why_a_machine_gives_no_sandbox_comes_with_the_remedy(words: str) -> None:
     text = host.explain("noise\n" + words + "\n")
     assert "AppArmor" in text and "Docker" in text and "landlock" in text and words in text
