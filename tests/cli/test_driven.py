@@ -62,6 +62,17 @@ def test_cancel_stops_a_driven_run_and_its_check(busy: Project, command: str) ->
     assert _left(busy) == []
 
 
+@pytest.mark.spec("S1-113")
+def test_the_state_file_says_where_a_run_is_that_is_in_its_check_and_where_it_was_killed(busy: Project) -> None:
+    running = _driven(busy)
+    where = {"status": "running", "currentPhase": "evaluate", "iteration": 1}
+    assert {name: busy.state()[name] for name in where} == where
+    running.kill()
+    running.communicate(timeout=30)
+    assert {name: busy.state()[name] for name in where} == where
+    until(lambda: not _left(busy))
+
+
 def test_a_second_driver_is_refused_with_exit_code_7(busy: Project) -> None:
     running = _driven(busy)
     second = busy.run("resume", "last", "--no-input")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -128,3 +129,34 @@ def test_a_crash_leaves_no_core_dump_and_commands_run_as_before(user: int | None
         assert [*place.rglob("core*")] == []
     finally:
         shutil.rmtree(place)
+
+
+def test_a_command_of_the_tests_is_what_a_person_starts(tmp_path: Path) -> None:
+    """Tests fork a program that is loaded (tests/support/warm.py): it says, writes and exits as one that is started."""
+    loop = ("loop", "g", "--check", "grep -q 'a + b' calc.py", "--no-input", "--approval", "never")
+    ended: list[list[tuple[int, str, str]]] = []
+    for name, run in (("cold", _started), ("warm", Project.run)):
+        project = Project(tmp_path / name / "p")
+        words = [
+            ("--help",),
+            ("runs",),
+            ("bogus",),
+            (*loop, "--provider", f"scripted:{project.script}"),
+            ("show", "last"),
+        ]
+        done = [run(project, *line) for line in words]
+        done.append(run(project, *words[3], env={"ORCHESTRA_CHAOS": "5:torn"}))
+        assert [one.returncode for one in done] == [0, 0, 2, 0, 0, -9] and len(project.runs) == 2
+        ended.append([(one.returncode, _timeless(one.stdout, name), _timeless(one.stderr, name)) for one in done])
+    for cold, warm in zip(*ended, strict=True):
+        assert cold == warm
+
+
+def _started(project: Project, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    words, given = [PROGRAM, *arguments], {**os.environ, **(env or {})}
+    return subprocess.run(words, cwd=project.path, env=given, stdin=-3, capture_output=True, text=True, check=False)
+
+
+def _timeless(text: str, name: str) -> str:
+    text = text.replace(f"/{name}/", "/")
+    return re.sub(r"\d\d:\d\d:\d\d[.0-9Z]*|[0-9.]+ ?m?s\b|sha256:[0-9a-f]+", "…", text)

@@ -736,8 +736,8 @@ def test_of_many_who_answer_beside_a_planted_file_exactly_one_wins_and_stays(pla
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else; all others ran as an ordinary user")
-def test_it_holds_for_an_ordinary_user_too(tmp_path: Path) -> None:
-    done = as_ordinary_user(tmp_path, Path(__file__), "-k", "was_forged or planted_beside")
+def test_it_holds_for_an_ordinary_user_too() -> None:
+    done = as_ordinary_user(Path(__file__), "-k", "was_forged or planted_beside")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 

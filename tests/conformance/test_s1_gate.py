@@ -16,6 +16,7 @@ from tests.support.project import (
     RIGHT_PATCH,
     WRONG_PATCH,
     Project,
+    ask,
     conforms,
     gone_file,
     new_file,
@@ -74,6 +75,32 @@ def test_a_rejection_that_ends_the_run_cancels_it(tmp_path: Path) -> None:
     assert project.types()[-2:] == ["APPROVAL_REJECTED", "RUN_CANCELED"]
     assert project.state()["status"] == "canceled"
     conforms(project)
+
+
+def test_whoever_said_it_is_in_the_journal(tmp_path: Path) -> None:
+    """Rejection, grant, answer and cancel: each with the name of who said it."""
+    project = Project(
+        tmp_path / "p",
+        role("planner", PLAN),
+        role("developer", WRONG_PATCH),
+        role("fixer", ask("plus?")),
+        role("fixer", RIGHT_PATCH),
+        role("fixer", RIGHT_PATCH),
+    )
+
+    def says(name: str, *words: str) -> int:
+        return project.run(*words, env={"LOGNAME": name}).returncode
+
+    assert project.loop().returncode == 3
+    assert says("가영", "reject", "last", "--reason", "곱하지 마라", "--no-input") == 3
+    assert says("나리", "answer", "last", "네", "--no-input") == 3
+    assert says("다온", "approve", "last", "--no-input") == 0
+    said = {e.type: e.payload["outcome"]["by"] for e in project.events() if "by" in (e.payload.get("outcome") or {})}
+    assert said == {"APPROVAL_REJECTED": "가영", "QUESTION_ANSWERED": "나리", "APPROVAL_GRANTED": "다온"}
+    other = Project(tmp_path / "q", role("planner", PLAN), role("developer", WRONG_PATCH))
+    assert other.loop().returncode == 3
+    assert other.run("cancel", "last", env={"LOGNAME": "라희"}).returncode == 0
+    assert other.events()[-1].payload["result"] == {"reason": "canceled by 라희"}
 
 
 def test_a_file_changed_since_the_approval_was_asked_is_not_overwritten(tmp_path: Path) -> None:

@@ -268,10 +268,66 @@ def test_the_third_fix_is_allowed_and_the_fourth_is_not(tmp_path: Path) -> None:
     conforms(project)
 
 
+@pytest.mark.spec("S1-69", "S1-72")
+def test_blocked_before_the_last_fix_asks_and_after_it_ends(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path / "p",
+        role("planner", PLAN),
+        role("developer", WRONG_PATCH),
+        role("evaluator", "DECISION: ASK\nQUESTION: plus or times?\nunclear"),
+        role("fixer", NOOP),
+        role("evaluator", "DECISION: ASK\nQUESTION: really?\nstill unclear"),
+    )
+    assert project.loop("--approval", "never", "--max-fixes", "1").returncode == 3  # the one fix is still to come
+    assert project.types()[-2:] == ["EVALUATION_FAILED_BLOCKED", "QUESTION_RAISED"]
+    assert project.run("answer", "last", "plus", "--no-input").returncode == 1
+    assert project.types()[-2:] == ["EVALUATION_FAILED_BLOCKED", "RUN_FAILED"]  # an answer could change nothing
+    error = project.events()[-1].payload["error"]
+    assert (error["code"], error["message"]) == (
+        "FIX_LIMIT",
+        "still failing after 1 fix. Last problem: still unclear",
+    )
+    conforms(project)
+
+
 def test_no_fix_at_all_can_be_allowed(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH))
     assert project.loop("--approval", "never", "--max-fixes", "0").returncode == 1
     assert "PHASE_STARTED fix" not in milestones(project)
+
+
+def test_each_role_is_asked_for_its_own_task_with_what_it_needs_to_know(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path / "p",
+        role("planner", PLAN),
+        role("developer", WRONG_PATCH),
+        role("evaluator", "DECISION: FIX\nit multiplies"),
+        role("fixer", FIX_PATCH),
+        role("evaluator", "DECISION: PASS\nit adds"),
+    )
+    assert project.loop("--approval", "never").returncode == 0
+
+    def asked(name: str) -> tuple[str, str, dict[str, str]]:
+        """The role, the first words it is told, what it is to do, and the notes it gets."""
+        said = json.loads((project.folder.artifacts / f"{name}.prompt.json").read_text())
+        who = said["prompt"]["system"].partition(" of a patch loop")[0]
+        goal, task = said["prompt"]["user"].split("# Your task\n\n")
+        assert goal == "# Goal\n\nmake add() add\n\n# Checks that decide\n\n- grep -q 'a + b' calc.py\n\n"
+        assert who == f"You are the {said['role']}" and said["agent"] == said["role"]
+        notes = {note["name"]: note["content"] for note in said["contextArtifacts"] if not note["path"]}
+        return said["role"], task, notes
+
+    plan = {"plan": PLAN}
+    assert asked("plan/iter-0001") == ("planner", "Write the plan.\n", {})
+    assert asked("execute/iter-0001") == ("developer", "Carry out the plan.\n", plan)
+    wrong, right = (text.split("[PATCH_BEGIN]\n")[1].split("[PATCH_END]")[0] for text in (WRONG_PATCH, FIX_PATCH))
+    failed = "$ grep -q 'a + b' calc.py\n[fail: exit code 1]\n\n"
+    why = {"what failed (evaluation)": f"it multiplies\n\n{failed}\nThe patch was:\n{wrong}"}
+    assert asked("fix/iter-0002") == ("fixer", "Repair what failed.\n", plan | why)
+    task = "Judge the result.\n"
+    assert asked("evaluate/iter-0001") == ("evaluator", task, plan | {"patch": wrong, "check results": failed})
+    passed = "$ grep -q 'a + b' calc.py\n[pass: exit code 0]\n"
+    assert asked("evaluate/iter-0002") == ("evaluator", task, plan | {"patch": right, "check results": passed})
 
 
 # -- evaluation -------------------------------------------------------------------------------------------------------

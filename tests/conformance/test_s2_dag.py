@@ -242,6 +242,29 @@ def test_the_total_limit_stops_everything_and_the_report_is_written(tmp_path: Pa
     conforms(project)
 
 
+@pytest.mark.spec("S2-50")
+def test_a_task_that_the_total_time_leaves_no_room_for_is_never_begun(tmp_path: Path) -> None:
+    """The planner took more than the limit the project has when a person approves the plan: the narrower one binds."""
+    tasks = (step("first", code=""), step("second", code=""))
+    project = Tasks(tmp_path / "p", *tasks, config={"concurrency": {"max_workers": 1}})
+    planner = {"match": {"phase": "plan"}, "text": json.dumps(tasks), "delayMs": 1100}
+    project.write_script(planner)
+    assert project.dag("--approval", "always").returncode == 3
+    project.settings({"policies": {"max_total_duration_sec": 1}, "concurrency": {"max_workers": 1}})
+    done = project.run("approve", "last", "--no-input")
+    assert done.returncode == 1 and "total time limit" in done.stderr
+    [started] = project.started()
+    assert started.payload["task"] == "first" and "process" not in started.payload
+    [failed] = [event.payload for event in project.events() if event.type == "PHASE_FAILED"]
+    assert failed["error"]["code"] == "TOTAL_TIMEOUT"
+    outcome = failed["outcome"]
+    assert outcome["error"] == "the run's total time was used up before it could begin"
+    assert (outcome["status"], outcome["exitCode"], outcome["durationMs"]) == ("not_run", None, 0)
+    assert {label: task["state"] for label, task in project.tasks().items()} == {"first": "failed", "second": "planned"}
+    assert not (project.folder.artifacts / "first").exists(), "no output of a process that never was"
+    conforms(project)
+
+
 @pytest.mark.spec("S2-76", "S2-77", "S2-79", "S2-137", "S2-136", "S2-02")
 def test_the_sandbox_holds_a_planned_task(tmp_path: Path) -> None:
     secret = tmp_path / "outside.txt"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from orchestra.core.context import Context, Retry, Step
+from orchestra.core.effects import Sleep
 from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
 from orchestra.core.journal import read_events
 from tests.support.core import CountingDisk, Doer, Said, Say, live
@@ -191,6 +192,20 @@ def test_a_sleep_keeps_its_deadline_across_lives(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
         live(tmp_path, killed, {})
     assert [e.type for e in read_events(tmp_path / "events.ndjson")].count("PHASE_STARTED") == 1
+
+
+def test_a_sleep_ends_at_its_deadline_and_is_not_slept_again(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> str:
+        return (await ctx.perform("nap", Sleep(0.05))).at
+
+    woke = live(tmp_path, flow, {})
+    [started, ended] = read_events(tmp_path / "events.ndjson")[1:]
+    assert (started.type, ended.type) == ("PHASE_STARTED", "PHASE_COMPLETED")
+    deadline = datetime.fromisoformat(started.payload["deadline"])
+    rounded = timedelta(milliseconds=5)  # moments are written to the millisecond
+    assert deadline <= datetime.fromisoformat(started.ts) + timedelta(seconds=0.05) + rounded
+    assert datetime.fromisoformat(woke) >= deadline - rounded and ended.payload["outcome"] == {"at": woke}
+    assert live(tmp_path, flow, {}) == woke
 
 
 def test_an_event_is_emitted_once(tmp_path: Path) -> None:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from orchestra.core import inbox
-from orchestra.core.context import Context, Handlers, Verdict
+from orchestra.core.context import Context, Handlers, Retry, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.engine import Beginning, Engine, Kind
-from orchestra.core.errors import Drift, RunLocked, UsageError
+from orchestra.core.errors import Drift, RunLocked, StepFailed, UsageError
 from orchestra.core.faces import Happened, News, Notice, Waiting
 from orchestra.core.journal import read_events
 from orchestra.core.keyring import Keyring
-from orchestra.core.records import Event
+from orchestra.core.records import ArtifactRef, Event, WorkflowState
 from orchestra.core.run import RunFolder
-from orchestra.core.work import AskPerson
-from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL
+from orchestra.core.tables import Fold
+from orchestra.core.work import Applied, ApplyPatch, AskPerson, Reply
+from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL, CountingDisk, Said, Say
 
 NOTHING = Beginning({}, {})
 
@@ -131,6 +134,71 @@ def test_a_parked_run_holds_no_lock_and_goes_on_with_its_answer(tmp_path: Path) 
     assert read_events(folder.events)[-1].payload["result"] == {"said": "네"}
 
 
+def test_what_is_durable_and_in_which_order(tmp_path: Path) -> None:
+    """What a power cut could take away: only the order of operations can show that it cannot (rule 1, core/disk.py)."""
+    disk = CountingDisk()
+
+    def done() -> list[str]:
+        found = [f"{kind} {name.replace(f'.{os.getpid()}', '')}" for kind, name in disk.operations]
+        disk.operations.clear()
+        return found
+
+    one = engine(tmp_path, disk=disk, asks=asks)
+    folder = one.start("asks", "x", NOTHING, {"plan.txt": b"what the run begins with"})
+    state, event = ["append state.json.tmp", "replace state.json"], ["append events.ndjson"]
+    assert done() == [
+        *("append plan.txt.tmp", "sync plan.txt.tmp", "replace plan.txt", f"sync {folder.id}"),
+        *(*event, "append run.log", f"sync {folder.id}", "sync runs", "sync events.ndjson"),
+        *state,
+    ]
+    asyncio.run(one.drive(folder))
+    ask = ["append q.md.tmp", "replace q.md"]
+    assert done() == [*state, *event, *state, "append run.log", "sync events.ndjson", *ask]
+    answer(folder, "q", "네")
+    asyncio.run(one.drive(folder))
+    told = [*event, *state, "append run.log"]
+    assert done() == [*state, "sync events.ndjson", *ask, *ask, *told, *told, "sync events.ndjson"]
+    new = forked(one, folder, "00000002")
+    assert done() == [
+        *event,
+        "append run.log",
+        *told,
+        "sync events.ndjson",
+        f"sync .{new.id}.fork",
+        f"replace {new.id}",
+        "sync runs",
+    ]
+
+
+@pytest.mark.spec("S1-113")
+def test_the_state_file_says_at_every_event_what_the_journal_says(tmp_path: Path) -> None:
+    class Reader(Notes):
+        """Reads it as another process would, whenever something has happened."""
+
+        def event(self, event: Event) -> None:
+            super().event(event)
+            path = tmp_path / "runs" / event.runId / "state.json"
+            if event.type != "RUN_CREATED":
+                shown.append(msgspec.json.decode(path.read_bytes(), type=WorkflowState))
+
+    async def flow(ctx: Context, order: Order) -> Verdict:
+        await ctx.at("plan", 1).now()
+        await ctx.at("plan", 1).now()
+        await ctx.at("fix", 2).now()
+        return await asks(ctx.at("evaluate", 2), order)
+
+    shown: list[WorkflowState] = []
+    one = engine(tmp_path, Reader(), flow=flow)
+    folder = one.start("flow", "x", NOTHING)
+    asyncio.run(one.drive(folder))
+    answer(folder, "q", "네")
+    assert asyncio.run(one.drive(folder)).status == "completed"
+    said = [Fold.of(read_events(folder.events)[: n + 2]).state for n in range(len(shown))]
+    seen = [(s.status, s.currentPhase, s.iteration, s.pendingQuestionId) for s in shown]
+    assert seen == [(s.status, s.currentPhase, s.iteration, s.pendingQuestionId) for s in said]
+    assert seen[0] == ("running", "plan", 1, UNSET) and seen[-3] == ("awaiting_input", "evaluate", 2, "q")
+
+
 def test_an_answer_that_comes_while_the_run_parks_is_not_left_lying(tmp_path: Path) -> None:
     class Late(Notes):
         """Answers at the last moment: when the question is recorded, before the driver lets go of the lock."""
@@ -218,6 +286,55 @@ def test_after_a_cancel_no_branch_begins_any_more(tmp_path: Path, limit: int, wh
 
     assert asyncio.run(cancel_when_asleep(one, notes, folder, who)).status == "canceled"
     assert len(list((tmp_path / "runs").iterdir())) <= 1 + limit
+
+
+def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path) -> None:
+    """D-12: the patch of one branch is granted and cut short; another branch waits for a try that is an hour away."""
+    both: list[str] = []
+    applied: list[str] = []
+
+    async def busy(effect: Say, step: Step) -> Said:
+        both.append(step.key)
+        raise StepFailed(step.key, "RATE_LIMIT", "busy", retriable=True)
+
+    async def cut_short(effect: ApplyPatch, step: Step) -> Applied:
+        both.append(step.key)
+        await asyncio.Event().wait()  # until this life ends
+        raise AssertionError
+
+    async def apply(effect: ApplyPatch, step: Step) -> Applied:
+        applied.append(step.key)
+        return Applied((), (), effect.digest)
+
+    async def flow(ctx: Context, order: Order) -> Verdict:
+        async def patient(branch: Context) -> str:
+            return (await branch.perform("call", Say("x"), retry=Retry(times=1, base_sec=3600))).text
+
+        async def patching(branch: Context) -> str:
+            await branch.emit("granted", "APPROVAL_GRANTED")
+            await branch.perform("apply", ApplyPatch(Reply("", ArtifactRef("r.txt", 0, "")), "sha256:1", ()))
+            return (await branch.perform("after", Say("y"))).text
+
+        await ctx.fan_out({"patient": patient, "patching": patching})
+        return Verdict(status="completed")
+
+    async def interrupted(one: Engine, folder: RunFolder) -> None:
+        driving = asyncio.ensure_future(one.drive(folder))
+        while len(both) < 2:  # noqa: ASYNC110  # the two are the handlers' to note
+            await asyncio.sleep(0)
+        driving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await driving
+
+    one = engine(tmp_path, handlers={Say: busy, ApplyPatch: cut_short}, flow=flow)
+    folder = one.start("flow", "x", NOTHING)
+    asyncio.run(interrupted(one, folder))
+    assert sorted(both) == ["patching/apply.1", "patient/call.1"] and "PATCH_APPLIED" not in types(folder)
+    cancel(folder)
+    end = asyncio.run(engine(tmp_path, handlers={Say: busy, ApplyPatch: apply}, flow=flow).drive(folder))
+    assert end.status == "canceled" and applied == ["patching/apply.1"]
+    assert types(folder)[-2:] == ["PATCH_APPLIED", "RUN_CANCELED"]
+    assert len(both) == 2  # nothing else was begun any more
 
 
 def test_an_answer_to_a_child_wakes_its_parent(tmp_path: Path) -> None:

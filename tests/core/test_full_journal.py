@@ -19,7 +19,7 @@ from orchestra.core.lines import MOST_BYTES, MOST_EVENTS, MOST_LINE
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from tests.core.test_engine import NOTHING, Order, asks, cancel, engine
-from tests.support.core import OPEN_TABLE, REDACTOR, SEAL, Doer, Say, open_ledger
+from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL, Doer, Say, open_ledger
 from tests.support.hostile import RUN, created, line, written
 from tests.support.inside import said
 

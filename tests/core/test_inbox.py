@@ -15,7 +15,7 @@ from orchestra.core import inbox
 from orchestra.core.disk import Disk
 from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
-from tests.support.core import REDACTOR, SEAL
+from tests.support.core import REDACTOR, SEAL, CountingDisk
 
 WITH: Any = {"disk": Disk(), "redactor": REDACTOR, "seal": SEAL}
 
@@ -37,6 +37,20 @@ def test_the_first_answer_wins_and_the_second_is_refused_by_name(tmp_path: Path)
         inbox.deliver(folder, "approval-0001", inbox.message("reject", "jiwoo", text="no"), **WITH)
     said = inbox.read(folder, "approval-0001", SEAL)
     assert said is not None and said.by == "minsu"
+
+
+def test_a_word_is_on_the_disk_before_it_counts_and_so_is_its_name(tmp_path: Path) -> None:
+    """A person who was thanked is not asked again after a power cut: only the order of operations can show it."""
+    disk = CountingDisk()
+    folder = RunFolder(tmp_path)
+    for request in ("first", "second"):
+        inbox.deliver(folder, request, inbox.message("answer", "minsu", text="y"), **{**WITH, "disk": disk})
+    done = [f"{kind} {name.replace(f'.{os.getpid()}', '')}" for kind, name in disk.operations]
+    assert done == [
+        f"sync {tmp_path.name}",  # the inbox is made once
+        *("append .first.tmp", "sync .first.tmp", "link first.json", "sync inbox"),
+        *("append .second.tmp", "sync .second.tmp", "link second.json", "sync inbox"),
+    ]
 
 
 def _answer(path: str, name: str) -> bool:

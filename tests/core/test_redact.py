@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestra.core.redact import _REACH as REACH
 from orchestra.core.redact import MASK, Redactor
 
 KNOWN = 'Kn0wn"va\\lue-한글/+='
@@ -281,9 +282,15 @@ def test_masking_twice_is_masking_once(marked: str) -> None:
 
 
 def test_a_value_that_holds_a_known_value_inside_base64_is_masked_at_any_offset() -> None:
-    for prefix in ("", "u:", "user:"):
-        encoded = base64.b64encode((prefix + KNOWN).encode()).decode()
-        assert MASK in R.text(encoded)
+    size = len(KNOWN.encode())
+    for prefix in ("", "u", "u:", "user:"):
+        for suffix in ("", "@", "@h", "@host"):
+            encoded = base64.b64encode((prefix + KNOWN + suffix).encode()).decode()
+            first, last = -(-len(prefix) * 8 // 6), (len(prefix) + size) * 8 // 6  # what says nothing but the value
+            value, masked = encoded[first:last], R.text(f"a {encoded} z")
+            assert MASK in masked and masked.startswith("a ") and masked.endswith(" z")
+            left = [value[at : at + 6] for at in range(len(value) - 5) if value[at : at + 6] in masked]
+            assert left == [], (prefix, suffix, masked)
 
 
 def test_the_environment_gives_values_of_secret_names_and_spares_false_friends() -> None:
@@ -422,6 +429,19 @@ def test_the_longest_command_line_that_is_understood_is_within_reach_of_a_stream
     masked = R.data(data)
     assert masked == data.replace(secret.encode(), MASK.encode())
     assert in_chunks(R, data, list(range(0, len(data), 1000))) == masked
+
+
+@pytest.mark.parametrize("off", range(-3, 13))
+@pytest.mark.parametrize("before", [False, True])
+def test_a_key_that_begins_where_a_long_line_is_cut_does_not_leak(before: bool, off: int) -> None:
+    """Its head lies about the last byte that would be safe to show; maybe `before` it another key, which has ended."""
+    head, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+    ended = f"{head}{MIX}{end}" if before else ""
+    first = (ended + "x y " * 8000)[: 3 * REACH]
+    line = f"{first}{head}{MIX * 300}"[: len(first) + REACH + off]  # of which the last REACH bytes are held back
+    data = f"{line}{MIX * 300}{end} and more\n".encode()
+    shown = (MASK if before else "") + first[len(ended) :]
+    assert in_chunks(R, data, [len(line)]) == R.data(data) == f"{shown}{MASK} and more\n".encode()
 
 
 def test_a_secret_in_a_line_of_two_megabytes_does_not_leak() -> None:

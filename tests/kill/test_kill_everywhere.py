@@ -18,7 +18,7 @@ from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.runs.verify import verify
 from orchestra.workflows.all import ALL
-from tests.kill.harness import SHARDS, Gone, Operations, Zygote, difference, journals, told_once
+from tests.kill.harness import SHARDS, Gone, Operations, Zygote, appends, difference, journals, told_once
 from tests.kill.zygote import PARENT
 from tests.support.project import PLAN, Project, ask, reply, role
 
@@ -152,7 +152,6 @@ def test_a_full_disk_at_any_write_is_a_clear_error_and_the_run_goes_on_later(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
 ) -> None:
     expected, operations = unkilled
-    appends = [number for number, (kind, _) in enumerate(operations, start=1) if kind == "append"]
 
     def problem(gone: Gone) -> str:
         ending = Ending(gone.work)
@@ -160,5 +159,5 @@ def test_a_full_disk_at_any_write_is_a_clear_error_and_the_run_goes_on_later(
         same = ending == expected if gone.number > 1 else ending.files == expected.files
         return "" if same and gone.code == 0 else f"another end: {gone.code} {gone.said[:200]}"
 
-    wrong = zygote.fill_at_each(operations, appends[shard::SHARDS], problem)
+    wrong = zygote.fill_at_each(operations, appends(operations)[shard::SHARDS], problem)
     assert not wrong, "\n".join(wrong)

@@ -19,7 +19,7 @@ import yaml
 from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.runs.verify import verify
-from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, difference, journals, told_once
+from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, appends, difference, journals, told_once
 from tests.support.project import KNOWN
 from tests.support.tasks import SUMMARY, step
 
@@ -159,10 +159,10 @@ def test_a_full_disk_at_any_write_is_a_clear_error_and_the_graph_goes_on_later(
 ) -> None:
     expected, operations = unkilled
     first = operations.index(["append", JOURNAL]) + 1
-    appends = [n for n, (kind, _) in enumerate(operations, start=1) if kind == "append" and n > first]
+    later = [number for number in appends(operations) if number > first]
 
     def problem(gone: Gone) -> str:
         return _problem(gone, expected) or "; ".join(zygote.left(gone.work))
 
-    wrong = zygote.fill_at_each(operations, appends[shard::SHARDS], problem)
+    wrong = zygote.fill_at_each(operations, later[shard::SHARDS], problem)
     assert not wrong, "\n".join(wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestra.patch.diff import MAX_DIFF_BYTES, FileChange, Hunk, Line, Refused, parse_diff
@@ -67,6 +67,34 @@ def test_the_ways_to_name_one_file(header: str) -> None:
 )
 def test_names_with_blanks_quotes_and_hangul(header: str, name: str) -> None:
     assert changes_of(header + HUNK) == (FileChange("modify", name, name, BODY),)
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new"),
+    [
+        ("a/a b b/c", "a b", "c"),
+        ("a/c b/a b", "c", "a b"),
+        ("a/a b b/a  c", "a b", "a  c"),
+        ("a/one b/three", "one", "three"),
+        ("a/one b/tw o b/x", "one b/tw o", "x"),
+    ],
+)
+def test_where_blanks_hide_the_border_the_rename_lines_say_it(line: str, old: str, new: str) -> None:
+    moved = f"diff --git {line}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+    assert changes_of(moved) == (FileChange("rename", old, new),)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("a/a b b/c", "its header names no file"),
+        ("a/a b c b/d", "its header names no file"),
+        ("a/one b/three", "its header lines disagree on the path: 'one', 'three'"),
+    ],
+)
+def test_two_names_of_unequal_length_alone_name_no_file(line: str, why: str) -> None:
+    for more in ("new file mode 100644\n", "old mode 100644\nnew mode 100755\n"):
+        assert why in refused(f"diff --git {line}\n{more}").message
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
@@ -203,6 +231,11 @@ DIFFS = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=6)), ma
 @pytest.mark.spec("S1-79")
 @settings(max_examples=300, deadline=None)
 @given(DIFFS)
+@example("--- a/\n+++ /dev/null")
+@example("--- /dev/null\n+++ b/")
+@example("--- a/\n+++ b/\n@@ -1 +1 @@\n-a\n+b")
+@example("diff --git a/ b/\nnew file mode 100644")
+@example('diff --git a/x b/x\nsimilarity index 100%\nrename from \nrename to ""')
 def test_any_text_gives_changes_or_a_refusal_and_always_the_same(diff: str) -> None:
     result = parse_diff(diff)
     assert isinstance(result, Refused) or all(isinstance(change, FileChange) and change.path for change in result)

@@ -284,6 +284,14 @@ def test_a_mismatch_shows_what_the_file_really_says() -> None:
     assert "     8| def second(x):\n     9|     y = x << 1\n    10|     return y" in message
 
 
+def test_a_hunk_no_line_of_which_is_in_the_file_is_shown_the_most_similar_place() -> None:
+    wrong = hunk(" def", "-    y = x * 44", "+    y = 1")
+    message = refusal(wrong, CODE.replace("y = x * 2", "y = x * 24")).message
+    assert "The nearest lines of the file:\n     8| def second(x):\n     9|     y = x * 24\n" in message
+    nothing = refusal(hunk("-qqqqqqqqqqqqqqqqqqqqq", "+    y = 1"), CODE).message
+    assert f"Nothing in the file ({CODE.count(chr(10))} lines) is similar. It begins:\n     1| " in nothing
+
+
 def test_a_hunk_that_seems_applied_is_told_so_and_still_refused() -> None:
     diff = make_diff("f.txt", "a\nb\nc\n", "a\nB\nc\n")
     result = refusal(diff, "a\nB\nc\n")

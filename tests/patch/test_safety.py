@@ -353,9 +353,37 @@ def test_what_the_configuration_names_as_code_is_guarded() -> None:
     assert guarded([touching("tools/other.sh"), touching("config.yaml")], code) == ()
 
 
+NAMES = st.sampled_from(
+    ["a", "src/b.py", "가.md", "x.sh", "../x", "a/../b", ".git/config", "/etc/x", "a\\b", "C:/x", " "]
+)
+TEXTS = st.one_of(st.none(), st.text("ab\n가\u202e", min_size=1, max_size=8))
+PARTS = st.lists(st.tuples(NAMES, TEXTS, TEXTS).filter(lambda part: part[1] != part[2]), min_size=1, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PARTS, st.lists(st.text(max_size=5), max_size=3))
+def test_the_gate_judges_whatever_was_parsed(
+    parts: list[tuple[str, str | None, str | None]], existing: list[str]
+) -> None:
+    changes = parse_diff("".join(make_diff(*part) for part in parts))
+    assert not isinstance(changes, Refused) or changes.message
+    if isinstance(changes, Refused):
+        return
+    found = check(changes)
+    clean = [part for part in parts if part[0] in ("a", "src/b.py", "가.md", "x.sh")]
+    if found is None:
+        assert len(clean) == len(parts) and [change.path for change in changes] == [path for path, _, _ in parts]
+    else:
+        assert found.message and (found.reason != "path_violation" or len(clean) < len(parts))
+    assert all(risks(changes, existing=existing))  # each is a sentence
+    deleted = [f"deletes {change.path}" for change in changes if change.kind == "delete"]
+    assert set(deleted) <= set(risks(changes, existing=existing))
+
+
 @settings(max_examples=200, deadline=None)
-@given(DIFFS.map(parse_diff), st.lists(st.text(max_size=5), max_size=3))
-def test_the_gate_judges_whatever_was_parsed(changes: tuple[FileChange, ...] | Refused, existing: list[str]) -> None:
+@given(DIFFS.map(parse_diff))
+def test_the_gate_raises_nothing_whatever_was_parsed(changes: tuple[FileChange, ...] | Refused) -> None:
     if not isinstance(changes, Refused):
-        check(changes)
-        risks(changes, existing=existing)
+        refused = check(changes)
+        assert refused is None or refused.message
+        assert all(risks(changes))

@@ -48,14 +48,23 @@ def test_a_failed_call_gives_back_what_was_set_aside() -> None:
     async def scenario() -> None:
         budget = Budget(1.0, spent=0.0, run_id="r")
         for key in ("a", "b", "c"):
-            await budget.set_aside(key, 1.0)
+            await budget.set_aside(key, 1.0)  # waits for ever if nothing was given back
             budget.settle(key, 0.0)
+        budget.settle("d", 0.25)
+        with pytest.raises(BudgetReached, match=r"\$0.2500 of \$1.0000 spent.*may cost up to \$1.0000"):
+            await budget.set_aside("e", 1.0)  # nothing is under way that it could wait for
 
     asyncio.run(scenario())
 
 
 def test_no_cap_holds_nothing() -> None:
-    asyncio.run(Budget(None, spent=1e9, run_id="r").set_aside("a", 1e9))
+    async def scenario() -> list[bool]:
+        budget = Budget(None, spent=1e9, run_id="r")
+        calls = [asyncio.ensure_future(budget.set_aside(key, 1e9)) for key in ("a", "b")]
+        await asyncio.sleep(0)
+        return [call.done() and call.exception() is None for call in calls]
+
+    assert asyncio.run(scenario()) == [True, True]
 
 
 def first_call(project: Project) -> dict[str, Any]:

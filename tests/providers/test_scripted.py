@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
 from orchestra.providers.scripted import ScriptedProvider, load_script
 from tests.providers.test_contract import REQUEST
+from tests.support.tasks import Tasks, step
 
 
 def provider(tmp_path: Path, *replies: dict[str, Any]) -> ScriptedProvider:
@@ -116,3 +118,40 @@ def test_a_json_script_works_too(tmp_path: Path) -> None:
     path = tmp_path / "replies.json"
     path.write_text('{"replies": [{"text": "제이슨"}]}')
     assert answers(ScriptedProvider(load_script(path), name="x")).rawText == "제이슨"
+
+
+PLANNED = '[{"task_id": "a"}]'
+
+
+@pytest.mark.parametrize(
+    ("reply", "served"),
+    [
+        ({"text": "모두 끝났습니다."}, True),
+        ({"match": {"role": "evaluator", "phase": "evaluate"}, "text": "all done"}, True),
+        ({"match": {"agent": "summarizer"}, "text": PLANNED}, True),  # it was said so
+        ({"match": {"agent": "other"}, "text": "all done"}, False),
+        ({"match": {"role": "planner"}, "text": "all done"}, False),
+        ({"match": {"phase": "plan"}, "text": "all done"}, False),
+        ({"text": PLANNED}, False),
+        ({"text": f"\n {PLANNED}"}, False),
+        ({"text": '{"tasks": []}'}, False),
+        ({"text": f"```json\n{PLANNED}\n```"}, False),
+        ({"text": " \n"}, False),
+    ],
+)
+def test_an_agent_is_served_by_its_name_or_by_prose_but_not_by_a_plan(
+    tmp_path: Path, reply: dict[str, Any], served: bool
+) -> None:
+    given = provider(tmp_path, {"match": {"phase": "plan"}, "text": PLANNED}, reply)
+    assert given.serves("evaluator", "evaluate", "summarizer") is served
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"), [("모두 끝났습니다.", "모두 끝났습니다."), ("[1]", "none: no summarizer was asked")]
+)
+def test_prose_without_a_name_is_a_summary_and_a_plan_is_none(tmp_path: Path, text: str, summary: str) -> None:
+    project = Tasks(tmp_path / "p")
+    plan = json.dumps([step("one", tool="echo", inputs={"args": ["1"]})])
+    project.write_script({"match": {"phase": "plan"}, "text": plan}, {"text": text})
+    assert project.dag("--approval", "never").returncode == 0
+    assert f"## Summary\n\n{summary}\n" in project.read("report.md")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,15 +25,25 @@ def system_python() -> tuple[int, ...]:
     return tuple(int(number) for number in said.split()[-1].split(".")[:2]) if said else ()
 
 
-def as_ordinary_user(tmp_path: Path, file: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a file of tests once more, as nobody; skips where the sources or their libraries are closed to others."""
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(parent.stat().st_mode | 0o011)
+def as_ordinary_user(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a file once more, as nobody: all for which it matters (not those marked `whoever`).
+
+    Skips where the sources or their libraries are closed to others. In a folder of its own: pytest closes the one it
+    shares with every other pytest of the same user at each start.
+    """
+    base = Path(tempfile.mkdtemp(prefix="orchestra-nobody-"))
+    try:
+        base.chmod(0o777)
+        return _run_as_nobody(base, file, *more)
+    finally:
+        shutil.rmtree(base)
+
+
+def _run_as_nobody(base: Path, file: Path, *more: str) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parents[2]
     paths = [str(root / "src"), str(root), *(path for path in sys.path if "site-packages" in path)]
     env = {"PYTHONPATH": ":".join(paths), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    env["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tmp_path / "hypothesis")
+    env["HYPOTHESIS_STORAGE_DIRECTORY"] = str(base / "hypothesis")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -39,5 +51,5 @@ def as_ordinary_user(tmp_path: Path, file: Path, *more: str) -> subprocess.Compl
 
     if run("-c", "import pytest, msgspec").returncode:
         pytest.skip("the sources or their libraries are closed to other users")
-    plain = ("-n0", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/run")
+    plain = ("-n0", "-q", "-x", "-m", "not whoever", "-p", "no:cacheprovider", f"--basetemp={base}/run")
     return run("-m", "pytest", *plain, str(file), *more)

@@ -20,6 +20,7 @@ from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.runs.verify import verify
 from orchestra.workflows.all import ALL
+from tests.support import warm
 
 PROGRAM = str(Path(sys.executable).with_name("orchestra"))
 PLAN = "1. add() in calc.py must add. 2. Nothing else changes."
@@ -98,16 +99,7 @@ class Project:
         self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run the real program here, headless."""
-        return subprocess.run(
-            [PROGRAM, *arguments],
-            cwd=self.path,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return warm.run(PROGRAM, arguments, self.path, {**os.environ, **(env or {})}, timeout)
 
     def loop(
         self, *more: str, goal: str = "make add() add", env: dict[str, str] | None = None

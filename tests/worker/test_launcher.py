@@ -49,6 +49,7 @@ def test_exit_codes_and_both_streams_are_reported(rig: Rig) -> None:
 
 
 @pytest.mark.spec("S2-12")
+@pytest.mark.whoever
 def test_both_streams_may_share_an_artifact_with_size_and_hash(rig: Rig) -> None:
     result = rig.run(*sh("echo 0; sleep 0.2; echo 1 >&2; sleep 0.2; echo 2"), apart=False)
     (artifact,) = result.artifacts
@@ -88,6 +89,7 @@ def test_what_cannot_start_is_a_result_that_says_why(rig: Rig, name: str, says: 
     ("argv", "says"),
     [((), "is empty"), (("/bin/echo", "a\0b"), "NUL"), (("true",), "absolute"), (("/bin/true", "x" * 200_000), "long")],
 )
+@pytest.mark.whoever
 def test_what_cannot_even_be_said_is_a_result_too(rig: Rig, argv: tuple[str, ...], says: str) -> None:
     result = rig.run(*argv)
     assert result.error is not None and says in result.error
@@ -98,6 +100,7 @@ def test_a_missing_working_folder_is_named(rig: Rig) -> None:
     assert result.error is not None and "working folder" in result.error and "gone" in result.error
 
 
+@pytest.mark.whoever
 def test_many_and_korean_arguments_arrive(rig: Rig) -> None:
     many = ("한글 인자", "", "-x", "a\nb", *("y" * 1000 for _ in range(1500)))
     code = "import sys, hashlib; print(hashlib.sha256('\\0'.join(sys.argv[1:]).encode()).hexdigest(), len(sys.argv))"
@@ -150,6 +153,7 @@ def test_signals_are_as_a_program_expects_them(rig: Rig) -> None:
     assert [int(mask, 16) & 0x7FFFFFFF for mask in masks[1::2]] == [0, 0]
 
 
+@pytest.mark.whoever
 def test_stdin_is_given_whole_and_may_be_left_unread(rig: Rig) -> None:
     big = b"0123456789abcdef" * 100_000
     code = "import sys, hashlib; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
@@ -215,6 +219,7 @@ def test_the_command_waits_until_it_is_let_go_and_can_be_dropped(rig: Rig) -> No
     with_launcher(hold)
 
 
+@pytest.mark.whoever
 def test_a_flood_is_counted_and_cut_off(strict: Rig) -> None:
     code = "import os\nfor _ in range(800): os.write(1, (b'a' * 63 + b'\\n') * 1024)\nos.write(1, b'the end\\n')"
     result = strict.run(*python(code), capture_limit=100_000, excerpt_limit=128)
@@ -230,17 +235,20 @@ def test_a_flood_is_counted_and_cut_off(strict: Rig) -> None:
     assert result.artifacts[0].bytes == len(stored)
 
 
+@pytest.mark.whoever
 def test_a_line_of_two_megabytes_is_kept_as_it_is(strict: Rig) -> None:
     result = strict.run(*python("import os; os.write(1, b'z' * 2_000_000) or 1; print('x' * 2_000_000)"))
     assert strict.out.stat().st_size == result.stdout.bytes == result.stdout.kept > 2_000_000
 
 
+@pytest.mark.whoever
 def test_binary_output_is_kept_as_bytes_and_shown_as_text(strict: Rig) -> None:
     result = strict.run(*python("import os; os.write(1, bytes(range(256)))"))
     assert strict.out.read_bytes() == bytes(range(256))
     assert result.stdout.excerpt.startswith("\\x00\\x01") and result.stdout.excerpt.endswith("\\xfe\\xff")
 
 
+@pytest.mark.whoever
 def test_korean_split_between_writes_arrives_whole(strict: Rig) -> None:
     code = """
         import os, time
@@ -252,6 +260,7 @@ def test_korean_split_between_writes_arrives_whole(strict: Rig) -> None:
 
 
 @pytest.mark.spec("S2-81")
+@pytest.mark.whoever
 def test_secrets_are_masked_in_excerpts_artifacts_and_lines(strict: Rig) -> None:
     code = """
         import os, time
@@ -273,6 +282,7 @@ def test_secrets_are_masked_in_excerpts_artifacts_and_lines(strict: Rig) -> None
     assert lines[-1] == MASK and not any("value" in line for line in lines)
 
 
+@pytest.mark.whoever
 def test_a_face_is_told_the_newest_line_now_and_then_and_the_last_always(strict: Rig) -> None:
     lines: list[str] = []
 
@@ -301,8 +311,9 @@ def test_eight_commands_at_once_do_not_mix(rig: Rig) -> None:
 
 
 def test_a_full_disk_ends_the_command_and_is_raised(rig: Rig) -> None:
+    """Its first word finds the disk full. It would go on for an hour: no time limit ends it in the disk's place."""
     with pytest.raises(DiskFull):
-        rig.run(*python(FAMILY, "600", rig.mark), disk=ChaosDisk(2, "enospc"))
+        rig.run(*python(FAMILY, "3600", rig.mark), disk=ChaosDisk(1, "enospc"), timeout_ms=3_600_000)
     assert rig.left() == []
 
 
@@ -318,6 +329,7 @@ def test_a_file_that_cannot_be_made_leaves_no_process(rig: Rig) -> None:
     assert with_launcher(act) == []
 
 
+@pytest.mark.whoever
 def test_output_and_its_name_are_durable_before_it_is_told_of(rig: Rig) -> None:
     """D-04: written, synced and named, each of which may find a full disk."""
     for at in (1, 2, 3):
@@ -328,11 +340,13 @@ def test_output_and_its_name_are_durable_before_it_is_told_of(rig: Rig) -> None:
     assert rig.run("/bin/echo", "x", disk=ChaosDisk(4, "enospc")).exitCode == 0
 
 
+@pytest.mark.whoever
 def test_of_output_without_a_byte_there_is_nothing_to_sync(rig: Rig) -> None:
     assert rig.run("/bin/true", disk=ChaosDisk(1, "enospc")).exitCode == 0
     assert rig.out.read_bytes() == b""
 
 
+@pytest.mark.whoever
 def test_a_command_line_may_be_longer_than_a_message(rig: Rig) -> None:
     words = ["x" * 1000] * 500
     result = rig.run("/bin/sh", "-c", 'echo "$#"', "sh", *words)
@@ -354,6 +368,6 @@ def test_an_artifact_is_never_written_through_a_link(strict: Rig) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else; all others ran as an ordinary user")
 @pytest.mark.parametrize("file", ["test_launcher.py", "test_sandbox.py", "test_spawner.py", "test_layer_kept.py"])
-def test_it_holds_for_an_ordinary_user_too(tmp_path: Path, file: str) -> None:
-    done = as_ordinary_user(tmp_path, Path(__file__).with_name(file))
+def test_it_holds_for_an_ordinary_user_too(file: str) -> None:
+    done = as_ordinary_user(Path(__file__).with_name(file))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

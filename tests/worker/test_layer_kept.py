@@ -82,6 +82,7 @@ print(base64.b64encode(msgspec.msgpack.encode(harvest)).decode())
     return msgspec.msgpack.decode(base64.b64decode(place.call(code)), type=Harvest)
 
 
+@pytest.mark.whoever
 def test_layers_are_folded_into_one(make: Make) -> None:
     place = make(None)
     one, two = place.root / "one", place.root / "two"
@@ -180,6 +181,7 @@ def test_outputs_are_copied_redacted_and_recorded(tmp_path: Path, monkeypatch: p
     assert [skipped.path for skipped in got.skipped] == ["line\\nfeed", "link", "pipe", "sock", "sparse"]
 
 
+@pytest.mark.whoever
 def test_outputs_are_durable_before_they_are_told_of(tmp_path: Path) -> None:
     """D-04: three files are written and synced each, and their names together."""
     out = tmp_path / "out"
@@ -208,6 +210,7 @@ def test_a_folder_that_was_closed_is_looked_at_all_the_same(tmp_path: Path) -> N
     assert not got.untouched
 
 
+@pytest.mark.whoever
 def test_outputs_are_bounded(make: Make, tmp_path: Path) -> None:
     out = make(None).root / "out"
     out.mkdir()
@@ -259,6 +262,7 @@ def test_a_tray_is_used_again_only_if_nobody_touched_it(tmp_path: Path, mark: st
     assert got.untouched == (mark == "nothing")
 
 
+@pytest.mark.whoever
 def test_a_wide_folder_is_read_within_its_bound(tmp_path: Path) -> None:
     """Many names, few bytes: the reading stops at the bound and everything is removed."""
     upper, workspace = tmp_path / "upper", tmp_path / "ws"

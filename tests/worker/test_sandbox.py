@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,19 +160,22 @@ def test_switches_of_the_system_cannot_be_opened_for_writing(rig: Rig) -> None:
 
 
 @needs_open_checkout
-def test_another_user_can_be_told_to_run_it(rig: Rig, tmp_path: Path) -> None:
-    sandbox = rig.changed(run_as=65534, upper=str(tmp_path / "upper"))
-    tmp_path.chmod(0o711)
-    for parent in tmp_path.parents[:3]:
-        if os.stat(parent).st_uid == os.getuid():
-            parent.chmod(parent.stat().st_mode | 0o011)
+def test_another_user_can_be_told_to_run_it() -> None:
+    with tempfile.TemporaryDirectory() as name:  # not below pytest's folder, which is closed to others
+        _run_as_another_user(Path(name))
+
+
+def _run_as_another_user(folder: Path) -> None:
+    rig = Rig(folder)
+    sandbox = rig.changed(run_as=65534, upper=str(folder / "upper"))
+    folder.chmod(0o711)
     rig.workspace.chmod(0o755)
     (rig.workspace / "file").write_text("read\n")
     assert said(rig.run(*sh("id -u; cat file; echo x > made; touch /tmp/x"), sandbox=sandbox)) == "65534\nread\n"
-    assert (tmp_path / "upper" / "up" / "made").stat().st_uid == 65534
+    assert (folder / "upper" / "up" / "made").stat().st_uid == 65534
     if os.getuid() == 0:
         assert host.weak_points(sandbox) == () != host.weak_points(rig.sandbox)
-        tmp_path.chmod(0o700)
+        folder.chmod(0o700)
         closed = rig.run("/bin/true", sandbox=rig.changed(run_as=65534))
         assert closed.refused and closed.error is not None and "closed to the user" in closed.error
     else:
@@ -316,6 +320,7 @@ def test_what_cannot_be_had_is_refused_not_weakened(rig: Rig) -> None:
         "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user …",
     ],
 )
+@pytest.mark.whoever
 def test_why_a_machine_gives_no_sandbox_comes_with_the_remedy(words: str) -> None:
     text = host.explain("noise\n" + words + "\n")
     assert "AppArmor" in text and "Docker" in text and "landlock" in text and words in text

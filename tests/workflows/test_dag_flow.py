@@ -403,6 +403,45 @@ def test_a_report_of_a_run_that_goes_on_shows_what_runs_as_running(tmp_path: Pat
     assert "| a | do a | echo | running |" in text and "| b | do b | echo | not run |" in text
 
 
+def test_a_report_says_how_often_each_task_was_tried(tmp_path: Path) -> None:
+    async def second(command: RunCommand, attempt: int) -> CommandOutcome:
+        return await fail(command, attempt) if command.task == "flaky" and attempt == 1 else passed(command)
+
+    graph = Graph(tmp_path / "r", job([task("flaky"), task("sure"), task("last", "flaky")]), second)
+    assert graph.live().status == "completed"
+    events = read_events(tmp_path / "r" / "events.ndjson")
+    began = next(index for index, event in enumerate(events) if "task" in event.payload)
+
+    def rows(events: list[Event]) -> dict[str, list[str]]:
+        """Of each task: what it does, with what, how it is and how often it was tried."""
+        lines = report(Reported(RunFolder(tmp_path / "r"), events, "running", whole=events))
+        cells = [[cell.strip() for cell in line.split("|")] for line in lines]
+        return {row[1]: row[2:6] for row in cells if len(row) == 9 and row[3] == "echo"}
+
+    assert rows(events) == {
+        "flaky": ["do flaky", "echo", "done", "2"],
+        "sure": ["do sure", "echo", "done", "1"],
+        "last": ["do last", "echo", "done", "1"],
+    }
+    assert rows(events[:began])["last"] == ["do last", "echo", "not run", ""]
+
+
+@pytest.mark.parametrize(
+    ("count", "more"), [(1, ""), (10, ""), (11, " and 1 more"), (12, " and 2 more"), (25, " and 15 more")]
+)
+def test_of_many_tasks_that_may_write_ten_are_named_and_the_others_counted(
+    tmp_path: Path, count: int, more: str
+) -> None:
+    names = [f"t{n:02}" for n in range(count)]
+    plan = json.dumps([task(name, constraints={"sandbox": {"fs": "rw", "net": "deny"}}) for name in names])
+    policy = msgspec.structs.replace(POLICY, fs="rw")
+    graph = Graph(tmp_path / "r", job("", asker="model", approval="risk", policy=policy), replies=(plan,))
+    graph.decisions = [True]
+    assert graph.live().status == "completed"
+    [asked] = [e for e in read_events(tmp_path / "r" / "events.ndjson") if e.type == "APPROVAL_REQUESTED"]
+    assert asked.payload["reasons"] == [f"may change the workspace: {', '.join(names[:10])}{more}"]
+
+
 ONE = json.dumps([task("one")])
 TWO = json.dumps([task("two")])
 

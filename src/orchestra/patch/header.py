@@ -160,9 +160,10 @@ class OpenHeader:
         if any(len(names) > 1 for names in found):
             said = ", ".join(sorted({repr(name) for names in found for name in names}))
             return f"its header lines disagree on the path: {said}. A rename needs `rename from` and `rename to` lines"
-        if not found[0] or not found[1]:
+        old, new = ("".join(names) for names in found)  # at most one each; a prefix alone names nothing
+        if not old or not new:
             return "its header names no file"
-        return next(iter(found[0])), next(iter(found[1]))
+        return old, new
 
 
 def _real(name: str) -> str | None:
