@@ -45,7 +45,14 @@ def test_json_is_launch_then_every_event_as_written_then_done(tmp_path: Path) ->
     lines = records(done.stdout)
     folder = project.folder
     assert lines[0] == {"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": "loop"}
-    assert lines[-1] == {"type": "done", "runId": folder.id, "status": "completed", "exitCode": 0}
+    result = {"grounds": "The check passes.", "iterations": 2}
+    assert lines[-1] == {
+        "type": "done",
+        "runId": folder.id,
+        "status": "completed",
+        "exitCode": 0,
+        "result": result,
+    }
     assert lines[1:-1] == [json.loads(line) for line in folder.events.read_text().splitlines()]
     assert done.stderr == ""
 

@@ -144,7 +144,7 @@ def test_what_is_durable_and_in_which_order(tmp_path: Path) -> None:
         return found
 
     one = engine(tmp_path, disk=disk, asks=asks)
-    folder = one.start("asks", "x", NOTHING, {"plan.txt": b"what the run begins with"})
+    folder = one.start("asks", "x", Beginning({}, {}, {"plan.txt": b"what the run begins with"}))
     state, event = ["append state.json.tmp", "replace state.json"], ["append events.ndjson"]
     assert done() == [
         *("append plan.txt.tmp", "sync plan.txt.tmp", "replace plan.txt", f"sync {folder.id}"),
