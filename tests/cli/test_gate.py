@@ -244,7 +244,7 @@ def test_a_name_with_unseen_characters_and_an_absurd_depth_go_back_to_the_fixer(
     project.write_script(
         role("planner", PLAN),
         role("developer", reply(odd[0])),
-        {"match": {"role": "fixer", "contains": "nobody sees"}, "text": reply(odd[1])},
+        {"match": {"role": "fixer", "contains": "invisible"}, "text": reply(odd[1])},
         {"match": {"role": "fixer", "contains": "at most 64"}, "text": RIGHT_PATCH},
     )
     assert project.loop("--approval", "never").returncode == 0

@@ -22,7 +22,7 @@ EXPECTED = {
         .lintstagedrc.js lint-staged.config.mjs .pre-commit-config.yaml .githooks/pre-push .overcommit.yml
         commitlint.config.js
         """,
-    "configures version control, which runs what it says": """
+    "configures version control, which can run commands named in it": """
         .gitmodules sub/.gitattributes .gitconfig .hg/hgrc .jj/config .jj/repo/config.toml .svn/hooks/x
         """,
     "runs in CI, or decides what is merged": """
@@ -43,7 +43,7 @@ EXPECTED = {
         rust-toolchain rust-toolchain.toml go.work flake.nix shell.nix .bazelversion global.json
         .config/mise/config.toml
         """,
-    "configures a package manager, which runs what it says": """
+    "configures a package manager, which can run commands named in it": """
         .npmrc .yarnrc.yml .yarn/releases/yarn.cjs .pnp.cjs .pnp.loader.mjs .pnpmfile.cjs .pnpmfile.mjs
         .cargo/config.toml pip.conf .pypirc .mvn/extensions.xml mvnw gradlew gradle/wrapper/gradle-wrapper.properties
         .bundle/config bunfig.toml uv.toml nuget.config

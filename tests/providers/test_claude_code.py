@@ -130,7 +130,7 @@ def test_a_server_that_does_not_stream_is_what_is_wrong(tmp_path: Path) -> None:
         ),
         ({"subtype": "success", "result": ""}, "(success)"),
         ({"subtype": "success"}, "(success)"),
-        ({}, "(it did not say why)"),
+        ({}, "(no reason given)"),
     ],
 )
 def test_a_report_without_a_reply_is_told_and_may_be_tried_again(report: dict[str, Any], words: str) -> None:

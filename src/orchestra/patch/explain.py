@@ -26,7 +26,7 @@ def withheld(where: str, paths: Sequence[str]) -> str:
     if not why:
         return ""
     return (
-        f"{where}: it does not fit the file. What the file says is not shown: it is a secret by its name ({why})."
+        f"{where}: the hunk does not fit the file. The file's text is not shown: it is a secret by its name ({why})."
         " Leave this file alone, or ask the person for what is needed"
     )
 

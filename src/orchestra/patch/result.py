@@ -113,7 +113,7 @@ def parse_result(text: str) -> Result:
         return Unparsable("invalid_format", f"the result type is {kind[:40]!r}; it must be PATCH, ASK or NOOP")  # S1-99
     if reply.patches:
         return Unparsable(
-            "ambiguous", f"the header says {kind}, but a patch follows; send either the patch or the {kind}"
+            "ambiguous", f"the header has type {kind}, but a patch follows; send either the patch or the {kind}"
         )
     return _ask(fields) if kind == "ASK" else Noop(_text(fields, "reason"))
 

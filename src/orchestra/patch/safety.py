@@ -154,7 +154,7 @@ def _wrong_part(part: str) -> str:
 def _wrong_new_name(path: str, change: FileChange) -> str:
     """Why no new file may get this name, or an empty string. An existing file of such a name may be changed."""
     if path == _new_name(change) and has_unseen(path):
-        return "the name has characters that nobody sees; choose another name"
+        return "the name has invisible characters; choose another name"
     return ""
 
 
@@ -185,7 +185,7 @@ def _overlap(changes: Sequence[FileChange]) -> Refused | None:
 
 def _odd_name(change: FileChange) -> Iterator[str]:
     """Reasons: names that people may overlook, or that some system reads as something else."""
-    yield from (f"{path!r}: the name has characters that nobody sees" for path in change.paths if has_unseen(path))
+    yield from (f"{path!r}: the name has invisible characters" for path in change.paths if has_unseen(path))
     new = _new_name(change)
     if any(_DEVICE.fullmatch(folded(part)) for part in new.split("/")):
         yield f"{new}: the name of a device on Windows, where no such file can be"

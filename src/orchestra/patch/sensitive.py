@@ -50,7 +50,7 @@ TABLE = (
         """,
     ),
     Kind(
-        "configures version control, which runs what it says",
+        "configures version control, which can run commands named in it",
         """
         .gitmodules .gitattributes .gitconfig .lfsconfig .hgrc .hgsub .hg/ .jj/ .svn/ .bzr/ .sl/
         """,
@@ -102,7 +102,7 @@ TABLE = (
         """,
     ),
     Kind(
-        "configures a package manager, which runs what it says",
+        "configures a package manager, which can run commands named in it",
         """
         .npmrc .yarnrc .yarnrc.yml .yarn/ .pnp.* .pnpmfile.* pnpm-workspace.yaml bunfig.toml .bunfig.toml .bowerrc
         .cargo/ .cargo-config pip.conf pip.ini .pypirc .condarc .mambarc uv.toml poetry.toml pdm.toml .pdm.toml

@@ -80,7 +80,7 @@ def _file(file: Written) -> tuple[str, FileChange] | Refused:
         old_mode=_git_mode(file.before_mode),
         new_mode=_git_mode(file.after_mode),
     )
-    refused = Refused("invalid_patch", file.path, f"{file.path}: its text cannot be said in a diff")
+    refused = Refused("invalid_patch", file.path, f"{file.path}: a diff cannot express its text")
     whole = [Edit(0, len(old), tuple(new))] if old != new else []
     for edits in (_edits(old, new), whole):
         diff = render(names, edits, old)
@@ -121,7 +121,7 @@ def _read_back(diff: str, file: Written) -> FileChange | Refused:
     found = [(made.path, made.data, made.mode is not None and bool(made.mode & 0o100)) for made in prepared.files]
     executable = file.after is not None and bool((file.after_mode or 0) & 0o100)
     if len(changes) != 1 or found != [(file.path, file.after, executable)]:
-        return Refused("invalid_patch", file.path, f"{file.path}: its text cannot be said in a diff")
+        return Refused("invalid_patch", file.path, f"{file.path}: a diff cannot express its text")
     return changes[0]
 
 

@@ -303,7 +303,7 @@ class CliReader(MessagesReader):
         if not said.is_error or said.subtype == _BUDGET:
             return
         self.requests = 2 if said.api_error_status in _ASKS_AGAIN else 1  # rule 2
-        message = said.result or "; ".join(said.errors or []) or "it does not say why"
+        message = said.result or "; ".join(said.errors or []) or "no reason given"
         if said.api_error_status:
             code, retriable = meaning(said.api_error_status)
             cure = f". {_LOG_IN}" if code == "AUTH" else ""
@@ -329,10 +329,10 @@ def _judge(reader: CliReader, ended: Ended) -> None:
         reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
     elif reader.report is not None:  # it was ended after its report: its exit code means nothing
         said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))
-        reader.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'it did not say why'})", retriable=True)
+        reader.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'no reason given'})", retriable=True)
     elif ended.problem:
         reader.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
     else:
-        last = ended.stderr.strip().splitlines()[-1:] or ["it did not say why"]
+        last = ended.stderr.strip().splitlines()[-1:] or ["no reason given"]
         what = f"claude ended with exit code {ended.exit_code} before the reply was complete"
         reader.fail("UNKNOWN", f"{what}: {last[0]}", retriable=True)

@@ -295,4 +295,4 @@ def explain(said: str) -> str:
     for mark, meaning, remedy in _KNOWN:
         if mark in line:
             return f"the sandbox cannot be set up: {meaning} ({line}). {remedy}"
-    return f"the sandbox cannot be set up: {line or 'bwrap ended without a word'}"
+    return f"the sandbox cannot be set up: {line or 'bwrap ended without a message'}"

@@ -97,7 +97,7 @@ def judge(tier: Tier, said: dict[str, str], touched: dict[str, str]) -> tuple[Fi
     not_promised = _HELD_BY_NAMESPACES if tier == "landlock" else ()
     findings = []
     for name in attempts.names():
-        happened = said.get(name, "nothing was said")
+        happened = said.get(name, "no result")
         expected = "done" if name in works else "refused"
         if name not in not_promised:
             findings.append(Finding(name, expected, happened, happened.partition(":")[0] == expected))
