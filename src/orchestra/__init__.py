@@ -1,3 +1,66 @@
-"""orchestra: takes a goal and has language models reach it, with a person in control."""
+"""orchestra: takes a goal and has language models reach it, with a person in control.
+
+As a library: write a durable workflow as an async function, run it, kill it, resume it (docs/library.md).
+
+    import orchestra
+
+    @orchestra.workflow
+    async def essay(ctx: orchestra.Context, topic: str) -> str:
+        draft = await ctx.model("writer", f"Write about {topic}.")
+        return await ctx.ask("publish", f"Publish? {draft}", options=("yes", "no"))
+
+    print(orchestra.run(essay, topic="rain", provider="scripted:replies.yaml"))
+
+The names below are the library. They are loaded when they are first used: `import orchestra` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from orchestra.core.context import Retry as Retry
+    from orchestra.core.errors import OrchestraError as OrchestraError
+    from orchestra.core.errors import ProviderError as ProviderError
+    from orchestra.core.errors import Refused as Refused
+    from orchestra.core.errors import StepFailed as StepFailed
+    from orchestra.core.work import CommandOutcome as CommandOutcome
+    from orchestra.library import Outcome as Outcome
+    from orchestra.library import resume as resume
+    from orchestra.library import run as run
+    from orchestra.workflows.own.context import Context as Context
+    from orchestra.workflows.own.context import PatchOutcome as PatchOutcome
+    from orchestra.workflows.own.definition import workflow as workflow
+
+# Where each name of the library is: module and name.
+_PUBLIC = {
+    "CommandOutcome": ("orchestra.core.work", "CommandOutcome"),
+    "Context": ("orchestra.workflows.own.context", "Context"),
+    "OrchestraError": ("orchestra.core.errors", "OrchestraError"),
+    "Outcome": ("orchestra.library", "Outcome"),
+    "PatchOutcome": ("orchestra.workflows.own.context", "PatchOutcome"),
+    "ProviderError": ("orchestra.core.errors", "ProviderError"),
+    "Refused": ("orchestra.core.errors", "Refused"),
+    "Retry": ("orchestra.core.context", "Retry"),
+    "StepFailed": ("orchestra.core.errors", "StepFailed"),
+    "resume": ("orchestra.library", "resume"),
+    "run": ("orchestra.library", "run"),
+    "workflow": ("orchestra.workflows.own.definition", "workflow"),
+}
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'orchestra' has no attribute {name!r}; it has {', '.join(__all__)}")
+    import importlib
+
+    module, attribute = _PUBLIC[name]
+    found = globals()[name] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -72,6 +72,16 @@ class App:
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
+    def job(self, name: str, params: Mapping[str, Any]) -> Any:
+        """The job of a workflow with these parameters, and for the rest what the configuration says."""
+        workflow = self.workflows.named(name)
+        given = {**workflow.defaults(self.project), **params}
+        try:
+            return msgspec.convert(msgspec.to_builtins(given), workflow.params)
+        except (msgspec.ValidationError, TypeError) as wrong:
+            takes = ", ".join(field.name for field in msgspec.structs.fields(workflow.params)) or "none"
+            raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
+
     def check(self, name: str, job: Any, models: Models) -> tuple[Any, Models]:
         """Refuse what a start would refuse, and start nothing; the job and who answers, as the run would begin."""
         self.project.refuse_home()
@@ -93,10 +103,7 @@ class App:
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
         """A child run begins as a root does: settled and refused by its own workflow, with facts of its own."""
-        try:
-            job = msgspec.convert(params, workflow.params)
-        except msgspec.ValidationError as wrong:
-            raise UsageError(f"the job is no {workflow.name} job: {wrong}") from wrong
+        job = self.job(workflow.name, params)
         facts = {name: parent.payload[name] for name in _INHERITED if name in parent.payload}
         models = msgspec.convert(facts.get("models", {}), Models)
         job, _ = workflow.prepare(self.project, job, models)

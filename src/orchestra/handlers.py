@@ -101,7 +101,8 @@ class Wiring:
         end_left_over(ledger.events)
         settle(ledger)
         workflow = self._workflow(ledger.events[0].payload.get("workflow", ""))
-        why = verdict.error.message if verdict.error else str(verdict.result.get("reason", ""))
+        result = verdict.result if isinstance(verdict.result, dict) else {}
+        why = verdict.error.message if verdict.error else str(result.get("reason", ""))
         events = ledger.events
         run = Reported(ledger.folder, events, verdict.status, message=why, ended=now(), whole=events)
         for name, text in workflow.left(run).items():

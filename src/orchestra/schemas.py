@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from orchestra.config.settings import Config
+from orchestra.config.sections import Config
 from orchestra.core import effects, work
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import Message

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestra.config.settings import FILE_NAME, Config, find_config, policy_of, read_config, run_path
+from orchestra.config.sections import Config
+from orchestra.config.settings import FILE_NAME, find_config, policy_of, read_config
 from orchestra.core.errors import UsageError
 from orchestra.policy.decide import Constraints, decide, for_task
 from tests.support.project import Project
+from tests.support.tasks import Tasks, step
 
 SAMPLE = Path(__file__).with_name("s2_sample.config.yaml")  # the specification's, byte by byte
 
@@ -152,11 +154,12 @@ def test_the_four_levels(tmp_path: Path, level: str) -> None:
 
 
 @pytest.mark.spec("S2-73")
-def test_the_run_id_is_put_into_the_three_paths(tmp_path: Path) -> None:
-    paths = load(tmp_path, "paths: {report: './runs/{run_id}/{run_id}.md'}").paths
-    filled = [run_path(text, "R-1", tmp_path) for text in (paths.logs, paths.artifacts, paths.report)]
-    names = ("runs/R-1/tasks.jsonl", "runs/R-1/artifacts", "runs/R-1/R-1.md")
-    assert filled == [tmp_path / name for name in names]
+def test_a_run_keeps_its_files_where_the_three_paths_say(tmp_path: Path) -> None:
+    project = Tasks(tmp_path / "p", step("a"))
+    assert project.dag().returncode == 0
+    paths = Config().paths
+    for text in (paths.logs, paths.artifacts, paths.report):
+        assert (project.path / text.replace("{run_id}", project.folder.id)).exists()
 
 
 @pytest.mark.spec("S2-69", "S2-73")
@@ -165,7 +168,6 @@ def test_runs_may_be_kept_elsewhere_whole(tmp_path: Path) -> None:
     project.mkdir()
     places = f"runs: {away}, logs: '{away}/{{run_id}}/tasks.jsonl', report: '../away/{{run_id}}/report.md'"
     config = load(project, f"paths: {{{places}}}")
-    assert run_path(config.paths.logs, "R-1", project) == away / "R-1" / "tasks.jsonl"
     assert policy_of(config, project, read_config(None).origins).writes == ()  # ./runs is no hole in the workspace
 
 

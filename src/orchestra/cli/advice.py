@@ -107,5 +107,7 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
                 lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
             else:
                 lines.append(f"  asks: {safe(request.payload.get('question', '')[:_SHOWN])}")
+                if options := request.payload.get("options"):
+                    lines.append(f"    options: {safe(', '.join(map(str, options)))}")
                 lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")
     return lines

@@ -7,6 +7,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
     "dag": ("dag", "Reach a goal by a graph of sandboxed tools: plan, run in parallel, report."),
     "run": ("dag", "The same as dag."),
+    "start": ("start", "Start any workflow by its name, your own too."),
     "eval": ("eval", "Run golden scenarios and compare what came of them."),
     "resume": ("answer", "Go on with a run where it stopped."),
     "approve": ("answer", "Grant the plan or patch a run waits with, and drive it on."),

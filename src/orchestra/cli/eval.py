@@ -28,7 +28,7 @@ from orchestra.cli.dag import read_plan
 from orchestra.cli.driving import Drive
 from orchestra.cli.graph import graph_events
 from orchestra.cli.text import safe
-from orchestra.config.settings import refuse
+from orchestra.config.judge import refuse
 from orchestra.core.calls import calls_in
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, PolicyError, ProviderErrorCode, UsageError

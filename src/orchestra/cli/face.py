@@ -85,7 +85,7 @@ class JsonFace:
 
     def done(self, end: RunEnd, folder: RunFolder) -> None:
         record = {"type": "done", "runId": end.run_id, "status": end.status, "exitCode": end.exit_code}
-        print_json({**record, "result": end.result} if end.result else record)
+        print_json({**record, "result": end.result} if end.result not in (None, {}) else record)
         if end.message:
             sys.stderr.write(f"orchestra: {end.message}\n")
 
@@ -271,9 +271,12 @@ class TerminalFace(LineFace):
             self._ask_approval()
         else:
             self.line(click.style("? ", fg="yellow") + safe(request.payload["question"]))
-            self.line(f"  why: {safe(request.payload['reason'])}")
+            if request.payload["reason"]:
+                self.line(f"  why: {safe(request.payload['reason'])}")
             for needed in request.payload["needed_input"]:
                 self.line(f"  needed: {safe(needed)}")
+            if options := request.payload.get("options"):
+                self.line(f"  options: {safe(', '.join(map(str, options)))}")
             self._prompt("answer (empty line: leave it waiting) > ", self._answered)
 
     def _show_patch(self, *, whole: bool = False) -> None:

@@ -10,7 +10,8 @@ import click
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.asking import tell
-from orchestra.config.settings import FILE_NAME, refuse
+from orchestra.config.judge import refuse
+from orchestra.config.settings import FILE_NAME
 from orchestra.core.errors import UsageError
 from orchestra.runs.answers import who
 

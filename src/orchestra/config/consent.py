@@ -27,7 +27,8 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.config.borders import Place
-from orchestra.config.settings import KINDS, Config, Loaded, ProviderSection, read_own_config
+from orchestra.config.sections import KINDS, Config, ProviderSection
+from orchestra.config.settings import Loaded, read_own_config
 from orchestra.config.yamlfile import Origins
 from orchestra.core.disk import Disk
 from orchestra.core.errors import NoConsent, OddFile, UsageError
@@ -180,6 +181,7 @@ def lines_of(config: Config, origins: Origins, place: Place) -> Iterator[Line]:
         return Line(".".join(names), value, why, origins.where(*keys))
 
     yield from _about_commands(config, place, tell)
+    yield from _about_code(config, place, tell)
     yield from _about_folders(config, place, tell)
     yield from _about_models(config, place, tell)
     yield from _about_asking(config, tell)
@@ -201,6 +203,13 @@ def _about_commands(config: Config, place: Place, tell: _Tell) -> Iterator[Line]
         if not within(place.real(target), place.base):
             why = "commands use this program, outside the project"
             yield tell(why, _quoted(place.real(target)), "tools", name)
+
+
+def _about_code(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
+    for name, target in config.workflows.items():
+        file, _, function = target.rpartition(":")
+        why = "this code runs on your machine, as you, outside the sandbox"
+        yield tell(why, f"{_quoted(place.named(file))}:{function}", "workflows", name)
 
 
 def _about_folders(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:

@@ -27,17 +27,9 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.config.borders import Place
-from orchestra.config.settings import (
-    FILE_NAME,
-    Config,
-    Judgement,
-    Loaded,
-    ProviderSection,
-    at,
-    judged,
-    policy_of,
-    refuse,
-)
+from orchestra.config.judge import Judgement, judged, refuse
+from orchestra.config.sections import Config, ProviderSection, at
+from orchestra.config.settings import FILE_NAME, Loaded, policy_of
 from orchestra.config.yamlfile import Origins
 from orchestra.core.errors import PolicyError
 from orchestra.policy.binding import ASKING, said
@@ -55,6 +47,7 @@ _LIMITS: dict[str, tuple[str, ...]] = {  # field of the policy -> its key
 }
 _FIXED: dict[tuple[str, ...], str] = {
     ("paths",): "runs are kept where the project's are, or its other commands would not find them",
+    ("workflows",): "which code of a person's own may run, only the project says",
     ("tools",): "which program a tool is, only the project says",
     ("sandbox", "run_as"): "as whom commands run, only the project says",
     ("budget", "prices"): "what tokens cost, and so what a budget holds, only the project says",

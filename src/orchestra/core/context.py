@@ -64,10 +64,10 @@ NO_RETRY = Retry(times=0)
 
 
 class Verdict(Struct, frozen=True):
-    """How a flow ends. `result` is what a parent or a report may use."""
+    """How a flow ends. `result` is JSON that a parent, a report or a caller may use."""
 
     status: Literal["completed", "failed", "canceled"]
-    result: dict[str, Any] = {}
+    result: Any = {}
     error: ErrorInfo | None = None
     exit_code: int = 0
 
@@ -151,8 +151,15 @@ class Context:
     @property
     def origin(self) -> str:
         """The run this one's history began in: its own id, or that of the first of the runs it was forked from."""
-        forked = self._ledger.events[0].payload.get("forkedFrom", {})
-        return str(forked.get("origin", self.run_id))
+        return str(self.recorded("forkedFrom", {}).get("origin", self.run_id))
+
+    def recorded(self, fact: str, otherwise: Any = None) -> Any:
+        """What the run recorded of itself when it began: the same on every replay."""
+        return self._ledger.events[0].payload.get(fact, otherwise)
+
+    def peek_key(self, name: str) -> str:
+        """The key that the next step of this name will have."""
+        return self._scope.peek_key(name)
 
     def at(self, phase: Phase, iteration: int) -> Context:
         """The same scope, with its events labelled by this phase and iteration."""

@@ -102,12 +102,14 @@ class NewId(Effect[Token], frozen=True):
 # -- other runs -------------------------------------------------------------------------------------------------------
 
 
-class ChildResult(Struct, frozen=True):
+class ChildResult(Struct, frozen=True, omit_defaults=True):
     """What a parent keeps of a child run (D-08)."""
 
     childRunId: str
     status: Literal["completed", "failed", "canceled"]
-    result: dict[str, Any]
+    result: Any
+    error: str = ""  # why it failed or was canceled
+    exitCode: int = 0
 
 
 class ChildRun(Effect[ChildResult], frozen=True):

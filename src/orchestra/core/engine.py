@@ -91,7 +91,7 @@ class RunEnd(Struct, frozen=True):
     exit_code: int
     message: str = ""
     code: str = ""  # of the error it failed with
-    result: dict[str, Any] = {}
+    result: Any = None  # what its flow returned, as JSON
 
 
 HandlersFor = Callable[[Ledger, Event], Handlers]
@@ -288,7 +288,7 @@ class Engine:
         payload: dict[str, Any] = {"result": verdict.result, "exitCode": code}
         if verdict.error is not None:
             payload["error"] = msgspec.to_builtins(verdict.error)
-            if "stack" in verdict.result:
+            if isinstance(verdict.result, dict) and "stack" in verdict.result:
                 payload["error"]["stack"] = payload["result"].pop("stack")
         self._before_end(ledger, verdict)
         match verdict.status:
@@ -334,7 +334,8 @@ class Engine:
         last = read_events(folder.events)[-1]
         if last.type not in FINAL:
             raise Suspended(f"child run {folder.id} waits for a person")
-        return ChildResult(childRunId=folder.id, status=_final(last), result=last.payload.get("result", {}))
+        end = _ended(folder.id, last)
+        return ChildResult(folder.id, _final(last), end.result, error=end.message, exitCode=end.exit_code)
 
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
         """A child begins as a root does; one that would be refused as a root fails its step before it exists."""
@@ -488,11 +489,16 @@ def _final(event: Event) -> Literal["completed", "failed", "canceled"]:
 
 
 def _end(ledger: Ledger) -> RunEnd:
-    state = ledger.fold.state
     last = ledger.events[-1]
     if last.type in FINAL:
-        code = int(last.payload.get("exitCode", 0 if last.type == "RUN_COMPLETED" else 1))
-        error, result = last.payload.get("error") or {}, last.payload.get("result") or {}
-        why = error.get("message", "") or (result.get("reason", "") if last.type == "RUN_CANCELED" else "")
-        return RunEnd(ledger.folder.id, state.status, code, str(why), str(error.get("code", "")), result)
-    return RunEnd(ledger.folder.id, state.status, 3)
+        return _ended(ledger.folder.id, last)
+    return RunEnd(ledger.folder.id, ledger.fold.state.status, 3)
+
+
+def _ended(run_id: str, last: Event) -> RunEnd:
+    """How a run ended, from its last event."""
+    code = int(last.payload.get("exitCode", 0 if last.type == "RUN_COMPLETED" else 1))
+    error, result = last.payload.get("error") or {}, last.payload.get("result")
+    reason = result.get("reason", "") if last.type == "RUN_CANCELED" and isinstance(result, dict) else ""
+    why = error.get("message", "") or reason
+    return RunEnd(run_id, FINAL[last.type], code, str(why), str(error.get("code", "")), result)

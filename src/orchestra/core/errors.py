@@ -6,6 +6,7 @@ OrchestraError                 never raised itself
 ├── ProviderError              the model could not be had: S1's five codes                    exit 6
 ├── NotYet                     the model asks to be left alone for long: the run can go on later    exit 6
 ├── PolicyError                the policy does not allow it                                   exit 5
+│   ├── Refused                a command that the policy forbids, or that a person did not grant
 │   ├── SandboxError           this machine cannot contain it as asked: a cure lets it go on
 │   ├── ForeignRun             this user's key did not make the run, or it was made for another folder: adopt it
 │   └── NoConsent              the project's configuration asks for more than the person agreed to
@@ -86,6 +87,10 @@ class PolicyError(OrchestraError):
 
     exit_code = 5
     code = "POLICY"
+
+
+class Refused(PolicyError):
+    """A command of a workflow that the policy forbids, or that a person did not grant."""
 
 
 class SandboxError(PolicyError):

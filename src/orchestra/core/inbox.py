@@ -175,7 +175,8 @@ class People:
 
 
 def _write_question(effect: AskPerson, step: Step, *, answer: Answer | None) -> None:
-    lines = [f"# {effect.question}", "", f"Why: {effect.reason}", ""]
+    lines = [f"# {effect.question}", "", *([f"Why: {effect.reason}", ""] if effect.reason else ())]
+    lines += [f"- option: {option}" for option in effect.options or ()]
     lines += [f"- needed: {item}" for item in effect.needed_input]
     if answer is not None:
         lines += ["", f"## Answer ({answer.by})", "", answer.text]

@@ -141,7 +141,7 @@ class _Payload(Struct):
     reason: str = ""
     reasons: list[str] = []
     redone: Any = False
-    result: dict[str, Any] | None = None
+    result: Any = None
     retryAt: str = ""
     role: str = ""
     scenario: Any = ""

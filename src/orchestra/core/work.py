@@ -376,6 +376,10 @@ class AskPerson(Effect[Answer], frozen=True):
     needed_input: tuple[str, ...]
     artifact: str  # the readable copy, `ask/iter-0002.md` (S1-109)
     kind: Literal["input", "decision", "yes_no"] = "input"
+    # Unset, they are not part of what is wanted: questions that wait since before they existed stay the same.
+    options: tuple[str, ...] | UnsetType = UNSET  # no other answer is taken
+    default: str | UnsetType = UNSET
+    impact: str | UnsetType = UNSET  # what depends on the answer
 
     intent: ClassVar[EventType | None] = "QUESTION_RAISED"
     continues: ClassVar[bool] = True

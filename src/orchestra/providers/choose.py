@@ -27,7 +27,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.config.settings import KINDS, Config, Judgement, Kind, ProviderSection
+from orchestra.config.judge import Judgement
+from orchestra.config.sections import KINDS, Config, Kind, ProviderSection
 from orchestra.core.errors import UsageError
 from orchestra.core.model import Destination, Provider, ProviderRequest
 from orchestra.core.records import Role

@@ -61,8 +61,8 @@ class Answers:
         """Record an answer to the pending question."""
         if not text.strip():
             raise UsageError("the answer is empty; say something: orchestra answer RUN TEXT")
-        name, _ = self._pending(folder, "QUESTION_RAISED")
-        self._deliver(folder, name, inbox.message("answer", by or who(), text=text))
+        name, request = self._pending(folder, "QUESTION_RAISED")
+        self._deliver(folder, name, inbox.message("answer", by or who(), text=_allowed(folder, request, text)))
         return name
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
@@ -100,6 +100,18 @@ class Answers:
             verb = "answer" if other.type == "QUESTION_RAISED" else "approve"
             hint = f"; it waits for something else: orchestra {verb} {folder.id}"
         raise UsageError(f"run {folder.id} waits for no {what} (status {fold.state.status}){hint}")
+
+
+def _allowed(folder: RunFolder, request: Event, text: str) -> str:
+    """The answer as the question wants it; UsageError if it is none of the options."""
+    options = tuple(map(str, request.payload.get("options", ())))
+    said = text.strip().casefold()
+    for option in options:
+        if said == option.strip().casefold():
+            return option
+    if options:
+        raise UsageError(f"run {folder.id}: {text!r} is no answer to this; the options are: {', '.join(options)}")
+    return text
 
 
 def _digest(folder: RunFolder, request: Event) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from orchestra.config.settings import Config
+from orchestra.config.sections import Config
 from orchestra.core.context import Context, Handlers, Verdict
 from orchestra.core.ledger import Ledger, Projection
 from orchestra.core.records import Event, Finding
@@ -86,6 +86,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     root: Callable[[Project], Path] = lambda project: usual_root(project)
 
     # -- starting
+    defaults: Callable[[Project], dict[str, Any]] = lambda project: {}  # of a job, as the configuration has them
     prepare: Callable[[Project, Any, Models], tuple[Any, Models]] = lambda project, job, models: (job, models)
     facts: Callable[[Project, Any], dict[str, Any]] = lambda project, job: {}  # recorded beside the usual ones
     files: Callable[[Project, Any], Mapping[str, bytes]] = lambda project, job: {}  # a run begins with

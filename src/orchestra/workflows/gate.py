@@ -11,7 +11,7 @@ import shlex
 from msgspec import Struct
 
 from orchestra.core.context import Context
-from orchestra.core.errors import PolicyError, StepFailed
+from orchestra.core.errors import PolicyError, Refused, StepFailed
 from orchestra.core.work import (
     NOT_GRANTED,
     Applied,
@@ -93,18 +93,18 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
 
 
 async def run_command(ctx: Context, name: str, command: RunCommand) -> CommandOutcome:
-    """Run a model's command; where a rule asks, a person grants exactly these words first. PolicyError if refused."""
+    """Run a model's command; where a rule asks, a person grants exactly these words first. Refused if not."""
     try:
         return await ctx.perform(name, command)
     except StepFailed as failed:
         if failed.code == PolicyError.code:
-            raise PolicyError(str(failed)) from failed
+            raise Refused(str(failed)) from failed
         if failed.code != NOT_GRANTED:
             raise
         request = _granting(command, failed)
     approval = await ctx.perform(f"{name}-grant", request)
     if not approval.granted:
-        raise PolicyError(f"a person refused `{request.summary}`: {approval.reason or 'no reason given'}")
+        raise Refused(f"a person refused `{request.summary}`: {approval.reason or 'no reason given'}")
     return await ctx.perform(name, command)
 
 

@@ -3,8 +3,8 @@
 Rules
 1. Closed is wherever runs and what they leave are kept, each path up to its {run_id}. The project itself cannot be
    closed, so a file named by {run_id} alone beside the project's own closes nothing.
-2. Code is what the configuration has orchestra run, or take for a model's word: programs of tools and providers, files
-   of replies, and the configuration itself.
+2. Code is what the configuration has orchestra run, or take for a model's word: programs of tools and providers, the
+   person's own workflows, files of replies, and the configuration itself.
 
 Both are named as the configuration names them; the gatekeeper looks where they lead when it matters.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestra.config.borders import Place
-from orchestra.config.settings import RUN_ID, Config
+from orchestra.config.sections import RUN_ID, Config
 from orchestra.core.errors import UsageError
 from orchestra.patch.safety import CONFIGURATION
 from orchestra.providers.choose import Models, Providers
@@ -31,6 +31,8 @@ def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
 def code_files(config: Config, file: Path | None, place: Place, providers: Providers, models: Models) -> dict[str, str]:
     """Rule 2: whole paths, each with what it is. `file` is the configuration, `models` are those of a run."""
     found = {place.named(target): f"the program of `tools.{name}`" for name, target in config.tools.items()}
+    for name, target in config.workflows.items():
+        found[place.named(target.rpartition(":")[0])] = f"the code of `workflows.{name}`"
     specs = {f"roles.{name}": spec for name, spec in (*config.roles.items(), *models.roles.items())}
     specs |= {f"providers.{name}": name for name in config.providers}
     for where, spec in ({"--provider": models.default} | specs).items():

@@ -1,7 +1,7 @@
-"""The workflows of a project, by name: those that come with orchestra, and others that were handed over.
+"""The workflows of a project, by name: those that come with orchestra, those handed over, and the person's own.
 
 A run of a workflow that nobody knows here can still be found, shown and verified as far as every run can (`of`); it
-cannot be driven (`named`).
+cannot be driven (`named`). The person's own are loaded when they are needed: looking at a run loads no code.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from orchestra.core.errors import UsageError
 from orchestra.providers.choose import ROLES
 from orchestra.workflows.all import ALL
 from orchestra.workflows.description import Workflow, usual_root
+from orchestra.workflows.own.load import own_names, own_workflow
 from orchestra.workflows.project import Project
 
 
@@ -27,15 +28,32 @@ class Workflows:
     def __iter__(self) -> Iterator[Workflow]:
         return iter(self._known.values())
 
-    def get(self, name: str) -> Workflow | None:
-        """The workflow of this name, if it is known here. S1 has no name for it: a journal that names none is S1's."""
-        return self._known.get(name or ALL[0].name)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that `start` takes."""
+        return tuple(dict.fromkeys((*self._known, *own_names(self._project))))
 
     def named(self, name: str) -> Workflow:
-        """The workflow of this name; UsageError if there is none."""
+        """The workflow of this name, loaded if it is the person's own; UsageError if there is none."""
         if name not in self._known:
-            raise UsageError(f"workflow {name!r} is not one of {', '.join(self._known)}")
+            own = own_workflow(self._project, name)
+            if own is None:
+                cure = f'name it in orchestra.config.yaml (workflows: {{{name}: "file.py:function"}})'
+                raise UsageError(
+                    f"there is no workflow {name!r} here; there are {', '.join(self.names)}. "
+                    f"If it is your own, {cure}, or resume it in your program"
+                )
+            self._known[name] = own
         return self._known[name]
+
+    def get(self, name: str) -> Workflow | None:
+        """The workflow of this name, as far as it is known without loading code.
+
+        S1 has no name for its own: a journal that names no workflow is S1's. A name of the person's own has no table
+        and no checks beyond those of every run.
+        """
+        found = self._known.get(name or ALL[0].name)
+        return found or (self.of(name) if name in self.names else None)
 
     def of(self, name: str) -> Workflow:
         """The same, for reading: of an unknown workflow what every run has in common."""
@@ -51,8 +69,11 @@ class Workflows:
         yield from (workflow.root(self._project) for workflow in self)
 
     def wrong_role(self, name: str, workflow: Workflow | None = None) -> str:
-        """Why nobody has this name; empty if somebody does: a role, or an agent of a workflow."""
-        if workflow is not None and workflow.agents is None:
+        """Why nobody has this name; empty if somebody does: a role, or an agent of a workflow.
+
+        The agents of the person's own workflows are not known before these run: with one, any name may be right.
+        """
+        if (workflow is not None and workflow.agents is None) or self._project.config.workflows:
             return ""
         names = (*ROLES, *(agent for known in self for agent in known.agents or ()))
         return "" if name in names else f"there is no such role or agent; there are {', '.join(names)}"

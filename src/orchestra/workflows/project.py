@@ -19,7 +19,8 @@ from orchestra.commands.trial import must_run
 from orchestra.config.borders import Place, homes
 from orchestra.config.consent import Consent
 from orchestra.config.overlay import Overlay, laid_over
-from orchestra.config.settings import Config, find_config, policy_of, read_config
+from orchestra.config.sections import Config
+from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.workspace import openable
 from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.errors import UsageError

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import msgspec
 from msgspec import Struct
 
-from orchestra.config.settings import Config, at
+from orchestra.config.sections import Config, at
 from orchestra.config.yamlfile import Origins
 from orchestra.core.errors import UsageError
 from orchestra.providers.choose import Models, Providers

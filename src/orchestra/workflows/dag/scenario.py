@@ -20,8 +20,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from orchestra.config.judge import Judgement, refuse
 from orchestra.config.overlay import Overlay
-from orchestra.config.settings import Config, Judgement, refuse
+from orchestra.config.sections import Config
 from orchestra.config.yamlfile import read_yaml
 from orchestra.core.errors import UsageError
 from orchestra.workflows.dag.board import Board

@@ -53,6 +53,11 @@ def configured_job(project: Project, intent: str) -> Job:
     )
 
 
+def _defaults(project: Project) -> dict[str, Any]:
+    job: dict[str, Any] = msgspec.to_builtins(configured_job(project, ""))
+    return {name: value for name, value in job.items() if name != "intent"}
+
+
 def shown_config(project: Project) -> dict[str, Any]:
     """What the L1 → L2 message carries of the configuration (S2-93, S2-94)."""
     config: dict[str, Any] = msgspec.to_builtins({"llm": project.config.llm, "policies": project.config.policies})
@@ -214,6 +219,7 @@ DAG = Workflow(
     goal=lambda job: str(job.intent),
     table=TABLE,
     root=lambda project: project.runs_folder,  # D-06
+    defaults=_defaults,
     prepare=prepare,
     facts=_facts,
     files=_files,

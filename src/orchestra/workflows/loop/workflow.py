@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,6 +28,20 @@ from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.loop.states import TABLE
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
+
+
+def _defaults(project: Project) -> dict[str, Any]:
+    section, retries = project.config.loop, project.config.retries
+    return {
+        "checks": tuple(tuple(shlex.split(check)) for check in section.checks),
+        "approval": section.approval,
+        "maxFixIterations": section.max_fix_iterations,
+        "evaluator": section.evaluator,
+        "timeoutMs": section.timeout_ms,
+        "checkTimeoutMs": section.check_timeout_ms,
+        "retries": retries.max,
+        "backoffSec": retries.backoff_base_sec,
+    }
 
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
@@ -127,6 +142,7 @@ LOOP = Workflow(
     flow=loop,
     goal=lambda job: str(job.goal),
     table=TABLE,
+    defaults=_defaults,
     prepare=prepare,
     facts=_facts,
     agents=("asker",),

@@ -1,0 +1,72 @@
+"""`orchestra start`: start any workflow by its name, your own too."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+import click
+import msgspec
+
+from orchestra.cli import options
+from orchestra.cli.driving import Drive
+from orchestra.core.errors import UsageError
+
+
+@click.command(short_help="Start any workflow by its name, your own too.")
+@click.argument("name")
+@click.argument("params", metavar="[KEY=VALUE]...", nargs=-1)
+@options.models
+@options.driving
+def start(name: str, params: tuple[str, ...], who: options.Answering, how: options.Driving) -> int:
+    """Start a run of workflow NAME with these parameters, and drive it.
+
+    A value is read as the type of its parameter: `n=10`, `flag=true`, a list or an object as JSON. Your
+    own workflows are named in orchestra.config.yaml (`workflows:`) or come with an installed package (docs/library.md).
+
+    \b
+    orchestra start essay topic=rain
+    orchestra start loop goal="make the tests pass" checks='[["pytest", "-q"]]'
+    """
+    drive = Drive(how)
+    app = drive.app
+    kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}
+    job = app.job(name, dict(_parameter(text, kinds, name) for text in params))
+    models = options.routed(who, app.project.providers)
+    return drive.drive(lambda: app.start(name, job, models))
+
+
+def _parameter(text: str, kinds: dict[str, Any], workflow: str) -> tuple[str, Any]:
+    """One KEY=VALUE, with the value as its parameter's type wants it."""
+    key, equals, value = options.clean(text).partition("=")
+    if not equals:
+        raise UsageError(f"{text!r}: write KEY=VALUE, e.g. {next(iter(kinds), 'goal')}=…")
+    if key not in kinds:
+        raise UsageError(f"workflow {workflow} has no parameter {key!r}; it has {', '.join(kinds) or 'none'}")
+    return key, _value(value, kinds[key], key)
+
+
+def _value(text: str, kind: Any, key: str) -> Any:
+    if kind in (str, Any):
+        return text
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.to_builtins(msgspec.json.decode(text, type=kind, strict=False))
+    except msgspec.DecodeError as wrong:  # a ValidationError too
+        if _takes_text(kind):
+            return text
+        raise UsageError(f"{key}={text}: this is no {_name(kind)} ({wrong})") from wrong
+
+
+def _name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind).replace("typing.", "")
+
+
+def _takes_text(kind: Any) -> bool:
+    """Whether a text is one of the values a parameter may have."""
+    union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    return kind is str or (union and str in typing.get_args(kind))

@@ -1,0 +1,1 @@
+"""Workflows that people write themselves, as Python functions (docs/library.md)."""

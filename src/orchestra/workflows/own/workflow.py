@@ -1,0 +1,66 @@
+"""A person's own workflow, described like those that come with orchestra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from orchestra.core.context import Context as Run
+from orchestra.core.context import Handlers, Verdict
+from orchestra.core.errors import ContractError, UsageError
+from orchestra.workflows.description import Running, Workflow
+from orchestra.workflows.own.context import Context
+from orchestra.workflows.own.definition import Definition
+from orchestra.workflows.own.effects import CallFunction, KeepDiff, call_function, keep_diff
+from orchestra.workflows.project import Project
+
+_GOALS = ("goal", "topic", "task", "title", "question", "text")  # parameters that say what a run is about
+
+
+def described(own: Definition[..., Any], name: str = "") -> Workflow:
+    """The description of a person's own workflow: any step at any time, any agent. `name`: another than its own."""
+
+    async def flow(run: Run, job: Any) -> Verdict:
+        value = await own.begin(Context(run), job)
+        try:
+            return Verdict(status="completed", result=msgspec.json.decode(msgspec.json.encode(value)))
+        except (TypeError, ValueError, UnicodeEncodeError) as wrong:
+            what = f"workflow {own.name} returned {type(value).__name__}, which cannot be recorded as JSON ({wrong})"
+            raise ContractError("result", f"{what}: return text, numbers, lists, dicts or structs") from wrong
+
+    return Workflow(
+        name=name or own.name,
+        params=own.params,
+        flow=flow,
+        goal=lambda job: _goal(name or own.name, job),
+        facts=_facts,
+        agents=None,
+        effects=_effects,
+        approval=lambda config: config.loop.approval,
+        after_no=lambda params, subject: "goes to the workflow, which decides what to do",
+    )
+
+
+def _facts(project: Project, job: Any) -> dict[str, Any]:
+    return {"approval": project.config.loop.approval, "policy": msgspec.to_builtins(project.policy)}
+
+
+def _effects(running: Running) -> Handlers:
+    return {CallFunction: call_function, KeepDiff: keep_diff}
+
+
+def _goal(name: str, job: Any) -> str:
+    """What a run is about, for a person: the first parameter that says it in words, or else its workflow."""
+    fields: Mapping[str, Any] = msgspec.to_builtins(job)
+    words = [str(fields[one]) for one in _GOALS if isinstance(fields.get(one), str)]
+    said = words or [value for value in fields.values() if isinstance(value, str)]
+    return said[0] if said and said[0].strip() else name
+
+
+def refuse_unfit(own: object, name: str) -> Definition[..., Any]:
+    """What a configuration or a package names as a workflow; UsageError if it is none."""
+    if isinstance(own, Definition):
+        return own
+    raise UsageError(f"workflows.{name}: {own!r} is no workflow: write @orchestra.workflow above its `async def`")
