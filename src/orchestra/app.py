@@ -15,16 +15,13 @@ from typing import Any
 
 import msgspec
 
-from orchestra.commands.trial import must_run
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
-from orchestra.core.errors import ForeignRun, UsageError
+from orchestra.core.errors import UsageError
 from orchestra.core.faces import Face, Guarded, Notice, Silent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
-from orchestra.core.vouching import elsewhere
 from orchestra.handlers import Wiring
-from orchestra.policy.binding import differences, weaker
 from orchestra.providers.choose import Models
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Runs, RunSummary
@@ -32,7 +29,6 @@ from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.known import Workflows
 from orchestra.workflows.project import Project
-from orchestra.workflows.report import Reported
 
 
 class App:
@@ -145,10 +141,10 @@ class App:
             self.runs.refuse_links()
             project.consent.require()
             self._refuse_scenario(root, summary.created)
-            if policy.tier != "strict":  # one line whenever commands are contained less than they could be
-                self.face.tell(Notice(root.id, weaker(policy.tier)))
+            if note := self.terms.weaker(policy):
+                self.face.tell(Notice(root.id, note))
             if self._needs_trial(summary):
-                await must_run(project.workshop, policy, project.scratch(root.id))
+                await project.try_command(policy, root.id)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
         finally:
             await project.close()
@@ -165,11 +161,10 @@ class App:
         project = self.project
         project.consent.require()
         standing, kept = self.engine.history(folder, at)
-        if misplaced := elsewhere(standing.workspace, str(project.path)):
-            raise ForeignRun(folder.id, misplaced)
+        self.terms.refuse_elsewhere(folder, standing)
         facts = {"policy": msgspec.to_builtins(project.policy), "workspace": str(project.path)}
         new = self.engine.fork(folder, kept, at, facts)
-        for difference in differences(self.terms.recorded_policy(kept[0]), project.policy):
+        for difference in self.terms.changes(kept[0]):
             self.face.tell(Notice(new.id, f"another policy than that of {folder.id}: {difference}"))
         return new
 
@@ -194,8 +189,7 @@ class App:
         """The report of a run that goes on, as far as it got, line by line."""
         events = summary.events
         whole = events if summary.foreign else events.whole()
-        run = Reported(summary.folder, events, summary.fold.state.status, whole=whole)
-        return self.workflows.of(summary.workflow).report(run)
+        return self.workflows.of(summary.workflow).so_far(summary.folder, events, summary.fold.state.status, whole)
 
 
 _INHERITED = ("models", "workspace", "scenario", "typed")  # what a child run has of its parent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull, JournalCorrupt
 from orchestra.core.journal import Follower, Journal, read_events
 from orchestra.core.records import Event
@@ -165,7 +165,7 @@ def test_a_cancelled_waiter_does_not_take_the_others_with_it(tmp_path: Path) -> 
 def test_a_full_disk_leaves_whole_lines_and_a_journal_that_refuses_more(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     data = filled(path)
-    opened = journal(path, ChaosDisk(2, "enospc"))
+    opened = journal(path, Disk(Chaos(2, "enospc")))
     opened.append(event(6))
     after_one = path.read_bytes()
     for _ in range(2):

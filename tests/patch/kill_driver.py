@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
 from orchestra.patch.apply import Applied, apply, status
 from orchestra.patch.locate import Prepared
@@ -85,12 +85,12 @@ def main(base: Path, scratch: Path, mode: str) -> None:
     for at in range(1, counting.count + 1):
         root = fresh(base, scratch)
         line: dict[str, object] = {"at": at}
-        chaos = ChaosDisk.from_spec(f"{at}:{mode}")
-        line["first"] = in_child(chaos, root=root, patch=patch, scratch=scratch)
+        chaos = Chaos.from_spec(f"{at}:{mode}")
+        line["first"] = in_child(Disk(chaos), root=root, patch=patch, scratch=scratch)
         line["found"] = tree(root)
         line["states"] = [state.state for state in status(root, patch.files)]
         line["second"] = in_child(Disk(), root=root, patch=patch, scratch=scratch)
-        line["third"] = in_child(ChaosDisk(1, "before"), root=root, patch=patch, scratch=scratch)  # dies if it writes
+        line["third"] = in_child(Disk(Chaos(1, "before")), root=root, patch=patch, scratch=scratch)  # dies if it writes
         line["tree"] = tree(root)
         line["scratch"] = len(list(scratch.iterdir()))
         print(json.dumps(line))

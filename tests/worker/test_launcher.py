@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
 from orchestra.core.redact import MASK, Redactor
 from orchestra.worker.launcher import Launcher
@@ -313,7 +313,7 @@ def test_eight_commands_at_once_do_not_mix(rig: Rig) -> None:
 def test_a_full_disk_ends_the_command_and_is_raised(rig: Rig) -> None:
     """Its first word finds the disk full. It would go on for an hour: no time limit ends it in the disk's place."""
     with pytest.raises(DiskFull):
-        rig.run(*python(FAMILY, "3600", rig.mark), disk=ChaosDisk(1, "enospc"), timeout_ms=3_600_000)
+        rig.run(*python(FAMILY, "3600", rig.mark), disk=Disk(Chaos(1, "enospc")), timeout_ms=3_600_000)
     assert rig.left() == []
 
 
@@ -334,15 +334,15 @@ def test_output_and_its_name_are_durable_before_it_is_told_of(rig: Rig) -> None:
     """D-04: written, synced and named, each of which may find a full disk."""
     for at in (1, 2, 3):
         with pytest.raises(DiskFull):
-            rig.run("/bin/echo", "x", disk=ChaosDisk(at, "enospc"))
+            rig.run("/bin/echo", "x", disk=Disk(Chaos(at, "enospc")))
         rig.out.unlink()
         rig.err.unlink()
-    assert rig.run("/bin/echo", "x", disk=ChaosDisk(4, "enospc")).exitCode == 0
+    assert rig.run("/bin/echo", "x", disk=Disk(Chaos(4, "enospc"))).exitCode == 0
 
 
 @pytest.mark.whoever
 def test_of_output_without_a_byte_there_is_nothing_to_sync(rig: Rig) -> None:
-    assert rig.run("/bin/true", disk=ChaosDisk(1, "enospc")).exitCode == 0
+    assert rig.run("/bin/true", disk=Disk(Chaos(1, "enospc"))).exitCode == 0
     assert rig.out.read_bytes() == b""
 
 

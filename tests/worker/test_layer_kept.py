@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
 from orchestra.core.redact import Redactor
 from orchestra.worker.kept import fold
@@ -191,8 +191,8 @@ def test_outputs_are_durable_before_they_are_told_of(tmp_path: Path) -> None:
     for at in range(1, 8):
         with pytest.raises(DiskFull):
             into = str(tmp_path / f"into-{at}")
-            collect(Tray.of(str(out)), into, disk=ChaosDisk(at, "enospc"), redactor=Redactor.blind())
-    got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=ChaosDisk(8, "enospc"), redactor=Redactor.blind())
+            collect(Tray.of(str(out)), into, disk=Disk(Chaos(at, "enospc")), redactor=Redactor.blind())
+    got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=Disk(Chaos(8, "enospc")), redactor=Redactor.blind())
     assert len(got.artifacts) == 3
 
 

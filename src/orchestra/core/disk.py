@@ -3,8 +3,8 @@
 Rules
 1. Every byte orchestra keeps is written, synced and named by these operations.
 2. Each operation is the smallest step a crash can fall between: append, sync, replace, link, unlink.
-3. `Disk` does them. `ChaosDisk` does them too, but dies (SIGKILL) or fails (ENOSPC) at a chosen one. It ships with the
-   product (`ORCHESTRA_CHAOS=17:torn`), so the kill tests run the very program a user runs.
+3. A disk with `Chaos` dies (SIGKILL) or fails (ENOSPC) at a chosen one of them. It ships with the product
+   (`ORCHESTRA_CHAOS=17:torn`), so the kill tests run the very program a user runs.
 4. A refused write is `DiskFull`, whatever the file system calls it.
 
 It does not decide *when* to sync: that is the journal's business.
@@ -27,44 +27,95 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
+Mode = Literal["before", "torn", "after", "enospc"]
+
+
+class Chaos:
+    """Kills this process, or fills its disk, at the n-th operation. What `orchestra` must withstand."""
+
+    def __init__(self, at: int, mode: Mode) -> None:
+        self._left = at
+        self._mode: Mode = mode
+
+    @classmethod
+    def from_spec(cls, spec: str) -> Chaos:
+        """Read `N:before|torn|after|enospc`, the form of ORCHESTRA_CHAOS."""
+        number, _, mode = spec.partition(":")
+        if not number.isdigit() or mode not in ("before", "torn", "after", "enospc"):
+            raise UsageError(f"ORCHESTRA_CHAOS={spec!r}: want N:before, N:torn, N:after or N:enospc, e.g. 17:torn")
+        return cls(int(number), mode)  # type: ignore[arg-type]  # checked by the line above
+
+    def at(self, act: Callable[[], None], torn: Callable[[], object] | None = None) -> None:
+        """Do one operation, or what a crash leaves of it; `torn` does half of it."""
+        self._left -= 1
+        if self._left != 0:
+            # A full disk stays full until the process ends: one failed write must not be followed by a lucky one.
+            if self._left < 0 and self._mode == "enospc":
+                raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
+            return act()
+        match self._mode:
+            case "before":
+                pass
+            case "torn":
+                (torn or act)()
+            case "after":
+                try:
+                    act()
+                except OSError:
+                    pass  # e.g. removing what is not there: the caller would have gone on, so the kill comes here too
+            case "enospc":
+                if torn:
+                    torn()
+                raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
 class Disk:
-    """The real disk."""
+    """The disk. With `chaos`, one that fails at a chosen operation."""
+
+    chaos: Chaos | None = None
+
+    def __init__(self, chaos: Chaos | None = None) -> None:
+        self.chaos = chaos
 
     def append(self, fd: int, data: bytes) -> None:
         """Write all of `data` at the end of an open file; after this it survives `kill -9`, not yet a power cut."""
-        try:
-            written = os.write(fd, data)
-            while written < len(data):
-                written += os.write(fd, memoryview(data)[written:])
-        except OSError as error:
-            raise _named(error, "append") from error
+        if self.chaos:
+            return self.chaos.at(lambda: _append(fd, data), torn=lambda: os.write(fd, data[: len(data) // 2]))
+        return _append(fd, data)
 
     def sync(self, fd: int) -> None:
         """After this, what was appended survives a power cut."""
-        try:
-            os.fdatasync(fd)
-        except OSError as error:
-            raise _named(error, "sync") from error
+        return self.chaos.at(lambda: _sync(fd)) if self.chaos else _sync(fd)
 
     def replace(
         self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
     ) -> None:
         """Atomically give the file at `source` the name `target`, whatever had that name."""
-        try:
-            os.replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-        except OSError as error:
-            raise _named(error, target) from error
+
+        def act() -> None:
+            try:
+                os.replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            except OSError as error:
+                raise _named(error, target) from error
+
+        return self.chaos.at(act) if self.chaos else act()
 
     def link(self, source: str, target: str) -> None:
         """Give the file a second name; FileExistsError if the name is taken: how the first of two writers wins."""
-        try:
-            os.link(source, target)
-        except OSError as error:
-            raise _named(error, target) from error
+
+        def act() -> None:
+            try:
+                os.link(source, target)
+            except OSError as error:
+                raise _named(error, target) from error
+
+        return self.chaos.at(act) if self.chaos else act()
 
     def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
         """Remove a name."""
-        os.unlink(path, dir_fd=dir_fd)
+        return self.chaos.at(lambda: os.unlink(path, dir_fd=dir_fd)) if self.chaos else os.unlink(path, dir_fd=dir_fd)
 
     def publish(self, path: Path, data: bytes, *, durable: bool, mode: int = PRIVATE) -> None:
         """Replace a whole file: readers see the old bytes or the new, never a mixture.
@@ -110,6 +161,22 @@ class Disk:
             os.close(fd)
 
 
+def _append(fd: int, data: bytes) -> None:
+    try:
+        written = os.write(fd, data)
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+    except OSError as error:
+        raise _named(error, "append") from error
+
+
+def _sync(fd: int) -> None:
+    try:
+        os.fdatasync(fd)
+    except OSError as error:
+        raise _named(error, "sync") from error
+
+
 def _named(error: OSError, what: str) -> Exception:
     if error.errno in _NO_ROOM:
         return DiskFull(
@@ -117,64 +184,3 @@ def _named(error: OSError, what: str) -> Exception:
             f"make room, then: orchestra resume RUN"
         )
     return error
-
-
-Mode = Literal["before", "torn", "after", "enospc"]
-
-
-class ChaosDisk(Disk):
-    """A disk that kills this process (or is full) at its n-th operation. What `orchestra` must withstand."""
-
-    def __init__(self, at: int, mode: Mode) -> None:
-        self._left = at
-        self._mode: Mode = mode
-
-    @classmethod
-    def from_spec(cls, spec: str) -> ChaosDisk:
-        """Read `N:before|torn|after|enospc`, the form of ORCHESTRA_CHAOS."""
-        number, _, mode = spec.partition(":")
-        if not number.isdigit() or mode not in ("before", "torn", "after", "enospc"):
-            raise UsageError(f"ORCHESTRA_CHAOS={spec!r}: want N:before, N:torn, N:after or N:enospc, e.g. 17:torn")
-        return cls(int(number), mode)  # type: ignore[arg-type]  # checked by the line above
-
-    def append(self, fd: int, data: bytes) -> None:
-        self._at(lambda: super(ChaosDisk, self).append(fd, data), torn=lambda: os.write(fd, data[: len(data) // 2]))
-
-    def sync(self, fd: int) -> None:
-        self._at(lambda: super(ChaosDisk, self).sync(fd))
-
-    def replace(
-        self, source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
-    ) -> None:
-        act = super().replace
-        self._at(lambda: act(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd))
-
-    def link(self, source: str, target: str) -> None:
-        self._at(lambda: super(ChaosDisk, self).link(source, target))
-
-    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
-        self._at(lambda: super(ChaosDisk, self).unlink(path, dir_fd=dir_fd))
-
-    def _at(self, act: Callable[[], None], torn: Callable[[], object] | None = None) -> None:
-        self._left -= 1
-        if self._left != 0:
-            # A full disk stays full until the process ends: one failed write must not be followed by a lucky one.
-            if self._left < 0 and self._mode == "enospc":
-                raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
-            return act()
-        match self._mode:
-            case "before":
-                pass
-            case "torn":
-                (torn or act)()
-            case "after":
-                try:
-                    act()
-                except OSError:
-                    pass  # e.g. removing what is not there: the caller would have gone on, so the kill comes here too
-            case "enospc":
-                if torn:
-                    torn()
-                raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
-        os.kill(os.getpid(), signal.SIGKILL)
-        return None

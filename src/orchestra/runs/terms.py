@@ -11,12 +11,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.errors import OddFile, UsageError
+from orchestra.core.errors import ForeignRun, OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.core.vouching import identity
-from orchestra.policy.binding import bound, recorded
+from orchestra.core.vouching import Standing, elsewhere, identity
+from orchestra.policy.binding import bound, differences, recorded, weaker
 from orchestra.policy.decide import Policy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs
@@ -48,6 +48,19 @@ class Terms:
                 break
             above.append(first)
         return bound(map(self._runs.facts, above), self._project.policy, str(self._project.path))
+
+    def weaker(self, policy: Policy) -> str:
+        """What a person is told of a run whose commands are contained less than in tier strict; else empty."""
+        return "" if policy.tier == "strict" else weaker(policy.tier)
+
+    def changes(self, created: Event) -> list[str]:
+        """In what the project's policy of now differs from what a run recorded, for a person."""
+        return differences(self.recorded_policy(created), self._project.policy)
+
+    def refuse_elsewhere(self, folder: RunFolder, standing: Standing) -> None:
+        """ForeignRun for a run that belongs to another folder."""
+        if misplaced := elsewhere(standing.workspace, str(self._project.path)):
+            raise ForeignRun(folder.id, misplaced)
 
     def recorded_policy(self, created: Event) -> Policy:
         """What a run recorded when it began; the project's, if it recorded nothing."""

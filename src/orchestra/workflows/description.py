@@ -117,6 +117,10 @@ class Workflow(Struct, frozen=True, kw_only=True):
         """Its table; one that allows any step at any time if it has none of its own."""
         return self.table or Table.any(self.name)
 
+    def so_far(self, folder: RunFolder, events: Sequence[Event], status: str, whole: Iterable[Event]) -> Iterator[str]:
+        """The report of a run that goes on, line by line. `whole` are the events with their longest parts."""
+        return self.report(Reported(folder, events, status, whole=whole))
+
     def left(self, run: Reported) -> Mapping[str, str]:
         """The files that a run leaves when it ends, by name."""
         return self.leaves(run) if self.leaves else {REPORT: as_text(self.report(run))}

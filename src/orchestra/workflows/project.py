@@ -22,7 +22,7 @@ from orchestra.config.overlay import Overlay, laid_over
 from orchestra.config.sections import Config
 from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.workspace import openable
-from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import UsageError
 from orchestra.core.keyring import Keyring
 from orchestra.core.model import Provider
@@ -58,7 +58,7 @@ class Project:
         self.config_path = config or find_config(self.path)
         loaded = read_config(self.config_path, environ)
         chaos = environ.get("ORCHESTRA_CHAOS")
-        self.disk: Disk = ChaosDisk.from_spec(chaos) if chaos else Disk()
+        self.disk = Disk(Chaos.from_spec(chaos) if chaos else None)
         self.base = self.config_path.absolute().parent if self.config_path else self.path  # of relative paths (G2-10)
         self.policy: Policy = policy_of(loaded.config, self.base, loaded.origins, environ)
         self.place = Place.of(self.base, loaded.config.paths.runs, environ)
@@ -114,12 +114,16 @@ class Project:
 
     async def try_sandbox(self) -> None:
         """SandboxError if commands cannot run in this project although the containment holds (`doctor`)."""
-        scratch = self.scratch(f"doctor~{os.getpid()}")
+        name = f"doctor~{os.getpid()}"
         try:
-            await must_run(self.workshop, self.policy, scratch)
+            await self.try_command(self.policy, name)
         finally:
-            scratch.remove()
+            self.scratch(name).remove()
             await self.close()
+
+    async def try_command(self, policy: Policy, name: str) -> None:
+        """SandboxError if a command that does nothing cannot run here under this policy, in this scratch folder."""
+        await must_run(self.workshop, policy, self.scratch(name))
 
     async def close(self) -> None:
         """Nothing runs any more; end the process that starts commands."""
