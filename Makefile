@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo demo-dag test test-setup check format bench docs clean
+.PHONY: setup demo demo-dag test test-setup check format bench mutants docs clean
 
 setup: $(BIN)/.ready
 
@@ -43,6 +43,10 @@ format: setup
 
 bench: setup
 	@$(BIN)/python benchmarks/run.py
+
+# Faults put into the sources, one at a time: do the tests notice? Takes an hour. Other words: tests/mutants.py --help
+mutants: test-setup
+	@$(BIN)/python tests/mutants.py
 
 docs: setup
 	@$(BIN)/python docs/generate.py

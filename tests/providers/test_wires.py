@@ -235,7 +235,7 @@ def test_silence_ends_and_keep_alives_do_not_break_it(
 
 
 def test_a_slow_but_steady_reply_is_not_silence(ask: Ask) -> None:
-    response, _, _ = ask(Say("한 글자씩 온다", pieces=8, delay=0.1), idle_sec=0.5)
+    response, _, _ = ask(Say("한 글자씩 온다", pieces=8, delay=0.3), idle_sec=2)  # in all it takes longer than that
     assert response.rawText == "한 글자씩 온다"
 
 

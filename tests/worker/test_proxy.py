@@ -308,12 +308,12 @@ def test_a_busy_tunnel_is_not_idle() -> None:
             await writer.drain()
 
     async def run() -> None:
-        async with started(*ENTRIES, server=Server(answer=echo), limits=ProxyLimits(idle_seconds=1.0)) as field:
+        async with started(*ENTRIES, server=Server(answer=echo), limits=ProxyLimits(idle_seconds=2.0)) as field:
             reader, writer = await asyncio.open_connection("127.0.0.1", field.port)
             writer.write(connect(b"allowed.test:%d" % field.server.port))
             await reader.readuntil(b"\r\n\r\n")
-            for _ in range(12):
-                await asyncio.sleep(0.15)
+            for _ in range(9):  # in all it takes longer than that
+                await asyncio.sleep(0.25)
                 writer.write(b"x")
                 assert await reader.readexactly(1) == b"x"
             writer.close()
