@@ -26,6 +26,7 @@ from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Beginning
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
+from orchestra.core.store import FileStore
 from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.dag.workflow import shown_config
@@ -64,6 +65,8 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         app.project.disk = counting
+        assert isinstance(app.project.store, FileStore)
+        app.project.store._disk = counting
         app.engine._disk = counting
     root = _graph(app, script) if flow == "dag" else _loop(app, script)
     while True:
