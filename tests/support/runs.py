@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from orchestra.app import App
 from orchestra.core.disk import Disk
 from orchestra.core.keyring import KEY as KEY_VARIABLE
 from orchestra.core.keyring import Keyring
@@ -36,3 +37,9 @@ def verify(path: Path, workflows: Callable[[str], Workflow | None]) -> list[Find
 def claimed(folder: RunFolder) -> AbstractContextManager[Claim]:
     """Be another process that drives the run."""
     return store_of().claim(folder)
+
+
+def use_disk(app: App, disk: Disk) -> None:
+    """Let everything that writes runs of this app write to another disk."""
+    assert isinstance(app.project.store, FileStore)
+    app.project.disk = app.engine._disk = app.project.store._disk = disk
