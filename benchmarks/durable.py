@@ -13,7 +13,8 @@ from msgspec import Struct
 from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
 from orchestra.core.effects import Effect
-from orchestra.core.ledger import Ledger
+from orchestra.core.journal import FileJournal
+from orchestra.core.ledger import Ledger, Projection
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
@@ -77,12 +78,18 @@ def redactor() -> Redactor:
     return Redactor()
 
 
+def new_ledger(folder: RunFolder, table: Table, disk: Disk, *projections: Projection) -> Ledger:
+    """A run's ledger, not opened yet."""
+    journal = FileJournal(folder.events, disk=disk, redactor=redactor(), seal=SEAL)
+    return Ledger(
+        folder, journal, table, disk=disk, redactor=redactor(), on_event=lambda event: None, projections=projections
+    )
+
+
 def open_ledger(path: Path, disk: Disk | None = None) -> Ledger:
     """A run's ledger, begun if it is new."""
     path.mkdir(exist_ok=True)
-    ledger = Ledger(
-        RunFolder(path), TABLE, disk=disk or Disk(), redactor=redactor(), seal=SEAL, on_event=lambda event: None
-    )
+    ledger = new_ledger(RunFolder(path), TABLE, disk or Disk())
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "bench"})

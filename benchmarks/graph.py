@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from durable import SEAL, redactor
+from durable import new_ledger
 from measure import Row, Timed, Timings, interleaved, scratch, time_text
 
 from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
-from orchestra.core.ledger import Ledger
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Approval, AutoApprove, CommandOutcome, RunCommand
 from orchestra.policy.decide import Layer, Policy
@@ -139,9 +138,7 @@ def _live(path: Path, job: Job) -> tuple[float, float]:
     path.mkdir(exist_ok=True)
     disk, folder = Disk(), RunFolder(path)
     files = TaskFiles(folder, disk)
-    ledger = Ledger(
-        folder, TABLE, disk=disk, redactor=redactor(), seal=SEAL, on_event=lambda event: None, projections=(files,)
-    )
+    ledger = new_ledger(folder, TABLE, disk, files)
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job), "goal": job.intent})

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from durable import SEAL, LazyDisk
+from durable import LazyDisk, new_ledger
 from msgspec import UNSET, UnsetType
 
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Usage
 from orchestra.core.records import ArtifactRef, EventType, Phase
-from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.work import CommandOutcome, ModelReply
 from orchestra.workflows.loop.states import TABLE
@@ -26,7 +25,7 @@ def write_loop_run(project: Path, events: int) -> str:
     """Write `.runs/workflows/<id>/` with about this many events; returns the run's id."""
     folder = RunFolder(project / ".runs" / "workflows" / "2026-01-01_001_loop_long")
     folder.path.mkdir(parents=True)
-    ledger = Ledger(folder, TABLE, disk=LazyDisk(), redactor=Redactor(), seal=SEAL, on_event=lambda event: None)
+    ledger = new_ledger(folder, TABLE, LazyDisk())
     ledger.open()
     facts = {"goal": "make the tests pass", "approval": "never", "maxFixIterations": 3, "params": {}}
     ledger.record("RUN_CREATED", {"workflow": "loop", **facts})

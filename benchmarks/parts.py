@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core import inbox
 from orchestra.core.collector import uncollected
-from orchestra.core.journal import Journal
+from orchestra.core.journal import FileJournal
 from orchestra.core.records import EventType, Phase, Time
 from orchestra.patch.diff import Refused, parse_diff
 from orchestra.patch.locate import Image, compute
@@ -49,7 +49,7 @@ def _opened(folder: Path) -> Row:
         ledger.record("PHASE_STARTED", {**key, "intent": "sha256:" + "0" * 64}, "plan", 1)
         ledger.record("PHASE_COMPLETED", {**key, "outcome": {"text": "x" * 60, "times": 1}}, "plan", 1)
     ledger.close()
-    journal = Journal(ledger.folder.events, disk=LazyDisk(), redactor=redactor(), seal=SEAL)
+    journal = FileJournal(ledger.folder.events, disk=LazyDisk(), redactor=redactor(), seal=SEAL)
     unsealed = _unsealed(ledger.folder.events.read_bytes())
 
     def opened() -> float:

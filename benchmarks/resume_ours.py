@@ -14,6 +14,7 @@ from pathlib import Path
 from durable import Said, Say, open_ledger
 
 from orchestra.core.context import Context, Step
+from orchestra.core.lock import locked
 
 
 async def main(folder: Path, steps: int, kill_at: int) -> None:
@@ -30,7 +31,7 @@ async def main(folder: Path, steps: int, kill_at: int) -> None:
         return Said("x" * effect.bytes)
 
     ledger = open_ledger(folder)
-    with ledger.folder.locked():
+    with locked(ledger.folder):
         context = Context(ledger, {Say: say})
         for number in range(1, steps + 1):
             await context.perform("step", Say(number))

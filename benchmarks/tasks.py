@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from durable import SEAL, redactor
+from durable import new_ledger, redactor
 from launch import bare_bwrap
 from measure import Row, Timed, interleaved, scratch, time_text
 
@@ -26,7 +26,6 @@ from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.context import Context, Handlers
 from orchestra.core.disk import Disk
 from orchestra.core.faces import Silent
-from orchestra.core.ledger import Ledger
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.work import AutoApprove, RunCommand
@@ -83,9 +82,7 @@ def _graph(loop: asyncio.Runner, workshop: Workshop, policy: Policy, runs: Path)
         folder.path.mkdir()
         disk = Disk()
         files = TaskFiles(folder, disk)
-        ledger = Ledger(
-            folder, TABLE, disk=disk, redactor=redactor(), seal=SEAL, on_event=lambda _: None, projections=(files,)
-        )
+        ledger = new_ledger(folder, TABLE, disk, files)
         ledger.open()
         ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job), "goal": job.intent})
         keeper = Timekeeper(1e6)

@@ -50,17 +50,17 @@ class App:
             path, environ=environ, config=config, overlay=overlay, find=lambda run: self.runs.find(run)
         )
         self.workflows = Workflows(self.project, more)
-        self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.keyring)
+        self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
-        self.answers = Answers(self.runs, disk=self.project.disk, redactor=self.project.redactor)
+        self.answers = Answers(self.runs, self.project.store)
         self.face: Face = Guarded(face or Silent())
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(self.project, self.runs, self.terms, self.face, workflow=self.workflows.named, override=models)
         self.engine = Engine(
             self._kind,
+            store=self.project.store,
             disk=self.project.disk,
             redactor=self.project.redactor,
-            keyring=self.project.keyring,
             face=self.face,
             handlers_for=wiring.handlers,
             before_end=wiring.before_end,

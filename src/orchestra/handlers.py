@@ -15,7 +15,6 @@ from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.errors import ForeignRun, SandboxError
 from orchestra.core.faces import Face
-from orchestra.core.journal import read_first, read_journal
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
 from orchestra.core.records import Event, now, utf8
@@ -119,7 +118,7 @@ class Wiring:
 
     def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
         """The files that a person opened for the models of a run's whole tree."""
-        first = created if created.runId == root.id else read_first(root.events)
+        first = created if created.runId == root.id else self._project.store.first(root)
         return tuple(first.payload.get("params", {}).get("context", ())) if first else ()
 
     def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
@@ -143,5 +142,5 @@ class Wiring:
     def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
         """Every finished model call of a run and of the child runs below it."""
         for one in self._runs.tree(folder):
-            events = read_journal(one.events, keep=False).events
+            events = self._project.store.events(one, keep=False)
             yield from (call for call in past_calls(events) if call.status != "open")

@@ -19,6 +19,7 @@ from tests.support.children import WIDE
 from tests.support.children import run as parent_with_child
 from tests.support.graph import task
 from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project, conforms, records, role, sleeping, until
+from tests.support.runs import claimed
 from tests.support.tasks import Tasks, step
 from tests.support.terminal import Terminal
 
@@ -163,7 +164,7 @@ def test_a_run_that_somebody_drives_stays(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_held_keeps_a_run_that_has_ended(three: Tasks) -> None:
-    with RunFolder(three.runs[0].path).locked():
+    with claimed(RunFolder(three.runs[0].path)):
         done = three.run("clean", "--keep", "0", "--yes")
         assert f"{three.runs[0].id} is kept: a process drives it" in done.stdout
     assert names(three) == ["001"]
@@ -172,7 +173,7 @@ def test_a_lock_that_is_held_keeps_a_run_that_has_ended(three: Tasks) -> None:
 def test_a_run_that_is_locked_while_it_asks_stays_and_the_others_go(three: Tasks) -> None:
     terminal = Terminal([PROGRAM, "clean", "--keep", "1"], three.path)
     terminal.wait_for("remove them?")
-    with RunFolder(three.runs[0].path).locked():
+    with claimed(RunFolder(three.runs[0].path)):
         terminal.type("y\r")
         assert terminal.end() == 0  # looked at anew, it is seen to be driven
     assert names(three) == ["001", "003"]
@@ -186,7 +187,7 @@ def cleaning(project: Tasks) -> Cleaning:
 def test_a_driver_that_comes_last_is_told_apart_from_a_free_run(three: Tasks) -> None:
     app = cleaning(three)
     tree = look(app, 2).going[0]
-    with RunFolder(tree.root.folder.path).locked(), pytest.raises(RunLocked):
+    with claimed(RunFolder(tree.root.folder.path)), pytest.raises(RunLocked):
         remove(app, tree)
     assert names(three) == ["001", "002", "003"]
     assert remove(app, tree) == ()
@@ -285,7 +286,7 @@ def test_an_id_that_was_given_away_meanwhile_is_not_what_was_judged(three: Tasks
 
 def test_a_removal_that_is_going_on_is_nobody_elses_to_finish(three: Tasks) -> None:
     folder = three.runs[0]
-    with folder.locked():
+    with claimed(folder):
         folder.path.rename(folder.removed)
         assert look(cleaning(three), 10).leftovers == ()
     assert [one.run_id for one in look(cleaning(three), 10).leftovers] == [folder.id]
@@ -356,7 +357,7 @@ def test_what_a_kill_left_is_finished_when_its_children_can_go(tmp_path: Path) -
     project = Tasks(tmp_path / "p", step("가", tool="echo"))
     project.run("clean", "--keep", "0", "--yes", env={"ORCHESTRA_CHAOS": "1:after"})
     [child] = [folder for folder in project.runs if not folder.path.name.startswith(".")]
-    with child.locked():
+    with claimed(child):
         done = project.run("clean", "--keep", "0", "--yes")
         assert done.returncode == 1 and f"its child run {child.id}: a process drives it" in done.stderr
         assert child.path.exists()

@@ -13,10 +13,10 @@ import pytest
 
 from orchestra.app import App
 from orchestra.commands.scratch import scratch_root
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from tests.support.project import PROGRAM, conforms, records, until
+from tests.support.runs import read_events
 from tests.support.tasks import Tasks, step
 from tests.support.terminal import Terminal
 

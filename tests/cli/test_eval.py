@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestra.core.journal import read_events
 from tests.support.project import PROGRAM, processes, until
+from tests.support.runs import read_events
 from tests.support.tasks import SUMMARY, Tasks, step
 
 INTENT = "라이선스를 조사해줘"

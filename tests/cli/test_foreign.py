@@ -681,7 +681,7 @@ def test_a_foreign_run_that_was_adopted_has_typed_nothing(tmp_path: Path) -> Non
 def test_who_vouches_vouches_for_what_was_shown(place: Place) -> None:
     grant_line_with_the_old_chain(place)
     app = App(place.project.path)
-    shown = adopting.candidates(app.runs, place.folder)
+    shown = adopting.candidates(app.project.store, app.runs, place.folder)
     lines = place.folder.events.read_bytes().splitlines(keepends=True)
     place.folder.events.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"by": "person"', b'"by": "nobody"')]))
     with pytest.raises(UsageError, match="has changed since you looked"):
@@ -731,7 +731,7 @@ def test_of_many_who_answer_beside_a_planted_file_exactly_one_wins_and_stays(pla
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         won = pool.starmap(_answer, [(str(place.project.path), f"p{n}") for n in range(8)])
     assert won.count(True) == 1
-    said = inbox.read(place.folder, "approval-0001", App(place.project.path).project.keyring.known)
+    said = App(place.project.path).project.store.mail(place.folder, "approval-0001")
     assert said is not None and said.by == f"p{won.index(True)}"
 
 

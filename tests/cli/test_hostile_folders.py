@@ -40,6 +40,7 @@ from tests.support.hostile import (
 from tests.support.inside import Said, said
 from tests.support.memory import measured
 from tests.support.project import PROGRAM, Project
+from tests.support.runs import claimed
 
 VIEWS = (
     *(("runs",), ("runs", "--json"), ("inbox",), ("inbox", "--json"), ("clean", "--dry-run")),
@@ -171,7 +172,7 @@ def test_among_very_many_names_a_run_is_found_by_its_own(tmp_path: Path) -> None
 def test_a_lock_that_is_none_is_not_waited_for(run: Path) -> None:
     ENDED(run)
     pipe(run / "lock")
-    with pytest.raises(Exception, match="is no lock") as refused, RunFolder(run).locked():
+    with pytest.raises(Exception, match="is no lock") as refused, claimed(RunFolder(run)):
         pass
     assert not isinstance(refused.value, RunLocked)
 

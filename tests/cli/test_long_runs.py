@@ -10,12 +10,11 @@ import pytest
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ContractError
-from orchestra.core.ledger import Ledger
 from orchestra.core.run import RunFolder
 from orchestra.workflows.dag.files import TaskFiles
 from orchestra.workflows.dag.plan import MOST_TASKS, read_plan
 from orchestra.workflows.dag.states import TABLE
-from tests.support.core import KEY, REDACTOR, SEAL
+from tests.support.core import KEY, new_ledger
 from tests.support.graph import POLICY, job, task
 from tests.support.inside import said
 from tests.support.memory import measured
@@ -45,9 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.path.mkdir(parents=True)
     disk, text = LazyDisk(), wanted(MOST_TASKS)
     files = TaskFiles(folder, disk)
-    ledger = Ledger(
-        folder, TABLE, disk=disk, redactor=REDACTOR, seal=SEAL, on_event=lambda event: None, projections=(files,)
-    )
+    ledger = new_ledger(folder, TABLE, disk=disk, projections=(files,))
     ledger.open()
     ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job(text)), "goal": "긴 일"})
     plan = msgspec.to_builtins(read_plan(text, RUN, POLICY))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.engine import child_id
+from orchestra.core.tree import child_id
 from tests.support.project import (
     PLAN,
     PROGRAM,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from orchestra.runs.verify import verify
 from tests.support.project import KNOWN
+from tests.support.runs import verify
 from tests.support.tasks import Tasks, step
 
 

@@ -11,8 +11,8 @@ import pytest
 from orchestra.core.context import Context, Retry, Step
 from orchestra.core.effects import Sleep
 from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
-from orchestra.core.journal import read_events
 from tests.support.core import CountingDisk, Doer, Said, Say, live
+from tests.support.runs import read_events
 
 
 def keys(path: Path) -> list[str]:

@@ -18,13 +18,12 @@ from orchestra.core.disk import Disk
 from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, RunLocked, StepFailed, UsageError
 from orchestra.core.faces import Happened, News, Notice, Waiting
-from orchestra.core.journal import read_events
-from orchestra.core.keyring import Keyring
 from orchestra.core.records import ArtifactRef, Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
 from orchestra.core.work import Applied, ApplyPatch, AskPerson, Reply
-from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL, CountingDisk, Said, Say
+from tests.support.core import OPEN_TABLE, REDACTOR, CountingDisk, Said, Say
+from tests.support.runs import claimed, read_events, store_of
 
 NOTHING = Beginning({}, {})
 
@@ -71,9 +70,9 @@ def engine(
     kinds = {name: Kind(name, root / "runs", OPEN_TABLE, Order, flow, admit) for name, flow in flows.items()}
     return Engine(
         kinds.__getitem__,
+        store=store_of(disk=disk),
         disk=disk or Disk(),
         redactor=REDACTOR,
-        keyring=Keyring({"ORCHESTRA_KEY": KEY}, root, Disk()),
         face=notes or Notes(),
         handlers_for=lambda ledger, created: handlers or {},
         before_end=lambda ledger, verdict: None,
@@ -114,13 +113,11 @@ async def calls_asks(ctx: Context, order: Order) -> Verdict:
 
 
 def answer(folder: RunFolder, name: str, text: str) -> None:
-    inbox.deliver(folder, name, inbox.message("answer", "tester", text=text), disk=Disk(), redactor=REDACTOR, seal=SEAL)
+    store_of().deliver(folder, name, inbox.message("answer", "tester", text=text))
 
 
 def cancel(folder: RunFolder) -> None:
-    inbox.deliver(
-        folder, inbox.CANCEL, inbox.message("cancel", "tester", text="그만"), disk=Disk(), redactor=REDACTOR, seal=SEAL
-    )
+    store_of().deliver(folder, inbox.CANCEL, inbox.message("cancel", "tester", text="그만"))
 
 
 def test_a_parked_run_holds_no_lock_and_goes_on_with_its_answer(tmp_path: Path) -> None:
@@ -215,7 +212,7 @@ def test_an_answer_that_comes_while_the_run_parks_is_not_left_lying(tmp_path: Pa
 def test_a_second_driver_is_refused(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
     folder = one.start("asks", "x", NOTHING)
-    with folder.locked(), pytest.raises(RunLocked, match="being driven by another process"):
+    with claimed(folder), pytest.raises(RunLocked, match="being driven by another process"):
         asyncio.run(one.drive(folder))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.events import Events
-from orchestra.core.journal import Follower, read_events, read_first, read_journal
+from orchestra.core.journal import FileFollower, read_events, read_first, read_journal
 from orchestra.core.lines import MOST_LINE, VIEWED, weight
 from orchestra.core.records import Event
 from tests.support.hostile import REPLY, created, line, written
@@ -75,7 +75,7 @@ def test_a_long_text_is_cut_for_views_and_whole_for_who_needs_it(tmp_path: Path)
     assert shown.payload["goal"].endswith("MiB in all)")
     assert len(shown.payload["goal"]) < 5_000
     assert shown.payload["abridged"] and shown.payload["workflow"] == "loop"
-    assert read_first(path) == shown == next(Follower(path).new())
+    assert read_first(path) == shown == next(FileFollower(path).new())
     assert read_journal(path).events.whole()[0].payload["goal"] == read_events(path)[0].payload["goal"] == goal
 
 

@@ -19,7 +19,7 @@ from orchestra.core.lines import MOST_BYTES, MOST_EVENTS, MOST_LINE
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from tests.core.test_engine import NOTHING, Order, asks, cancel, engine
-from tests.support.core import KEY, OPEN_TABLE, REDACTOR, SEAL, Doer, Say, open_ledger
+from tests.support.core import KEY, OPEN_TABLE, SEAL, Doer, Say, new_ledger, open_ledger
 from tests.support.hostile import RUN, created, line, written
 from tests.support.inside import said
 
@@ -119,7 +119,7 @@ def test_a_run_at_its_limit_that_nobody_drives_can_be_canceled(tmp_path: Path) -
     one = engine(tmp_path, asks=asks)
     folder = one.start("asks", "이름", NOTHING)
     assert asyncio.run(one.drive(folder)).exit_code == 3
-    ledger = Ledger(folder, OPEN_TABLE, disk=LazyDisk(), redactor=REDACTOR, seal=SEAL, on_event=lambda event: None)
+    ledger = new_ledger(folder, OPEN_TABLE, disk=LazyDisk())
     ledger.open()
     fill(ledger)
     ledger.close()
@@ -133,9 +133,7 @@ def test_every_view_shows_a_run_at_its_limit(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("ORCHESTRA_KEY", KEY)
     folder = tmp_path / ".runs" / "workflows" / RUN
     folder.mkdir(parents=True)
-    ledger = Ledger(
-        RunFolder(folder), OPEN_TABLE, disk=LazyDisk(), redactor=REDACTOR, seal=SEAL, on_event=lambda event: None
-    )
+    ledger = new_ledger(RunFolder(folder), OPEN_TABLE, disk=LazyDisk())
     ledger.open()
     ledger.record("RUN_CREATED", created()["payload"])
     fill(ledger)

@@ -10,7 +10,7 @@ import pytest
 
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull, JournalCorrupt
-from orchestra.core.journal import Follower, Journal, read_events
+from orchestra.core.journal import FileFollower, FileJournal, read_events
 from orchestra.core.records import Event
 from tests.support.core import REDACTOR, SEAL, CountingDisk
 
@@ -25,8 +25,8 @@ def event(number: int, **payload: object) -> Event:
     )
 
 
-def journal(path: Path, disk: Disk | None = None) -> Journal:
-    opened = Journal(path, disk=disk or Disk(), redactor=REDACTOR, seal=SEAL)
+def journal(path: Path, disk: Disk | None = None) -> FileJournal:
+    opened = FileJournal(path, disk=disk or Disk(), redactor=REDACTOR, seal=SEAL)
     opened.load()
     return opened
 
@@ -59,7 +59,7 @@ def test_a_torn_last_line_is_cut_off_and_reported_and_the_journal_goes_on(tmp_pa
     data = filled(path)
     path.write_bytes(data[:-cut])
     whole = data[:-cut].rfind(b"\n") + 1
-    opened = Journal(path, disk=Disk(), redactor=REDACTOR, seal=SEAL)
+    opened = FileJournal(path, disk=Disk(), redactor=REDACTOR, seal=SEAL)
     assert len(opened.load()) == 4
     assert opened.torn_bytes == len(data) - cut - whole
     opened.append(event(5, text="again"))
@@ -80,7 +80,7 @@ def test_a_reader_sees_whole_lines_only(tmp_path: Path) -> None:
     data = filled(path)
     path.write_bytes(data[:-10])
     assert len(read_events(path)) == 4
-    follower = Follower(path)
+    follower = FileFollower(path)
     assert len(list(follower.new())) == 4
     path.write_bytes(data)
     assert [e.id for e in follower.new()] == ["00000005"]
@@ -108,7 +108,7 @@ def test_damage_in_the_middle_is_refused_with_the_line_number_and_nothing_is_ove
     path.write_bytes(b"".join(lines))
     before = path.read_bytes()
     with pytest.raises(JournalCorrupt) as refused:
-        Journal(path, disk=Disk(), redactor=REDACTOR, seal=SEAL).load()
+        FileJournal(path, disk=Disk(), redactor=REDACTOR, seal=SEAL).load()
     assert refused.value.line in (2, 3)
     assert f"line {refused.value.line}" in str(refused.value)
     assert path.read_bytes() == before

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestra.core.adoption import Adoption, keep_adoption
+from orchestra.core.adoption import Adoption
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.keyring import Keyring
@@ -18,10 +18,12 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.records import now
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
-from orchestra.core.vouching import Standing, read_run
-from tests.support.core import OPEN_TABLE, REDACTOR, SEAL, open_ledger
+from orchestra.core.store import FileStore
+from orchestra.core.vouching import Standing
+from tests.support.core import KEY, OPEN_TABLE, REDACTOR, open_ledger
+from tests.support.runs import store_of
 
-OTHER = Seal(b"somebody else's key")
+OTHER = "somebody else's key"
 
 
 def made(path: Path, *texts: str) -> RunFolder:
@@ -33,16 +35,21 @@ def made(path: Path, *texts: str) -> RunFolder:
     return RunFolder(path)
 
 
-def adopt(folder: RunFolder, standing: Standing, workspace: str = "/here", seal: Seal = SEAL) -> None:
+def read_run(folder: RunFolder, key: str) -> Standing:
+    """The run as the user with this key sees it."""
+    return store_of(key).standing(folder)
+
+
+def adopt(folder: RunFolder, standing: Standing, workspace: str = "/here", key: str = KEY) -> None:
     adoption = Adoption(lines=standing.lines, sha256=standing.sha256, workspace=workspace, by="민수", at=now())
-    keep_adoption(folder, adoption, disk=Disk(), seal=seal)
+    store_of(key).adopt(folder, adoption)
 
 
 def test_a_run_is_vouched_for_by_the_key_that_made_it_and_by_no_other(tmp_path: Path) -> None:
     folder = made(tmp_path / "r", "하나", "둘")
-    assert read_run(folder, SEAL).foreign == ""
+    assert read_run(folder, KEY).foreign == ""
     assert "not made with your key" in read_run(folder, OTHER).foreign
-    assert "not made with your key" in read_run(folder, None).foreign
+    assert "not made with your key" in read_run(folder, "").foreign
     assert len(read_run(folder, OTHER).events) == 3
 
 
@@ -92,7 +99,7 @@ def test_a_copy_under_another_name_is_not_driven(tmp_path: Path) -> None:
 @pytest.mark.spec("S1-120")
 def test_an_adopted_run_goes_on_and_then_vouches_for_itself(tmp_path: Path) -> None:
     folder = made(tmp_path / "r", "하나", "둘")
-    adopt(folder, read_run(folder, OTHER), workspace="/moved", seal=OTHER)
+    adopt(folder, read_run(folder, OTHER), workspace="/moved", key=OTHER)
     assert read_run(folder, OTHER).foreign == ""
     before = folder.events.read_bytes()
     ledger = _driven_by(folder, OTHER)
@@ -105,11 +112,13 @@ def test_an_adopted_run_goes_on_and_then_vouches_for_itself(tmp_path: Path) -> N
     standing = read_run(folder, OTHER)
     assert standing.foreign == "" and standing.workspace == "/moved"
     assert standing.events[3].payload["vouches"]["by"] == "민수"
-    assert "line 4" in read_run(folder, SEAL).foreign  # what the other user wrote is foreign to the first
+    assert "line 4" in read_run(folder, KEY).foreign  # what the other user wrote is foreign to the first
 
 
-def _driven_by(folder: RunFolder, seal: Seal) -> Ledger:
-    ledger = Ledger(folder, OPEN_TABLE, disk=Disk(), redactor=REDACTOR, seal=seal, on_event=lambda event: None)
+def _driven_by(folder: RunFolder, key: str) -> Ledger:
+    with store_of(key).claim(folder) as claim:
+        journal = claim.journal()
+    ledger = Ledger(folder, journal, OPEN_TABLE, disk=Disk(), redactor=REDACTOR, on_event=lambda event: None)
     ledger.open()
     return ledger
 
@@ -117,7 +126,7 @@ def _driven_by(folder: RunFolder, seal: Seal) -> Ledger:
 @pytest.mark.parametrize("change", ["an event more", "an event less", "another event", "another run's", "unsealed"])
 def test_an_adoption_is_for_exactly_what_the_person_saw(tmp_path: Path, change: str) -> None:
     folder = made(tmp_path / "r", "하나", "둘")
-    adopt(folder, read_run(folder, OTHER), seal=OTHER)
+    adopt(folder, read_run(folder, OTHER), key=OTHER)
     lines = folder.events.read_bytes().splitlines(keepends=True)
     if change == "an event more":
         made(tmp_path / "r", "셋")
@@ -141,12 +150,12 @@ def test_a_run_made_before_lines_were_sealed_is_adopted_like_any_other(tmp_path:
         event["payload"].pop("seal")
         event["payload"].pop("prev", None)
     folder.events.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in old))
-    standing = read_run(folder, SEAL)
+    standing = read_run(folder, KEY)
     assert standing.foreign.startswith("it was made before runs were sealed, or elsewhere")
     adopt(folder, standing)
-    assert read_run(folder, SEAL).foreign == ""
+    assert read_run(folder, KEY).foreign == ""
     made(tmp_path / "r", "둘")
-    assert read_run(folder, SEAL).foreign == ""
+    assert read_run(folder, KEY).foreign == ""
 
 
 # -- the key ----------------------------------------------------------------------------------------------------------
@@ -168,7 +177,7 @@ def test_reading_makes_no_key_and_writing_makes_one_for_its_owner_only(tmp_path:
     folder = made(tmp_path / "r")
     again = keyring(tmp_path / "home", tmp_path / "p")
     assert again.known is not None and mark(again.known) == mark(keys.seal)
-    assert read_run(folder, again.known).foreign
+    assert FileStore(Disk(), REDACTOR, again).standing(folder).foreign
 
 
 def _seal_of(home: str) -> str:

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from orchestra.core.disk import Disk
-from orchestra.core.journal import read_events
 from orchestra.core.logs import LogBook
 from orchestra.core.records import Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
 from tests.support.project import until
+from tests.support.runs import read_events
 
 Operations = list[list[str]]  # kind and file name, in order
 JOURNAL = "events.ndjson"

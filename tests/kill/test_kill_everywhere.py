@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event
-from orchestra.runs.verify import verify
 from orchestra.workflows.all import ALL
 from tests.kill.harness import SHARDS, Gone, Operations, Zygote, appends, difference, journals, told_once
 from tests.kill.zygote import PARENT
 from tests.support.project import PLAN, Project, ask, reply, role
+from tests.support.runs import read_events, verify
 
 TWO_FILES = """\
 diff --git a/calc.py b/calc.py

@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event
-from orchestra.runs.verify import verify
 from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, appends, difference, journals, told_once
 from tests.support.project import KNOWN
+from tests.support.runs import read_events, verify
 from tests.support.tasks import SUMMARY, step
 
 SLACK = 12  # tasks run beside each other, so runs differ by a few operations

@@ -32,6 +32,7 @@ from orchestra.workflows.dag.workflow import shown_config
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.loop.shapes import Job
 from tests.support.core import CountingDisk
+from tests.support.runs import use_disk
 
 
 class Order(Struct):
@@ -63,8 +64,7 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     assert app.project.keyring.seal  # made before anything is counted: it is made once for all cases
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
-        app.project.disk = counting
-        app.engine._disk = counting
+        use_disk(app, counting)
     root = _graph(app, script) if flow == "dag" else _loop(app, script)
     while True:
         end = asyncio.run(app.drive(root))

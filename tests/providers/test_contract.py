@@ -28,6 +28,7 @@ from orchestra.providers.scripted import ScriptedProvider, load_script
 from tests.support.models import Line, needs_claude
 from tests.support.modelserver import ModelServer, Say
 from tests.support.project import PLAN, Project, patch, role
+from tests.support.runs import read_events
 
 REQUEST = ProviderRequest(
     runId="r",
@@ -49,7 +50,7 @@ def scripted(folder: Path, url: str) -> Provider:
 def replay(folder: Path, url: str) -> Provider:
     project = Project(folder / "recorded", role("planner", PLAN), role("developer", patch("a - b", "a + b")))
     assert project.loop("--approval", "never").returncode == 0
-    return ReplayProvider(project.folder)
+    return ReplayProvider(project.folder, read_events(project.folder.events))
 
 
 def live(kind: str) -> Make:

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
+from orchestra.core.adoption import read_adoption
 from orchestra.core.context import Context, Handlers, Step
 from orchestra.core.disk import Disk
 from orchestra.core.effects import Effect
+from orchestra.core.journal import FileJournal
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import EVENT_TYPES, FINAL, PHASES, Event
 from orchestra.core.redact import Redactor
@@ -68,13 +70,19 @@ class CountingDisk(Disk):
         self.operations.append((kind, os.path.basename(path)))
 
 
+def new_ledger(folder: RunFolder, table: Table, *, disk: Disk | None = None, seal: Seal = SEAL, **more: Any) -> Ledger:
+    """The ledger of a run that no process has claimed; it is not opened yet."""
+    disk, more = disk or Disk(), {"on_event": lambda event: None, **more}
+    adoption = read_adoption(folder, seal)
+    journal = FileJournal(folder.events, disk=disk, redactor=REDACTOR, seal=seal, adoption=adoption)
+    return Ledger(folder, journal, table, disk=disk, redactor=REDACTOR, **more)
+
+
 def open_ledger(path: Path, *, disk: Disk | None = None, seen: list[Event] | None = None) -> Ledger:
     """Open (or begin) the run in this folder."""
     path.mkdir(parents=True, exist_ok=True)
     notes: list[Event] = [] if seen is None else seen
-    ledger = Ledger(
-        RunFolder(path), OPEN_TABLE, disk=disk or Disk(), redactor=REDACTOR, seal=SEAL, on_event=notes.append
-    )
+    ledger = new_ledger(RunFolder(path), OPEN_TABLE, disk=disk, on_event=notes.append)
     ledger.open()
     if not ledger.events:
         ledger.record("RUN_CREATED", {"workflow": "open", "maxFixIterations": 3})

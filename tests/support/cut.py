@@ -15,6 +15,7 @@ from pathlib import Path
 
 from orchestra.app import App
 from tests.support.core import CountingDisk
+from tests.support.runs import use_disk
 
 
 class CutDisk(CountingDisk):
@@ -60,7 +61,7 @@ def cut_after(project: Path, kind: str, end: str) -> int:
 
 def _drive(kind: str, end: str, project: str) -> int:
     app = App(Path(project))
-    app.project.disk = app.engine._disk = CutDisk(kind, end)
+    use_disk(app, CutDisk(kind, end))
     [run] = app.runs.folders()
     return asyncio.run(app.drive(run)).exit_code
 

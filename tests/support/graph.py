@@ -17,7 +17,6 @@ import msgspec
 from orchestra.core.context import Context, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.errors import StepFailed
-from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import (
@@ -35,7 +34,7 @@ from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.states import TABLE
-from tests.support.core import REDACTOR, SEAL
+from tests.support.core import new_ledger
 
 RAW = ArtifactRef("artifacts/plan/x.raw.txt", 0, "sha256:" + "0" * 64)
 POLICY = Policy(layers=(Layer(whitelist=("echo", "ls", "cat", "node", "python", "poetry", "pnpm", "git")),))
@@ -85,9 +84,7 @@ class Graph:
         folder = RunFolder(self.path)
         files = TaskFiles(folder, disk)
         seen: list[Event] = []
-        ledger = Ledger(
-            folder, TABLE, disk=disk, redactor=REDACTOR, seal=SEAL, on_event=seen.append, projections=(files,)
-        )
+        ledger = new_ledger(folder, TABLE, disk=disk, on_event=seen.append, projections=(files,))
         ledger.open()
         if not ledger.events:
             ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(self.job), "goal": "g"})

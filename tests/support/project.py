@@ -15,12 +15,11 @@ import yaml
 
 from orchestra.app import App
 from orchestra.core.errors import OrchestraError
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.runs.verify import verify
 from orchestra.workflows.all import ALL
 from tests.support import warm
+from tests.support.runs import read_events, verify
 
 PROGRAM = str(Path(sys.executable).with_name("orchestra"))
 PLAN = "1. add() in calc.py must add. 2. Nothing else changes."

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from tests.support.project import Project
+from tests.support.runs import read_events
 
 SUMMARY = "모두 끝났습니다."
 QUICK = {"retries": {"max": 1, "backoff_base_sec": 0.05}}

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestra.core.journal import read_events
 from orchestra.policy.decide import Layer
 from tests.support.children import WIDE, run
 from tests.support.graph import task
+from tests.support.runs import read_events
 
 
 @pytest.mark.parametrize(("whitelist", "state"), [(("echo", "ls"), "RUN_COMPLETED"), (("ls",), "RUN_FAILED")])

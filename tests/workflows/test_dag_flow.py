@@ -14,7 +14,6 @@ import pytest
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ContractError, DiskFull, DurabilityError, PolicyError, StepFailed
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event, EventType, Phase
 from orchestra.core.run import RunFolder
 from orchestra.core.work import CommandOutcome, RunCommand
@@ -23,6 +22,7 @@ from orchestra.workflows.dag.plan import read_plan, task_uuid
 from orchestra.workflows.dag.report import report
 from orchestra.workflows.report import Reported
 from tests.support.graph import POLICY, Graph, job, passed, task
+from tests.support.runs import read_events
 
 
 async def fail(command: RunCommand, attempt: int) -> CommandOutcome:

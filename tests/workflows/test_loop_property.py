@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from orchestra.app import App
 from orchestra.core.records import FINAL
 from orchestra.providers.choose import Models
-from orchestra.runs.verify import verify
 from orchestra.workflows.loop.shapes import Job
 from tests.support.project import FIX_PATCH, KNOWN, NOOP, PLAN, WRONG_PATCH, Project, ask, patch
+from tests.support.runs import verify
 
 BUSY = {"code": "RATE_LIMIT", "message": "busy", "retriable": True}
 DEAD = {"code": "AUTH", "message": "no key", "retriable": False}

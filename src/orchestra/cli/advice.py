@@ -14,7 +14,6 @@ from orchestra.app import App
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import BudgetReached, RunLocked
-from orchestra.core.inbox import waiting
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.core.text import brief, count
@@ -92,7 +91,7 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
     """The commands that answer what a run, or a child it waits for, waits for."""
     lines: list[str] = []
     for run in app.runs.family(folder):
-        run_id, unanswered = run.folder.id, waiting(run.folder, run.fold.pending, app.project.keyring.known)
+        run_id, unanswered = run.folder.id, app.project.store.unanswered(run.folder, run.fold.pending)
         several = sum(request.type == "APPROVAL_REQUESTED" for request in unanswered.values()) > 1
         for name, request in run.fold.pending.items():
             if name not in unanswered:

@@ -15,9 +15,8 @@ from orchestra.cli.face import JsonFace
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched
-from orchestra.core.journal import read_journal
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
 
 
@@ -137,7 +136,7 @@ def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
     folder = drive.app.runs.find(run)
     if at and not at.isdecimal():
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
-    point = at.zfill(8) if at else _before_failure(folder)
+    point = at.zfill(8) if at else _before_failure(drive.app, folder)
     if no_drive:
         new = drive.app.fork(folder, point)
         click.echo(new.id)
@@ -145,9 +144,9 @@ def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
     return drive.drive(lambda: drive.app.fork(folder, point))
 
 
-def _before_failure(folder: RunFolder) -> str:
+def _before_failure(app: App, folder: RunFolder) -> str:
     """The last event after which the run can go another way: before the step that failed began."""
-    events = read_journal(folder.events).events
+    events = app.project.store.events(folder)
     if not events or events[-1].type not in FINAL:
         raise UsageError(
             f"run {folder.id} has not ended: go on with it (orchestra resume {folder.id}), or name --at EVENT"
@@ -178,7 +177,7 @@ def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], n
         click.echo(note, err=True)
         return 0
     root = drive.app.runs.root_of(folder)
-    code = 7 if is_driven(root) else drive.drive(lambda: root, known=True)
+    code = 7 if drive.app.project.store.is_driven(root) else drive.drive(lambda: root, known=True)
     if code == 7:  # someone drives it: they see the answer and go on
         if isinstance(drive.face, JsonFace):
             summary = drive.app.runs.summary(folder)

@@ -18,7 +18,6 @@ from orchestra.core.calls import PastCall, calls_in, past_calls
 from orchestra.core.cells import Rows, aligned, table
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
-from orchestra.core.journal import read_journal
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count, some
@@ -35,8 +34,9 @@ _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 @options.project
 def audit(run: str, as_json: bool, project: Path) -> int:
     """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""
-    folder = App(project).runs.find(run)
-    calls = calls_in(folder, read_journal(folder.events, keep=False).events)
+    app = App(project)
+    folder = app.runs.find(run)
+    calls = calls_in(folder, app.project.store.events(folder, keep=False))
     roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
     if as_json:
         for call in calls:
@@ -83,9 +83,9 @@ def _lost(again: list[PastCall]) -> str:
     return f"The replies that never arrived cost ${known:.4f} at most, which is not in the sum; a budget counts it."
 
 
-def prompt_lines(folder: RunFolder, key: str) -> Iterable[str]:
+def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
     """The exact prompt of one call, and which artifacts went in at how many tokens."""
-    calls = {call.key: call for call in past_calls(read_journal(folder.events, keep=False).events)}
+    calls = {call.key: call for call in past_calls(app.project.store.events(folder, keep=False))}
     if key not in calls:
         known = some(list(calls)) if calls else "none"
         raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")

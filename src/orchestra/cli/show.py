@@ -20,10 +20,8 @@ from orchestra.cli.audit import prompt_lines
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.core.cells import aligned
 from orchestra.core.errors import JournalCorrupt
-from orchestra.core.inbox import waiting as unanswered
-from orchestra.core.journal import Follower, read_journal
 from orchestra.core.records import FINAL, Event, utf8
-from orchestra.core.run import RunFolder, is_driven
+from orchestra.core.run import RunFolder
 from orchestra.core.shape import outcome_of
 from orchestra.core.text import brief
 from orchestra.runs.find import RunSummary
@@ -112,7 +110,7 @@ def inbox(as_json: bool, project: Path) -> int:
             continue
         waits = True
         if as_json:
-            open_requests = unanswered(summary.folder, summary.fold.pending, app.project.keyring.known)
+            open_requests = app.project.store.unanswered(summary.folder, summary.fold.pending)
             for name, event in summary.fold.pending.items():
                 facts = {"runId": summary.folder.id, "id": name, "type": event.type}
                 print_json({**facts, "answered": name not in open_requests, "payload": event.payload})
@@ -135,7 +133,7 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     """What RUN is, what it did and what it waits for."""
     app = App(project)
     if key is not None:
-        echo_lines(prompt_lines(app.runs.find(run), key))
+        echo_lines(prompt_lines(app, app.runs.find(run), key))
         return 0
     summary = app.runs.summary(app.runs.find(run))
     state = summary.fold.state
@@ -191,7 +189,7 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
     folder = app.runs.find(run)
     if follow:
         return _follow(app, folder, as_json=as_json, full=True)
-    events = read_journal(folder.events, keep=False).events  # damage is told before anything else
+    events = app.project.store.events(folder, keep=False)  # damage is told before anything else
     if as_json:
         for event in events:
             print_json(event)
@@ -203,7 +201,8 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
 
 def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
     """Print events as they come, until the run ends; say once who must act when it waits."""
-    journal, told = Follower(folder.events), -1
+    store = app.project.store
+    journal, told = store.follow(folder), -1
     headline = app.workflow_of(folder.id).headline
     while True:
         before = journal.offset
@@ -215,7 +214,7 @@ def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -
                     click.echo(line)
             if event.type in FINAL:
                 return 0
-        if journal.offset == before and not as_json and told != before and not is_driven(folder):
+        if journal.offset == before and not as_json and told != before and not store.is_driven(folder):
             told = before
             for line in how_to_answer(app, folder) or [f"nobody drives it: {command(app, 'resume', folder.id)}"]:
                 click.echo(line, err=True)

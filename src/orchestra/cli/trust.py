@@ -67,7 +67,7 @@ def adopt(run: str, yes: bool, project: Path) -> int:
     """
     app = App(project)
     folder = app.runs.find(run)
-    foreign = adopting.candidates(app.runs, folder)
+    foreign = adopting.candidates(app.project.store, app.runs, folder)
     if not foreign:
         click.echo(f"run {folder.id} needs no adoption: your key made it, or you adopted it, and it belongs here")
         return 0

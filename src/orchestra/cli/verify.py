@@ -20,7 +20,7 @@ from orchestra.cli.text import safe
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.events import Events
 from orchestra.core.run import RunFolder
-from orchestra.core.vouching import elsewhere, read_run
+from orchestra.core.vouching import elsewhere
 
 
 @click.command()
@@ -36,7 +36,7 @@ def verify(run: str, project: Path) -> int:
     app = App(project)
     folder = Path(run) if Path(run).is_dir() else _find(run, app)
     read, vouched = _read(RunFolder(folder.resolve()), app)
-    findings = check(folder.resolve(), app.workflows.get, read)
+    findings = check(app.project.store, folder.resolve(), app.workflows.get, read)
     for finding in findings:
         click.echo(safe(str(finding)))
     click.echo(safe(vouched))
@@ -50,7 +50,7 @@ def verify(run: str, project: Path) -> int:
 def _read(folder: RunFolder, app: App) -> tuple[Events | JournalCorrupt | None, str]:
     """A run folder's journal, wherever it lies, or its damage: read once, it may be long. And who vouches for it."""
     try:
-        standing = read_run(folder, app.project.keyring.known)
+        standing = app.project.store.standing(folder)
     except (OSError, OrchestraError) as error:
         damage = error if isinstance(error, JournalCorrupt) else None
         return damage, f"foreign: nobody can vouch for it ({error})"

@@ -15,7 +15,7 @@ The effects of models, commands, patches, people and judgement are in core/work.
     ProposePatch     -                    PATCH_PRODUCED                                patch/gatekeeper.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED          patch/gatekeeper.py
     ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED            patch/gatekeeper.py
-    AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                             core/inbox.py
+    AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                             core/people.py
     Evaluate         -                    EVALUATION_PASSED | _FIXABLE | _BLOCKED       workflows' own judgement,
     written down
 """

@@ -1,5 +1,7 @@
 """The inbox: how a person's word reaches a run, from any process, whether or not one is driving it (D-10).
 
+The files of it are read and written through the store only (core/store.py); core/people.py waits for answers.
+
 Rules
 1. A message is one file in `inbox/`, named after the request it answers, made whole and synced before the person is
    told "recorded".
@@ -8,39 +10,34 @@ Rules
 4. An answer binds to what was asked: an approval carries the digest it grants, and another digest is refused (D-11).
 5. A message is sealed with its sender's key, for this run and this request (core/seal.py). A file that is not is no
    message: it answers nothing and refuses nobody, and is set aside when somebody answers or drives.
-6. Without a person to wait for, the run parks (`Suspended`). Whoever parks looks into the inbox once more after
-   letting go of the lock (core/engine.py), so an answer that came in between is not left lying.
+6. Other records of this user's for a run lie here as well, sealed in the same way; a newer one replaces them.
 """
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.context import Step
 from orchestra.core.disk import Disk
-from orchestra.core.errors import OddFile, Suspended, UsageError
+from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
-from orchestra.core.records import Event, now, utf8
+from orchestra.core.journal import read_first
+from orchestra.core.records import now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
-from orchestra.core.text import clean
-from orchestra.core.vouching import identity
-from orchestra.core.work import Answer, Approval, Approve, AskPerson
 
-OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
-POLL_SECONDS = 0.1
+R = TypeVar("R", bound=Struct)
 CANCEL = "cancel"
 _MOST = 4 * MIB
+_MOST_KEPT = MIB
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
@@ -89,9 +86,34 @@ def read(folder: RunFolder, request: str, seal: Seal | None) -> Message | None:
     return found if seal is not None and seal.holds(found, *identity(folder), request) else None
 
 
-def waiting(folder: RunFolder, pending: dict[str, Event], seal: Seal | None) -> dict[str, Event]:
-    """The open requests nobody has answered yet."""
-    return {name: event for name, event in pending.items() if read(folder, name, seal) is None}
+def keep(folder: RunFolder, name: str, record: Struct, *, disk: Disk, seal: Seal) -> None:
+    """Write a sealed record of this name, durably (rule 6)."""
+    folder.inbox.mkdir(exist_ok=True)
+    closed = seal.closes(record, *identity(folder), name)
+    disk.publish(folder.inbox / f"{name}.json", msgspec.json.encode(closed), durable=True)
+
+
+def kept(folder: RunFolder, name: str, kind: type[R], seal: Seal | None) -> R | None:
+    """The record of this name, if this user wrote one (rule 6)."""
+    try:
+        found = msgspec.json.decode(read_bounded(folder.inbox / f"{name}.json", _MOST_KEPT), type=kind)
+    except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if seal is not None and seal.holds(found, *identity(folder), name) else None
+
+
+def identity(folder: RunFolder) -> tuple[str, str]:
+    """What a record beside the journal is sealed for: the run's id, and the seal of its first line.
+
+    An id is used again once its run was removed; a word to the old run must be none to the new one.
+    """
+    created = read_first(folder.events)
+    return folder.id, str(created.payload.get("seal", "")) if created is not None else ""
+
+
+def set_aside(folder: RunFolder, request: str, disk: Disk) -> None:
+    """Give the name of a message free: the request can be answered again."""
+    _set_aside(folder.inbox / f"{request}.json", disk)
 
 
 def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, seal: Seal) -> list[str]:
@@ -128,58 +150,3 @@ def _set_aside(path: Path, disk: Disk) -> None:
 def message(kind: Literal["approve", "reject", "answer", "cancel"], by: str, **more: Any) -> Message:
     """A message of this moment."""
     return Message(kind=kind, by=by, at=now(), **more)
-
-
-class People:
-    """Handlers of AskPerson and Approve. `patient`: wait here for the answer; otherwise park."""
-
-    def __init__(self, *, patient: bool, on_wait: OnWait) -> None:
-        self._patient = patient
-        self._on_wait = on_wait
-
-    async def ask(self, effect: AskPerson, step: Step) -> Answer:
-        """Raise the question, wait for its answer, and keep both readable in ask/iter-NNNN.md (S1-109)."""
-        _write_question(effect, step, answer=None)
-        said = await self._wait(effect.questionId, step)
-        answer = Answer(questionId=effect.questionId, text=said.text, by=said.by)
-        _write_question(effect, step, answer=answer)
-        return answer
-
-    async def approve(self, effect: Approve, step: Step) -> Approval:
-        """Wait for a word on exactly this digest (D-11)."""
-        said = await self._wait(effect.approvalId, step)
-        while said.digest != effect.digest:  # a word on something else is no word on this: set it aside, wait on
-            _set_aside(step.ledger.folder.inbox / f"{effect.approvalId}.json", step.ledger.disk)
-            said = await self._wait(effect.approvalId, step)
-        return Approval(
-            granted=said.kind == "approve",
-            by=said.by,
-            digest=effect.digest,
-            reason=said.text,
-            accepted=said.accepted,
-            end=said.end,
-            approvalId=effect.approvalId,
-        )
-
-    async def _wait(self, request: str, step: Step) -> Message:
-        folder = step.ledger.folder
-        told = False
-        while (said := read(folder, request, step.ledger.seal)) is None:
-            if not self._patient:
-                raise Suspended(f"{request} waits for a person")
-            if not told and step.intent is not None:
-                self._on_wait(step.intent)
-                told = True
-            await asyncio.sleep(POLL_SECONDS)
-        return said
-
-
-def _write_question(effect: AskPerson, step: Step, *, answer: Answer | None) -> None:
-    lines = [f"# {effect.question}", "", *([f"Why: {effect.reason}", ""] if effect.reason else ())]
-    lines += [f"- option: {option}" for option in effect.options or ()]
-    lines += [f"- needed: {item}" for item in effect.needed_input]
-    if answer is not None:
-        lines += ["", f"## Answer ({answer.by})", "", answer.text]
-    ledger = step.ledger
-    path: Path = ledger.folder.artifact(effect.artifact)
-    ledger.disk.publish(path, utf8(ledger.redactor.text(clean("\n".join(lines) + "\n"))), durable=False)

@@ -29,7 +29,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -70,22 +70,60 @@ class Reading(Struct, frozen=True):
     chain: Chain
 
 
-class Journal:
-    """The open, writable journal of one run. One per run and process; the run's lock sees to the process."""
+class Journal(Protocol):
+    """The open, writable journal of one run: what the ledger and the context need of it."""
 
-    def __init__(self, path: Path, *, disk: Disk, redactor: Redactor, seal: Seal) -> None:
+    torn_bytes: int  # how much rule 6 cut off when this journal was opened
+
+    @property
+    def workspace(self) -> str:
+        """The folder a person bound the run to when adopting it; empty if nobody did."""
+
+    def load(self) -> list[Event]:
+        """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
+
+    def append(self, event: Event, *, outside: bool = True) -> Event:
+        """Write one event (rule 2) and return it as written: chained, redacted (rule 7) and sealed (rule 5)."""
+
+    async def barrier(self) -> None:
+        """Wait until everything appended before this call survives a power cut."""
+
+    def sync(self) -> None:
+        """`barrier` for a single line of work: there is nobody to share with."""
+
+    def close(self) -> None: ...
+
+
+class Follower(Protocol):
+    """Reads a journal as it grows, from its beginning. A line being written right now comes the next time."""
+
+    @property
+    def offset(self) -> int:
+        """Grows with what was read."""
+
+    def new(self) -> Iterator[Event]:
+        """The events of the whole lines that were added since the last time."""
+
+
+class FileJournal:
+    """The journal in a file. One per run and process; the run's lock sees to the process."""
+
+    def __init__(
+        self, path: Path, *, disk: Disk, redactor: Redactor, seal: Seal, adoption: Adoption | None = None
+    ) -> None:
         self.path = path
-        self.torn_bytes = 0  # how much rule 6 cut off when this journal was opened
+        self.torn_bytes = 0
         self._disk = disk
         self._redactor = redactor
         self._seal = seal
+        self._adoption = adoption
         self._fd = _open(path)
         self._size = 0
         self._synced = 0
         self._chain = Chain(seal)
         self._broken: Exception | None = None
 
-    def load(self, adoption: Adoption | None = None) -> list[Event]:
+    def load(self) -> list[Event]:
         """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
         self._chain = chain = Chain(self._seal)
         path, holds, events, end, torn = str(self.path), chain.holds, list[Event](), 0, 0
@@ -103,8 +141,8 @@ class Journal:
                         raise JournalCorrupt(path, number - 1, damage)
                     events.append(event)
                 end += len(line)
-        if adoption is not None:
-            self._chain.adopt(adoption)
+        if self._adoption is not None:
+            self._chain.adopt(self._adoption)
         if self._chain.foreign:
             raise ForeignRun(self.path.parent.name, self._chain.why_foreign)
         self.torn_bytes = torn
@@ -250,8 +288,8 @@ def first_is_own(path: Path, seal: Seal | None) -> bool:
     return False
 
 
-class Follower:
-    """Reads a journal as it grows, from its beginning. A line being written right now comes the next time."""
+class FileFollower:
+    """Reads the journal in a file as it grows."""
 
     def __init__(self, path: Path) -> None:
         self.offset = 0  # of what was not read yet

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.core.adoption import read_adoption
 from orchestra.core.disk import Disk
 from orchestra.core.errors import DurabilityError, ForeignRun
 from orchestra.core.journal import Journal
@@ -25,7 +24,6 @@ from orchestra.core.logs import LogBook
 from orchestra.core.records import ArtifactRef, Event, EventType, Phase, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
-from orchestra.core.seal import Seal
 from orchestra.core.tables import Fold, Table
 from orchestra.core.vouching import wrong_place
 
@@ -60,20 +58,20 @@ class Ledger:
     def __init__(
         self,
         folder: RunFolder,
+        journal: Journal,
         table: Table,
         *,
         disk: Disk,
         redactor: Redactor,
-        seal: Seal,
         on_event: OnEvent,
         projections: tuple[Projection, ...] = (),
     ) -> None:
+        """`journal` is the run's, open for writing (core/store.py); the ledger closes it."""
         self.folder = folder
         self.disk = disk
         self.redactor = redactor
-        self.seal = seal
         self.fold = Fold()
-        self.journal = Journal(folder.events, disk=disk, redactor=redactor, seal=seal)
+        self.journal = journal
         self.events: list[Event] = []
         self._table = table
         self._table_state = table.start
@@ -84,7 +82,7 @@ class Ledger:
 
     def open(self) -> None:
         """Read what is there, repair what a crash left, and be ready to go on; ForeignRun if nobody vouches for it."""
-        events = self.journal.load(read_adoption(self.folder, self.seal))
+        events = self.journal.load()
         if events and (misplaced := wrong_place(self.folder, events[0])):
             raise ForeignRun(self.folder.id, misplaced, adoptable=False)
         for event in events:

@@ -1,4 +1,4 @@
-"""A run's folder: its name, its files, its lock. Knows where things are, not what they mean.
+"""A run's folder: its name and the paths of its files. Whether they are there, and what they mean, is not known here.
 
 .runs/workflows/<runId>/            (S1-100; other workflows: <paths.runs>/<runId>/, D-06)
   events.ndjson                     the journal, the only truth
@@ -13,21 +13,16 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import re
-import stat
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from orchestra.core.errors import OddFile, RunLocked, UsageError
+from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import digest_below, lines_below, read_below
 from orchestra.core.records import ArtifactRef
 
@@ -35,7 +30,6 @@ EVENTS = "events.ndjson"
 REMOVED = ".removed"
 MOST_ARTIFACT = 1 << 30
 _MOST_ATTEMPTS, _GAP = 1000, 16  # of one call; numbers in a row that may be missing
-_MOST_DIGITS = 9  # of a run's number
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -142,63 +136,6 @@ class RunFolder:
             if not missing:
                 yield aside
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Be the one process that drives this run; RunLocked (exit 7) if another is. The kernel frees it on death."""
-        fd = _open_lock(self.lock, os.O_RDWR | os.O_CREAT)
-        try:
-            if not _take_lock(fd):
-                holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
-                raise RunLocked(
-                    f"run {self.id} is being driven by another process (pid {holder}). "
-                    f"Watch it: orchestra watch {self.id}. Stop it: orchestra cancel {self.id}"
-                )
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-            yield
-        finally:
-            os.close(fd)
-
-
-def is_driven(folder: RunFolder) -> bool:
-    """Whether some process holds the run's lock right now."""
-    try:
-        fd = _open_lock(folder.lock, os.O_RDONLY)
-    except (FileNotFoundError, NotADirectoryError, OddFile):  # nobody can hold what is no lock
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-
-
-def _open_lock(path: Path, flags: int) -> int:
-    """The lock's file, and nothing else in its place: a named pipe would be waited for, a link leads elsewhere."""
-    try:
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-            raise OddFile(str(path), "is no lock, but a link, a folder or a device") from error
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OddFile(str(path), "is no lock, but a named pipe, a folder or a device")
-    return fd
-
-
-def _take_lock(fd: int) -> bool:
-    # A few tries: `is_driven` in another process holds the lock for an instant, and that is not driving.
-    for _ in range(5):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            time.sleep(0.01)
-    return False
-
 
 def digest(data: bytes) -> str:
     """How bytes are named everywhere: `sha256:<hex>` (G2-8)."""
@@ -213,23 +150,6 @@ def slug(text: str, *, most: int = 40) -> str:
     return words or "run"
 
 
-def create_folder(root: Path, *, date: str, workflow: str, name: str) -> RunFolder:
-    """Make the next free run folder `{date}_{seq}_{workflow}_{name}` (D-07); two starters at once get two (G4-11).
-
-    The id of a run that is being removed is not free: child runs of it may still be there.
-    """
-    root.mkdir(parents=True, exist_ok=True)
-    tail = f"_{workflow}_{name}"
-    number = 1
-    with os.scandir(root) as entries:
-        for entry in entries:
-            name = entry.name.removeprefix(".").removesuffix(REMOVED)
-            if name.startswith(f"{date}_") and name.endswith(tail) and (taken := name.split("_")[1]).isdecimal():
-                number = max(number, int(taken[:_MOST_DIGITS]) + 1)
-    while True:
-        folder = root / f"{date}_{number:03d}{tail}"
-        try:
-            folder.mkdir(mode=0o700)
-            return RunFolder(folder)
-        except FileExistsError:
-            number += 1
+def is_id(name: str) -> bool:
+    """Whether this may be a run's id: the name of a folder that is not hidden."""
+    return name == os.path.basename(name) and not name.startswith(".") and "\0" not in name and name != ""

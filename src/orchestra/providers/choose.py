@@ -19,7 +19,7 @@ import difflib
 import functools
 import importlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, assert_never, get_args, runtime_checkable
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ from orchestra.config.judge import Judgement
 from orchestra.config.sections import KINDS, Config, Kind, ProviderSection
 from orchestra.core.errors import UsageError
 from orchestra.core.model import Destination, Provider, ProviderRequest
-from orchestra.core.records import Role
+from orchestra.core.records import Event, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.calling import Route
 from orchestra.providers.prices import Known, Price, known
@@ -119,13 +119,15 @@ class Providers:
         environ: Mapping[str, str],
         *,
         find: Callable[[str], RunFolder],
+        events: Callable[[RunFolder], Iterable[Event]],
         programs: Callable[[], Any],
     ) -> None:
-        """`find` knows the project's runs; `programs` gives what runs a provider that is a program."""
+        """`find` and `events` give a run and its events; `programs` gives what runs a provider that is a program."""
         self._config = config
         self._base = base
         self._environ = environ
         self._find = find
+        self._events = events
         self._programs = programs
 
     # -- deciding -----------------------------------------------------------------------------------------------------
@@ -345,7 +347,8 @@ class Providers:
     def _replay(self, module: Any, choice: Choice) -> Any:
         if not choice.argument:
             raise UsageError("provider replay needs a run: --provider replay:RUN")
-        return module.ReplayProvider(self._find(choice.argument))
+        source = self._find(choice.argument)
+        return module.ReplayProvider(source, self._events(source))
 
     def _local(self, module: Any, choice: Choice) -> Any:
         entry = choice.entry

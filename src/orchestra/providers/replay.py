@@ -7,14 +7,14 @@ recorded reply that exceeds the bounds of a reply is not used.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterable
 
 from msgspec import UNSET
 
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.files import read_bounded
-from orchestra.core.journal import read_journal
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
-from orchestra.core.records import Phase, Role
+from orchestra.core.records import Event, Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.bounds import MOST_TEXT
 from orchestra.providers.calling import request_digest
@@ -23,12 +23,13 @@ from orchestra.providers.calling import request_digest
 class ReplayProvider:
     """Returns the replies of the recorded run."""
 
-    def __init__(self, source: RunFolder) -> None:
+    def __init__(self, source: RunFolder, events: Iterable[Event]) -> None:
+        """`events` are those of the recorded run."""
         self._source = source
         self._calls: dict[str, deque[PastCall]] = defaultdict(deque)
         self._roles: set[str] = set()
         self._context: dict[str, int] = {}
-        for call in past_calls(read_journal(source.events, keep=False).events):
+        for call in past_calls(events):
             self._roles.add(call.role)
             self._context[call.key] = call.contextBytes
             if call.status != "open":

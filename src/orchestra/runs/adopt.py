@@ -17,13 +17,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestra.core.adoption import Adoption, keep_adoption
+from orchestra.core.adoption import Adoption
 from orchestra.core.errors import UsageError
 from orchestra.core.records import now
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import outcome_of
+from orchestra.core.store import Store
 from orchestra.core.text import brief, count
-from orchestra.core.vouching import Standing, read_run, wrong_place
+from orchestra.core.vouching import Standing, wrong_place
 from orchestra.policy.binding import said
 from orchestra.runs.answers import who
 from orchestra.runs.find import Runs, RunSummary
@@ -38,11 +39,11 @@ class Candidate(Struct, frozen=True):
     standing: Standing
 
 
-def candidates(runs: Runs, folder: RunFolder) -> list[Candidate]:
+def candidates(store: Store, runs: Runs, folder: RunFolder) -> list[Candidate]:
     """The runs of this run's tree that nobody vouches for here, the root first."""
-    seal = runs.keyring.seal  # made if there is none: what is described is what is sealed afterwards
     tree = runs.tree(_root(runs, folder))
-    found = [Candidate(runs.summary(one, keep=False), read_run(one, seal, keep=False)) for one in tree]
+    # The key is made if there is none: what is described is what is sealed afterwards.
+    found = [Candidate(runs.summary(one, keep=False), store.standing(one, keep=False, to_write=True)) for one in tree]
     for one in found:
         if why := wrong_place(one.summary.folder, one.summary.created):
             raise UsageError(
@@ -55,14 +56,14 @@ def adopt(project: Project, runs: list[Candidate]) -> None:
     """Vouch for these runs, as they are now, in this project."""
     for one in runs:
         folder = one.summary.folder
-        with folder.locked():
-            standing = read_run(folder, project.keyring.seal, keep=False)
+        with project.store.claim(folder):
+            standing = project.store.standing(folder, keep=False, to_write=True)
             if (standing.lines, standing.sha256) != (one.standing.lines, one.standing.sha256):
                 raise UsageError(f"run {folder.id} has changed since you looked at it; look again")
             adoption = Adoption(
                 lines=standing.lines, sha256=standing.sha256, workspace=str(project.path), by=who(), at=now()
             )
-            keep_adoption(folder, adoption, disk=project.disk, seal=project.keyring.seal)
+            project.store.adopt(folder, adoption)
 
 
 def described(terms: Terms, one: Candidate, project: Path) -> Iterator[tuple[str, str]]:

@@ -12,12 +12,11 @@ import getpass
 import os
 from collections.abc import Mapping
 
-from orchestra.core import inbox
-from orchestra.core.disk import Disk
 from orchestra.core.errors import UsageError
+from orchestra.core.inbox import CANCEL, message
 from orchestra.core.records import FINAL, Event
-from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.store import Store
 from orchestra.core.text import clean
 from orchestra.runs.find import Runs
 
@@ -27,11 +26,9 @@ SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to 
 class Answers:
     """Where a person's answers to the runs of a project are recorded."""
 
-    def __init__(self, runs: Runs, *, disk: Disk, redactor: Redactor) -> None:
+    def __init__(self, runs: Runs, store: Store) -> None:
         self._runs = runs
-        self._keyring = runs.keyring
-        self._disk = disk
-        self._redactor = redactor
+        self._store = store
 
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
         """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
@@ -44,8 +41,7 @@ class Answers:
         for path in only:
             if path not in known:
                 raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")
-        message = inbox.message("approve", by or who(), digest=wanted, accepted=only)
-        self._deliver(folder, name, message)
+        self._store.deliver(folder, name, message("approve", by or who(), digest=wanted, accepted=only))
         return name
 
     def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
@@ -53,8 +49,8 @@ class Answers:
         if not reason.strip():
             raise UsageError("the reason is empty; say what is wrong: --reason TEXT")
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
-        message = inbox.message("reject", by or who(), text=reason, digest=_digest(folder, request), end=end)
-        self._deliver(folder, name, message)
+        rejection = message("reject", by or who(), text=reason, digest=_digest(folder, request), end=end)
+        self._store.deliver(folder, name, rejection)
         return name
 
     def answer(self, folder: RunFolder, text: str, *, by: str = "") -> str:
@@ -62,7 +58,7 @@ class Answers:
         if not text.strip():
             raise UsageError("the answer is empty; say something: orchestra answer RUN TEXT")
         name, request = self._pending(folder, "QUESTION_RAISED")
-        self._deliver(folder, name, inbox.message("answer", by or who(), text=_allowed(folder, request, text)))
+        self._store.deliver(folder, name, message("answer", by or who(), text=_allowed(folder, request, text)))
         return name
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
@@ -71,18 +67,14 @@ class Answers:
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
         # An earlier canceller may have been killed before it could act.
-        if inbox.read(folder, inbox.CANCEL, self._keyring.seal) is None:
-            self._deliver(folder, inbox.CANCEL, inbox.message("cancel", by or who(), text=reason))
-
-    def _deliver(self, folder: RunFolder, name: str, message: inbox.Message) -> None:
-        inbox.deliver(folder, name, message, disk=self._disk, redactor=self._redactor, seal=self._keyring.seal)
+        if self._store.mail(folder, CANCEL) is None:
+            self._store.deliver(folder, CANCEL, message("cancel", by or who(), text=reason))
 
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
         """The one request of this kind that is meant (rule 1)."""
         fold = self._runs.vouched(folder).fold
-        seal = self._keyring.seal
         asked = {name: event for name, event in fold.pending.items() if event.type == kind}
-        unanswered = inbox.waiting(folder, asked, seal)
+        unanswered = self._store.unanswered(folder, asked)
         meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
         if digest and asked and not meant:  # D-11
             now = " or ".join(event.payload.get("digest", "?") for event in (unanswered or asked).values())
@@ -91,7 +83,7 @@ class Answers:
             )
         if not digest and len(unanswered) > 1 and kind == "APPROVAL_REQUESTED":
             raise UsageError(f"run {folder.id} waits with {len(unanswered)} changes; say which:{_choice(unanswered)}")
-        for name, event in (inbox.waiting(folder, meant, seal) or meant or unanswered or asked).items():
+        for name, event in (self._store.unanswered(folder, meant) or meant or unanswered or asked).items():
             return name, event
         what = "approval" if kind == "APPROVAL_REQUESTED" else "answer"
         other = next(iter(fold.pending.values()), None)

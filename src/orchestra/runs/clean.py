@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -25,17 +24,14 @@ from msgspec import Struct
 
 from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
 from orchestra.core.files import entries_below, mode_and_size
-from orchestra.core.journal import read_first
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import REMOVED, RunFolder, digest, is_driven
+from orchestra.core.run import RunFolder, digest
 from orchestra.policy.decide import within
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.worker.removal import discard
 from orchestra.workflows.project import Project
-
-_REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
 
 
 class Run(Struct, frozen=True):
@@ -137,15 +133,13 @@ def remove(of: Cleaning, tree: Tree) -> tuple[str, ...]:
     """Remove a tree (rule 4); RunLocked if somebody drives a run of it. The names that could not be removed."""
     with ExitStack() as locks:
         for run in tree.runs:
-            locks.enter_context(run.folder.locked())
+            locks.enter_context(of.project.store.claim(run.folder))
         for run in tree.runs:
             _must_be(run, of.runs.summary(run.folder, keep=False))
-        for folder in (run.folder for run in tree.runs):
-            of.project.disk.replace(str(folder.path), str(folder.removed))
-            of.project.disk.sync_folder(folder.path.parent)
+        hidden = [of.project.store.hide(run.folder) for run in tree.runs]
         # The root's is the last to go: as long as it is there, the next clean finishes the whole tree. The locks are
         # held meanwhile, or another clean would take it for cut off.
-        return tuple(name for run in reversed(tree.runs) for name in discard(run.folder.removed))
+        return tuple(name for path in reversed(hidden) for name in discard(path))
 
 
 def _must_be(judged: Run, now: RunSummary) -> None:
@@ -168,7 +162,7 @@ def finish(of: Cleaning, leftover: Leftover) -> tuple[str, ...]:
 def _found(of: Cleaning) -> Iterator[Run]:
     replayed = functools.cache(functools.partial(_replayed, of))  # most runs name the same provider
     for folder, seen in of.runs.overview():
-        created = seen.created if isinstance(seen, RunSummary) else _first(folder)
+        created = seen.created if isinstance(seen, RunSummary) else _first(of, folder)
         if created is None:
             yield Run(folder)
             continue
@@ -192,10 +186,10 @@ def _mark(created: Event) -> str:
     return digest(msgspec.json.encode(created))
 
 
-def _first(folder: RunFolder) -> Event | None:
+def _first(of: Cleaning, folder: RunFolder) -> Event | None:
     """The first event of a damaged journal, if that much can be read: it says whose child the run is."""
     try:
-        return read_first(folder.events)
+        return of.project.store.first(folder)
     except JournalCorrupt:
         return None
 
@@ -340,16 +334,9 @@ def _replayed(of: Cleaning, spec: str) -> str:
 
 
 def _leftovers(of: Cleaning, runs: dict[str, Run], below: dict[str, list[str]]) -> Iterator[Leftover]:
-    for root in of.runs.roots:
-        try:
-            with os.scandir(root) as entries:
-                names = sorted(entry.name for entry in entries if entry.name.endswith(REMOVED))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        for name in names:
-            found = _REMOVED.fullmatch(name)
-            if found and _kind(root / name) == stat.S_IFDIR and not is_driven(RunFolder(root / name)):
-                yield _leftover(of, found[1], root / name, runs, below)
+    for name, path in of.project.store.hidden(of.runs.roots):
+        if not of.project.store.is_driven(RunFolder(path)):
+            yield _leftover(of, name, path, runs, below)
 
 
 def _leftover(of: Cleaning, name: str, path: Path, runs: dict[str, Run], below: dict[str, list[str]]) -> Leftover:

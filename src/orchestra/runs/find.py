@@ -8,10 +8,8 @@ Rules
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +19,12 @@ from msgspec import Struct
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
-from orchestra.core.journal import first_is_own, read_first
-from orchestra.core.keyring import Keyring
-from orchestra.core.records import Event, utc
-from orchestra.core.run import EVENTS, RunFolder, is_driven
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder, is_id
 from orchestra.core.shape import outcome_of
+from orchestra.core.store import Store
 from orchestra.core.tables import Fold
-from orchestra.core.vouching import elsewhere, read_run
+from orchestra.core.vouching import elsewhere
 from orchestra.core.work import Masked, PatchProposal, Reply
 from orchestra.patch.gatekeeper import exact_patch, parts_about
 from orchestra.patch.result import Patch
@@ -72,17 +69,18 @@ class Runs:
     """The runs of one project folder."""
 
     def __init__(
-        self, project: Path, roots: Callable[[], Iterable[Path]], root_of: Callable[[str], Path], keyring: Keyring
+        self, project: Path, roots: Callable[[], Iterable[Path]], root_of: Callable[[str], Path], store: Store
     ) -> None:
         """`roots` are the folders that runs lie in, `root_of` the one for runs of a workflow."""
         self.project = project
-        self.keyring = keyring
+        self._store = store
         self._roots_now = roots
         self._root_of = root_of
 
     def folders(self) -> list[RunFolder]:
         """Every run of this project that was started, oldest first."""
-        found = [(began, folder) for folder in self._named("") if (began := _began(folder)) is not None]
+        store = self._store
+        found = [(began, run) for run in store.runs(self.roots) if (began := store.began(run)) is not None]
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
 
     def find(self, reference: str) -> RunFolder:
@@ -93,7 +91,7 @@ class Runs:
             if folders := self.folders():
                 return self._newest(folders)
             raise UsageError(f"no run in {self.project} yet; orchestra --help lists the commands that start one")
-        matches = self._called(reference) or [f for f in self._named(reference) if _began(f) is not None]
+        matches = self._called(reference) or list(self._begun(self._store.runs(self.roots, reference)))
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -110,19 +108,11 @@ class Runs:
 
     def _called(self, run_id: str) -> list[RunFolder]:
         """The runs of exactly this id."""
-        folders = [RunFolder(root / run_id) for root in self.roots] if _is_id(run_id) else []
-        return [folder for folder in folders if _began(folder) is not None]
+        return list(self._begun(RunFolder(root / run_id) for root in self.roots)) if is_id(run_id) else []
 
-    def _named(self, prefix: str) -> Iterator[RunFolder]:
-        """The folders whose names begin so and that have a journal; what it is worth is another question."""
-        for root in self.roots:
-            try:
-                with os.scandir(root) as entries:
-                    for entry in entries:
-                        if entry.name.startswith(prefix) and _is_id(entry.name) and _has_journal(entry.path):
-                            yield RunFolder(root / entry.name)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+    def _begun(self, folders: Iterable[RunFolder]) -> Iterator[RunFolder]:
+        """Those of the folders that hold a run."""
+        return (folder for folder in folders if self._store.began(folder) is not None)
 
     def _newest(self, folders: list[RunFolder]) -> RunFolder:
         """The newest run that is not foreign: a forged one may say that it is of tomorrow. Without one, the newest."""
@@ -137,7 +127,7 @@ class Runs:
     def first_of(self, run_id: str) -> Event | None:
         """The first event of a run; None if it is not here, as of a child that came without its parent."""
         try:
-            return read_first(self.find(run_id).events)
+            return self._store.first(self.find(run_id))
         except UsageError:
             return None
 
@@ -153,7 +143,7 @@ class Runs:
     def root_of(self, folder: RunFolder) -> RunFolder:
         """The run at the top of this run's tree."""
         passed = {folder.id}
-        while (created := read_first(folder.events)) is not None and (parent := created.payload.get("parentRunId")):
+        while (created := self._store.first(folder)) is not None and (parent := created.payload.get("parentRunId")):
             folder = self.find(str(parent))
             if folder.id in passed:
                 raise DurabilityError(f"run {folder.id} says that it is its own child; nothing was changed")
@@ -163,11 +153,12 @@ class Runs:
     def summary(self, folder: RunFolder, *, keep: bool = True) -> RunSummary:
         """What a run is now, folded from its journal. Without `keep` its events are read again when they are wanted."""
         fold = Fold()
-        standing = read_run(folder, self.keyring.known, each=fold.add, keep=keep)
+        standing = self._store.standing(folder, each=fold.add, keep=keep)
         if standing.created is None:
             raise JournalCorrupt(str(folder.events), 0, "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
-        return RunSummary(folder, standing.created, standing.events, fold, is_driven(folder), foreign)
+        driven = self._store.is_driven(folder)
+        return RunSummary(folder, standing.created, standing.events, fold, driven, foreign)
 
     def vouched(self, folder: RunFolder) -> RunSummary:
         """What a run is now; ForeignRun if nobody vouches for it."""
@@ -186,7 +177,7 @@ class Runs:
         """What a run recorded of itself when it began. What a person typed counts only if this user's key made it."""
         payload = created.payload
         folder = self._child(str(payload.get("workflow", "")), created.runId)
-        if folder is not None and first_is_own(folder.events, self.keyring.known):
+        if folder is not None and self._store.first_is_own(folder):
             return payload
         models = {name: value for name, value in (payload.get("models") or {}).items() if name != "typedBudget"}
         return {**payload, "typed": (), "models": models}
@@ -201,7 +192,7 @@ class Runs:
         queue = deque([folder])
         while queue:
             one = queue.popleft()
-            if one.path in found or read_first(one.events) is None:
+            if one.path in found or self._store.first(one) is None:
                 continue
             found[one.path] = one
             summary = self.summary(one, keep=False)
@@ -211,7 +202,7 @@ class Runs:
 
     def _child(self, workflow: str, run_id: str) -> RunFolder | None:
         """The folder of a child run; None if a journal of anybody's names none that could be one."""
-        return RunFolder(self._root_of(workflow) / run_id) if _is_id(run_id) else None
+        return RunFolder(self._root_of(workflow) / run_id) if is_id(run_id) else None
 
     def patches(self, folder: RunFolder, *, exact: bool = False) -> Iterator[ShownPatch]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
@@ -287,24 +278,3 @@ def _children(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
     for event in events:
         if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
             yield event.payload.get("workflow", ""), event.payload["childRunId"]
-
-
-def _began(folder: RunFolder) -> str | None:
-    """When a run began; None if this is no run. A damaged run is still a run: its file's time must do."""
-    try:
-        created = read_first(folder.events)
-        return created.ts if created else None
-    except JournalCorrupt:
-        return utc(datetime.fromtimestamp(os.lstat(folder.events).st_mtime, UTC))
-    except OSError:
-        return None
-
-
-def _has_journal(path: str) -> bool:
-    """Whether there is something in the journal's place: a folder may hold very many that are no runs."""
-    return os.path.lexists(f"{path}/{EVENTS}")
-
-
-def _is_id(name: str) -> bool:
-    """Whether this may be a run's id: the name of a folder that is not hidden."""
-    return name == os.path.basename(name) and not name.startswith(".") and "\0" not in name and name != ""

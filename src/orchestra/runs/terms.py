@@ -11,11 +11,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.errors import ForeignRun, OddFile, UsageError
-from orchestra.core.files import MIB, read_bounded
+from orchestra.core.errors import ForeignRun, UsageError
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
-from orchestra.core.vouching import Standing, elsewhere, identity
+from orchestra.core.vouching import Standing, elsewhere
 from orchestra.policy.binding import bound, differences, recorded, weaker
 from orchestra.policy.decide import Policy
 from orchestra.providers.choose import Models
@@ -72,12 +71,8 @@ class Terms:
             began = msgspec.convert(self._runs.facts(created).get("models", {}), Models)
         except msgspec.ValidationError as error:
             raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
-        try:
-            kept = msgspec.json.decode(read_bounded(root.inbox / f"{_MODELS}.json", MIB), type=KeptModels)
-        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
-            return self._within_budget(began)
-        seal = self._project.keyring.known
-        return self._within_budget(kept.models if seal and seal.holds(kept, *identity(root), _MODELS) else began)
+        kept = self._project.store.kept(root, _MODELS, KeptModels)
+        return self._within_budget(kept.models if kept is not None else began)
 
     def _within_budget(self, models: Models) -> Models:
         """The budget the file has now binds, unless a person typed another (policy/binding.py)."""
@@ -88,7 +83,5 @@ class Terms:
 
     def keep_models(self, root: RunFolder, models: Models) -> None:
         """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
-        root.inbox.mkdir(exist_ok=True)
         masked = msgspec.json.decode(self._project.redactor.data(msgspec.json.encode(models)), type=Models)
-        kept = self._project.keyring.seal.closes(KeptModels(masked), *identity(root), _MODELS)
-        self._project.disk.publish(root.inbox / f"{_MODELS}.json", msgspec.json.encode(kept), durable=True)
+        self._project.store.keep(root, _MODELS, KeptModels(masked))

@@ -23,12 +23,12 @@ import msgspec
 from orchestra.core.errors import DurabilityError, IllegalEvent, JournalCorrupt, OddFile
 from orchestra.core.events import Events
 from orchestra.core.files import MIB, entries_below, mode_and_size
-from orchestra.core.journal import read_journal
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import misfit, outcome_of
+from orchestra.core.store import Store
 from orchestra.core.tables import Fold
 from orchestra.workflows.description import Check, Findings, Workflow
 
@@ -36,7 +36,10 @@ MOST = 100  # findings of one kind
 
 
 def verify(
-    path: Path, workflows: Callable[[str], Workflow | None], read: Events | JournalCorrupt | None = None
+    store: Store,
+    path: Path,
+    workflows: Callable[[str], Workflow | None],
+    read: Events | JournalCorrupt | None = None,
 ) -> list[Finding]:
     """Everything that is wrong with a run folder, most basic first; empty means it conforms.
 
@@ -50,7 +53,7 @@ def verify(
         if isinstance(read, JournalCorrupt):
             raise read
         # First, alone: of a damaged journal nothing else is told, and that quickly.
-        events = read_journal(folder.events).events if read is None else read
+        events = store.events(folder) if read is None else read
     except JournalCorrupt as error:
         where = f"events.ndjson:{error.line}" if error.line else "events.ndjson"
         return [Finding(_line_requirement(folder, error.line), where, str(error))]

@@ -1,7 +1,7 @@
 """A project folder, opened: its configuration, policy, consent and key, its providers, and where its commands run.
 
 Everything that starts or drives a run has one of these, and so has every workflow that prepares a job. It knows no
-run: the runs of a project are found by `runs/find.py`.
+run: its store opens them (core/store.py), and `runs/find.py` finds them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from orchestra.core.keyring import Keyring
 from orchestra.core.model import Provider
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.store import FileStore, Store
 from orchestra.policy.decide import Policy, within
 from orchestra.providers.calling import CONTEXT_BYTES
 from orchestra.providers.choose import Models, Providers
@@ -70,11 +71,17 @@ class Project:
         self.origins = loaded.origins
         self.runs_folder = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.providers = Providers(
-            self.config, self.base, environ, find=find, programs=lambda: Programs(self.workshop, self.policy.tier)
+            self.config,
+            self.base,
+            environ,
+            find=find,
+            events=lambda run: self.store.events(run, keep=False),
+            programs=lambda: Programs(self.workshop, self.policy.tier),
         )
         secrets = (*self.providers.secrets, *filter(None, (self.keyring.secret,)))
         self.watchful = Redactor.from_environment(environ, secrets)  # masks also where the configuration masks nothing
         self.redactor = self.watchful if self.config.security.redact_secrets else Redactor.blind()
+        self.store: Store = FileStore(self.disk, self.redactor, self.keyring)
 
     # -- providers ----------------------------------------------------------------------------------------------------
 

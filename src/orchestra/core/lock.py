@@ -1,0 +1,78 @@
+"""The lock of a run's folder: one process drives a run. Used by the store of runs in files only (core/store.py).
+
+Rules
+1. The lock is `flock` on the file `lock`. The kernel releases it when the process ends, however it ends.
+2. Only a regular file is a lock. A named pipe would be waited for, and a link leads elsewhere: both are refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestra.core.errors import OddFile, RunLocked
+from orchestra.core.run import RunFolder
+
+
+@contextmanager
+def locked(folder: RunFolder) -> Iterator[None]:
+    """Hold the run's lock; RunLocked (exit 7) if another process holds it."""
+    fd = _open_lock(folder.lock, os.O_RDWR | os.O_CREAT)
+    try:
+        if not _take_lock(fd):
+            holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
+            raise RunLocked(
+                f"run {folder.id} is being driven by another process (pid {holder}). "
+                f"Watch it: orchestra watch {folder.id}. Stop it: orchestra cancel {folder.id}"
+            )
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_locked(folder: RunFolder) -> bool:
+    """Whether some process holds the run's lock right now."""
+    try:
+        fd = _open_lock(folder.lock, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError, OddFile):  # what is no lock cannot be held
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def _open_lock(path: Path, flags: int) -> int:
+    """The lock's file, and nothing else in its place (rule 2)."""
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise OddFile(str(path), "is no lock, but a link, a folder or a device") from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OddFile(str(path), "is no lock, but a named pipe, a folder or a device")
+    return fd
+
+
+def _take_lock(fd: int) -> bool:
+    # A few tries: `is_locked` in another process holds the lock for an instant, and that is not driving.
+    for _ in range(5):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.01)
+    return False

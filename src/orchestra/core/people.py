@@ -1,0 +1,80 @@
+"""The people a run asks: handlers of AskPerson and Approve. They wait for a message in the run's inbox (core/inbox.py).
+
+Rules
+1. Without a person to wait for, the run parks (`Suspended`). Whoever parks looks into the inbox once more after
+   letting go of the lock (core/engine.py), so an answer that came in between is not left lying.
+2. An approval is for exactly the digest that was asked for (D-11). A message about another digest is set aside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from orchestra.core.context import Step
+from orchestra.core.errors import Suspended
+from orchestra.core.inbox import Message
+from orchestra.core.records import Event, utf8
+from orchestra.core.store import Store
+from orchestra.core.text import clean
+from orchestra.core.work import Answer, Approval, Approve, AskPerson
+
+OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
+POLL_SECONDS = 0.1
+
+
+class People:
+    """Handlers of AskPerson and Approve. `patient`: wait here for the answer; otherwise park."""
+
+    def __init__(self, store: Store, *, patient: bool, on_wait: OnWait) -> None:
+        self._store = store
+        self._patient = patient
+        self._on_wait = on_wait
+
+    async def ask(self, effect: AskPerson, step: Step) -> Answer:
+        """Raise the question, wait for its answer, and keep both readable in ask/iter-NNNN.md (S1-109)."""
+        _write_question(effect, step, answer=None)
+        said = await self._wait(effect.questionId, step)
+        answer = Answer(questionId=effect.questionId, text=said.text, by=said.by)
+        _write_question(effect, step, answer=answer)
+        return answer
+
+    async def approve(self, effect: Approve, step: Step) -> Approval:
+        """Wait for a word on exactly this digest (D-11)."""
+        said = await self._wait(effect.approvalId, step)
+        while said.digest != effect.digest:  # a word on something else is no word on this: set it aside, wait on
+            self._store.set_aside(step.ledger.folder, effect.approvalId)
+            said = await self._wait(effect.approvalId, step)
+        return Approval(
+            granted=said.kind == "approve",
+            by=said.by,
+            digest=effect.digest,
+            reason=said.text,
+            accepted=said.accepted,
+            end=said.end,
+            approvalId=effect.approvalId,
+        )
+
+    async def _wait(self, request: str, step: Step) -> Message:
+        folder = step.ledger.folder
+        told = False
+        while (said := self._store.mail(folder, request)) is None:
+            if not self._patient:
+                raise Suspended(f"{request} waits for a person")
+            if not told and step.intent is not None:
+                self._on_wait(step.intent)
+                told = True
+            await asyncio.sleep(POLL_SECONDS)
+        return said
+
+
+def _write_question(effect: AskPerson, step: Step, *, answer: Answer | None) -> None:
+    lines = [f"# {effect.question}", "", *([f"Why: {effect.reason}", ""] if effect.reason else ())]
+    lines += [f"- option: {option}" for option in effect.options or ()]
+    lines += [f"- needed: {item}" for item in effect.needed_input]
+    if answer is not None:
+        lines += ["", f"## Answer ({answer.by})", "", answer.text]
+    ledger = step.ledger
+    path: Path = ledger.folder.artifact(effect.artifact)
+    ledger.disk.publish(path, utf8(ledger.redactor.text(clean("\n".join(lines) + "\n"))), durable=False)
