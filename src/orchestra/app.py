@@ -20,6 +20,7 @@ from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import ForeignRun, UsageError
 from orchestra.core.faces import Face, Guarded, Notice, Silent
+from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import elsewhere
@@ -97,8 +98,8 @@ class App:
             job = msgspec.convert(params, workflow.params)
         except msgspec.ValidationError as wrong:
             raise UsageError(f"the job is no {workflow.name} job: {wrong}") from wrong
-        facts = {name: parent.payload[name] for name in _INHERITED if name in parent.payload}
-        models = msgspec.convert(facts.get("models", {}), Models)
+        facts = recorded(parent, *_INHERITED)
+        models = msgspec.convert(RunCreated.of(parent).models, Models)
         job, _ = workflow.prepare(self.project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         return self._beginning(workflow, job, facts)
@@ -148,8 +149,7 @@ class App:
 
     def _needs_trial(self, summary: RunSummary) -> bool:
         """Whether the run will need commands, and no patch is applied yet: then they are tried before a model is."""
-        params = summary.created.payload.get("params") or {}
-        if not self.workflows.named(summary.workflow).needs_commands(params):
+        if not self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
             return False
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
@@ -168,7 +168,7 @@ class App:
 
     def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""
-        scenario = created.payload.get("scenario")
+        scenario = RunCreated.of(created).scenario
         if self.project.overlay is None and scenario:
             raise UsageError(
                 f"run {folder.id} had the configuration of a scenario and cannot go on without it."
@@ -180,8 +180,7 @@ class App:
 
     def workflow_of(self, run_id: str) -> Workflow:
         """The workflow of a run, for reading."""
-        created = self.runs.first_of(run_id)
-        return self.workflows.of(str(created.payload.get("workflow", "")) if created else "")
+        return self.workflows.of(RunCreated.of(self.runs.first_of(run_id)).workflow)
 
     def report(self, summary: RunSummary) -> Iterator[str]:
         """The report of a run that goes on, as far as it got, line by line."""

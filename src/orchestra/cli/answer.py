@@ -16,6 +16,7 @@ from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched
 from orchestra.core.journal import read_journal
+from orchestra.core.reading import StepEvent, scope_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, is_driven
 from orchestra.providers.choose import Models
@@ -152,7 +153,7 @@ def _before_failure(folder: RunFolder) -> str:
         raise UsageError(
             f"run {folder.id} has not ended: go on with it (orchestra resume {folder.id}), or name --at EVENT"
         )
-    failed = {_task(e) for e in events if e.type == "PHASE_FAILED" and _task(e) and "retryAt" not in e.payload}
+    failed = {_task(e) for e in events if e.type == "PHASE_FAILED" and _task(e) and not StepEvent.of(e).retryAt}
     point, before = events[0].id, events[0].id
     for event in (event for event in events if event.type not in FINAL):
         if failed and _task(event) in failed:
@@ -165,7 +166,7 @@ def _before_failure(folder: RunFolder) -> str:
 
 def _task(event: Event) -> str:
     """The task of a graph that an event is about; empty for anything else."""
-    return str(event.payload.get("key", "")).rpartition("/")[0] if event.phase == "execute" else ""
+    return scope_of(event) if event.phase == "execute" else ""
 
 
 def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], no_drive: bool) -> int:

@@ -37,6 +37,7 @@ from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
+from orchestra.core.reading import Request, StepEvent, effect_of, key_of, outcome_of
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import (
@@ -88,19 +89,18 @@ class _Grants:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._read = 0
-        self._asked: dict[str, tuple[str, tuple[str, ...]]] = {}  # by request: its digest and its commands
+        self._asked: dict[str, Request] = {}  # those that ask about commands, by their id
         self._granted: set[str] = set()
 
     def __call__(self, argv: tuple[str, ...]) -> bool:
         events = self._ledger.events
         for event in events[self._read :]:
-            payload = event.payload
-            if event.type == "APPROVAL_REQUESTED" and payload.get("commands"):
-                self._asked[payload["approvalId"]] = payload["digest"], tuple(payload["commands"])
-            elif event.type == "APPROVAL_GRANTED" and payload.get("effect") == "Approve":
-                digest, commands = self._asked.get(payload.get("approvalId", ""), ("", ()))
-                if payload["outcome"]["digest"] == digest:  # D-11
-                    self._granted.update(commands)
+            if event.type == "APPROVAL_REQUESTED" and (request := Request.of(event)).granted_commands:
+                self._asked[request.approvalId] = request
+            elif event.type == "APPROVAL_GRANTED" and effect_of(event) == "Approve":
+                asked = self._asked.get(StepEvent.of(event).approvalId)
+                if asked and asked.digest and outcome_of(event).digest == asked.digest:  # D-11
+                    self._granted.update(asked.granted_commands)
         self._read = len(events)
         return command_digest(argv) in self._granted
 
@@ -136,9 +136,8 @@ class Runner:
 
     async def prepare(self, effect: RunCommand, key: str, left: Event | None) -> Mapping[str, Any]:
         """Rule 2: the process, blocked; its pid and start time for the intent."""
-        if left is not None and "process" in left.payload:
-            process = left.payload["process"]
-            kill_left_over(int(process["pid"]), str(process["startTime"]))
+        if left is not None and (started := StepEvent.of(left).started):
+            kill_left_over(*started)
         if effect.dry:
             return {}
         ready = self._ready[key] = await self._make_ready(effect, key)
@@ -370,7 +369,7 @@ class Runner:
             return outcome
         how = "timed out" if outcome.timedOut else outcome.error or f"exit code {outcome.exitCode}"
         last = outcome.output.strip().rpartition("\n")[2][-200:]
-        attempt = int(step.intent.payload.get("attempt", 1)) if step.intent else 1
+        attempt = StepEvent.of(step.intent).attempt if step.intent else 1
         wait = self._backoff * 2.0 ** (attempt - 1)
         retriable = code in _RETRIED
         if retriable and self._keeper.left <= wait:  # G2-4: no waiting past the total limit
@@ -388,14 +387,14 @@ class Runner:
 
 def end_left_over(events: Iterable[Event]) -> None:
     """Kill what an earlier life began and nobody will begin again, because the run ends (rule 2)."""
-    begun: dict[str, Mapping[str, Any]] = {}
+    begun: dict[str, tuple[int, str]] = {}
     for event in events:
-        if event.type == "PHASE_STARTED" and "process" in event.payload:
-            begun[event.payload["key"]] = event.payload["process"]
+        if event.type == "PHASE_STARTED" and (started := StepEvent.of(event).started):
+            begun[key_of(event)] = started
         else:
-            begun.pop(event.payload.get("key", ""), None)
-    for process in begun.values():
-        kill_left_over(int(process["pid"]), str(process["startTime"]))
+            begun.pop(key_of(event), None)
+    for started in begun.values():
+        kill_left_over(*started)
 
 
 _RETRIED = ("EXIT", "TIMEOUT", "SIGNAL", "LIMIT")
