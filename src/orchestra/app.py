@@ -19,7 +19,7 @@ from orchestra.commands.trial import must_run
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import ForeignRun, UsageError
-from orchestra.core.faces import Face, Guarded, Notice, Silent
+from orchestra.core.faces import Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
@@ -58,7 +58,7 @@ class App:
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.keyring)
         self.terms = Terms(self.project, self.runs)
         self.answers = Answers(self.runs, disk=self.project.disk, redactor=self.project.redactor)
-        self.face: Face = Guarded(face or Silent())
+        self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(self.project, self.runs, self.terms, self.face, workflow=self.workflows.named, override=models)
         self.engine = Engine(

@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
-from orchestra.commands.sandbox import Refused, Workshop
+from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import Tool
 from orchestra.context.workspace import Leftovers, builds, keepable, missed
@@ -52,7 +52,7 @@ from orchestra.core.work import (
 )
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
-from orchestra.policy.decide import Constraints, Policy, for_task
+from orchestra.policy.decide import Policy, TaskWishes, for_task
 from orchestra.policy.decide import digest as policy_digest
 from orchestra.worker.kept import fold, prune
 from orchestra.worker.launcher import PROXY_PORT, Held
@@ -129,7 +129,7 @@ class Runner:
         self._ready: dict[str, _Ready] = {}
         self._trays = 0
         self._untouched: list[Tray] = []  # as good as new: most tasks hand nothing over
-        self._policies: dict[Constraints, tuple[Policy, str]] = {}
+        self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
         self._granted = _Grants(ledger)
 
     # -- before the intent is written ---------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Runner:
     def _bound(self, effect: RunCommand) -> tuple[Policy, str]:
         """The policy this command runs under, and its digest: the run's, tightened to what the command asks for."""
         net: Literal["allow", "deny"] = "allow" if effect.net else "deny"
-        wishes = Constraints(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
+        wishes = TaskWishes(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
         if wishes not in self._policies:
             policy = for_task(self._policy, wishes)
             self._policies[wishes] = policy, policy_digest(policy)
@@ -166,7 +166,7 @@ class Runner:
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
         await self._shop.must_hold(self._policy.tier, self._scratch)
         tool = self._shop.resolve(effect, self._policy, granted=self._granted)
-        if isinstance(tool, Refused):
+        if isinstance(tool, RefusedCommand):
             return _Ready(problem=tool.problem, code=tool.code)
         self._note(tool.note)
         bound, _ = self._bound(effect)

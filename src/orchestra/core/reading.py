@@ -64,7 +64,7 @@ class Origin(Struct, frozen=True):
     origin: str = ""
 
 
-class Denial(Struct, frozen=True):
+class Remark(Struct, frozen=True):
     """A connection that was refused, or a change that could not be taken over, and why."""
 
     what: str = ""
@@ -203,7 +203,7 @@ class StepOutcome(Struct, frozen=True):
     checksChanged: Any = ()
     command: str = ""
     decision: str = ""
-    denials: tuple[Denial, ...] = ()
+    denials: tuple[Remark, ...] = ()
     digest: str = ""
     durationMs: int | float = 0
     error: str = ""
@@ -226,7 +226,7 @@ class StepOutcome(Struct, frozen=True):
     text: str = ""
     tier: Any = ""
     timedOut: bool = False
-    untaken: tuple[Denial, ...] = ()
+    untaken: tuple[Remark, ...] = ()
     usage: dict[str, Any] | None = None
 
     @property

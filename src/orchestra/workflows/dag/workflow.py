@@ -18,7 +18,7 @@ from orchestra.core.text import count
 from orchestra.providers.calling import Serves
 from orchestra.providers.choose import Models
 from orchestra.workflows.dag import shapes
-from orchestra.workflows.dag.board import Line as TaskLine
+from orchestra.workflows.dag.board import Line
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt, read_plan_file
 from orchestra.workflows.dag.flow import dag
@@ -31,7 +31,7 @@ from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
 from orchestra.workflows.dag.states import TABLE
 from orchestra.workflows.dag.verify import verify_tasks
-from orchestra.workflows.description import Ended, Findings, Hint, Line, Running, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
 
@@ -141,7 +141,7 @@ def _headline(event: Event) -> str:
             return headline(event)
 
 
-def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[Line]:
+def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[ShownLine]:
     """The plan, below the line that says there is one; a command that a person typed just now is no plan to them."""
     if event.type != "PHASE_COMPLETED" or effect_of(event) != AdoptPlan.__name__:
         return ()
@@ -151,7 +151,7 @@ def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iter
     return plan_lines(plan, folder.path / "plan.json")
 
 
-def _shown(folder: RunFolder, request: Event, whole: bool) -> Iterable[Line] | None:
+def _shown(folder: RunFolder, request: Event, whole: bool) -> Iterable[ShownLine] | None:
     """The plan that a person is asked about; None for a task's patch, which is shown as every patch."""
     asked = Request.of(request)
     if asked.subject != "plan":
@@ -230,7 +230,7 @@ DAG = Workflow(
         "assignment": (shapes.Assignment, "messages.jsonl: L2 → L3"),
         "task-result": (shapes.TaskResult, "messages.jsonl: L3 → L2"),
         "task": (shapes.Task, "S2's task record"),
-        "task-line": (TaskLine, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
+        "task-line": (Line, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
         "trace-line": (Moment, "one line of `orchestra trace --json`: what a level did, or told another"),
         "scenario": (Scenario, "a golden scenario: what `eval run` takes"),
         "eval-report": (EvalReport, "what `eval run --report json` prints"),
