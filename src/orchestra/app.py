@@ -18,7 +18,8 @@ import msgspec
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import UsageError
-from orchestra.core.faces import Face, Guarded, Notice, Silent
+from orchestra.core.faces import Face, GuardedFace, Notice, Silent
+from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.handlers import Wiring
@@ -53,7 +54,7 @@ class App:
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
         self.answers = Answers(self.runs, self.project.store)
-        self.face: Face = Guarded(face or Silent())
+        self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(self.project, self.runs, self.terms, self.face, workflow=self.workflows.named, override=models)
         self.engine = Engine(
@@ -100,8 +101,8 @@ class App:
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
         """A child run begins as a root does: settled and refused by its own workflow, with facts of its own."""
         job = self.job(workflow.name, params)
-        facts = {name: parent.payload[name] for name in _INHERITED if name in parent.payload}
-        models = msgspec.convert(facts.get("models", {}), Models)
+        facts = recorded(parent, *_INHERITED)
+        models = msgspec.convert(RunCreated.of(parent).models, Models)
         job, _ = workflow.prepare(self.project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         return self._beginning(workflow, job, facts)
@@ -151,8 +152,7 @@ class App:
 
     def _needs_trial(self, summary: RunSummary) -> bool:
         """Whether the run will need commands, and no patch is applied yet: then they are tried before a model is."""
-        params = summary.created.payload.get("params") or {}
-        if not self.workflows.named(summary.workflow).needs_commands(params):
+        if not self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
             return False
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
@@ -170,7 +170,7 @@ class App:
 
     def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
         """A run with a configuration of its own would go on under the project's, which may allow more."""
-        scenario = created.payload.get("scenario")
+        scenario = RunCreated.of(created).scenario
         if self.project.overlay is None and scenario:
             raise UsageError(
                 f"run {folder.id} had the configuration of a scenario and cannot go on without it."
@@ -182,8 +182,7 @@ class App:
 
     def workflow_of(self, run_id: str) -> Workflow:
         """The workflow of a run, for reading."""
-        created = self.runs.first_of(run_id)
-        return self.workflows.of(str(created.payload.get("workflow", "")) if created else "")
+        return self.workflows.of(RunCreated.of(self.runs.first_of(run_id)).workflow)
 
     def report(self, summary: RunSummary) -> Iterator[str]:
         """The report of a run that goes on, as far as it got, line by line."""

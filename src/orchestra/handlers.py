@@ -17,6 +17,7 @@ from orchestra.core.errors import ForeignRun, SandboxError
 from orchestra.core.faces import Face
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Provider
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import elsewhere
@@ -66,7 +67,7 @@ class Wiring:
         if self._override:
             self._terms.keep_models(root, project.providers.settled(self._override))
         models = self._terms.models(root, created)
-        workflow = self._workflow(created.payload.get("workflow", ""))
+        workflow = self._workflow(RunCreated.of(created).workflow)
         asking = self._asking(workflow, created)
         policy = self._terms.policy(created)
         keeper = Timekeeper(workflow.limit(policy), ledger.events)
@@ -99,7 +100,7 @@ class Wiring:
         """What a run leaves: its report and the like, written before it becomes final (C-26)."""
         end_left_over(ledger.events)
         settle(ledger)
-        workflow = self._workflow(ledger.events[0].payload.get("workflow", ""))
+        workflow = self._workflow(RunCreated.of(ledger.events[0]).workflow)
         result = verdict.result if isinstance(verdict.result, dict) else {}
         why = verdict.error.message if verdict.error else str(result.get("reason", ""))
         events = ledger.events
@@ -119,7 +120,7 @@ class Wiring:
     def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
         """The files that a person opened for the models of a run's whole tree."""
         first = created if created.runId == root.id else self._project.store.first(root)
-        return tuple(first.payload.get("params", {}).get("context", ())) if first else ()
+        return RunCreated.of(first).params.opened
 
     def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         project = self._project

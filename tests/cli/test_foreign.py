@@ -675,7 +675,7 @@ def test_a_foreign_run_that_was_adopted_has_typed_nothing(tmp_path: Path) -> Non
     bound = app.terms.policy(created)
     assert (bound.tier, bound.max_retries, bound.fs) == ("strict", 2, "read-only")
     assert app.terms.models(project.folder, created).maxBudgetUsd == 2
-    assert app.runs.facts(created)["typed"] == ()
+    assert app.runs.facts(created).typed == ()
 
 
 def test_who_vouches_vouches_for_what_was_shown(place: Place) -> None:

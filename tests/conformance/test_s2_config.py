@@ -12,7 +12,7 @@ import pytest
 from orchestra.config.sections import Config
 from orchestra.config.settings import FILE_NAME, find_config, policy_of, read_config
 from orchestra.core.errors import UsageError
-from orchestra.policy.decide import Constraints, decide, for_task
+from orchestra.policy.decide import TaskWishes, decide, for_task
 from tests.support.project import Project
 from tests.support.tasks import Tasks, step
 
@@ -350,7 +350,7 @@ def test_a_project_in_the_home_folder_itself_still_loads(tmp_path: Path, monkeyp
 def test_the_network_needs_both_keys(tmp_path: Path, text: str, net: str) -> None:
     policy = policy_of(load(tmp_path, text), tmp_path, read_config(None).origins)
     assert policy.net == net
-    assert for_task(policy, Constraints(net="allow")).net == net
+    assert for_task(policy, TaskWishes(net="allow")).net == net
 
 
 @pytest.mark.spec("S2-78")
@@ -376,7 +376,7 @@ def test_the_policy_of_a_configuration(tmp_path: Path) -> None:
     limits = [policy.max_task_sec, policy.max_total_sec, policy.max_retries, policy.max_workers]
     assert limits == [300, 1800, 2, 4]
     assert [policy.fs, policy.tier] == ["read-only", "strict"]
-    assert for_task(policy, Constraints(max_duration_sec=3600, max_retries=5, fs="rw")) == policy
+    assert for_task(policy, TaskWishes(max_duration_sec=3600, max_retries=5, fs="rw")) == policy
 
 
 # -- our own sections -------------------------------------------------------------------------------------------------

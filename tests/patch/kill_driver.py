@@ -18,7 +18,7 @@ import msgspec
 
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
-from orchestra.patch.apply import Applied, apply, status
+from orchestra.patch.apply import AppliedFiles, apply, status
 from orchestra.patch.locate import Prepared
 
 
@@ -64,7 +64,7 @@ def in_child(disk: Disk, *, root: Path, patch: Prepared, scratch: Path) -> int:
     if pid == 0:
         try:
             done = apply(root, patch, disk=disk, scratch=scratch)
-            os._exit(0 if isinstance(done, Applied) else 1)
+            os._exit(0 if isinstance(done, AppliedFiles) else 1)
         except DiskFull:
             os._exit(2)
         finally:

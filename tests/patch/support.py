@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestra.core.disk import Disk
-from orchestra.patch.apply import Applied, apply, read_images
+from orchestra.patch.apply import AppliedFiles, apply, read_images
 from orchestra.patch.diff import FileChange, Refused, parse_diff
 from orchestra.patch.locate import Image, Prepared, compute
 from orchestra.patch.result import Patch, parse_result
@@ -82,7 +82,7 @@ def prepare_in(root: Path, diff: str) -> Prepared:
     return done
 
 
-def apply_in(root: Path, diff: str) -> Applied | Refused:
+def apply_in(root: Path, diff: str) -> AppliedFiles | Refused:
     return apply(root, prepare_in(root, diff), disk=Disk(), scratch=root.parent / "scratch")
 
 

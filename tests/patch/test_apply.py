@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.disk import Disk
-from orchestra.patch.apply import Applied, FileStatus, apply, read_images, status
+from orchestra.patch.apply import AppliedFiles, FileStatus, apply, read_images, status
 from orchestra.patch.diff import FileChange, Refused
 from orchestra.patch.locate import Image, Prepared
 from orchestra.patch.prepared import PreparedFile, prepared, sha256
@@ -34,12 +34,12 @@ B = make_diff("sub/b.txt", "x\n", "y\n")
 NEW = make_diff("new/deep/c.txt", None, "c\n")
 
 
-def put(root: Path, patch: Prepared, disk: Disk | None = None) -> Applied | Refused:
+def put(root: Path, patch: Prepared, disk: Disk | None = None) -> AppliedFiles | Refused:
     return apply(root, patch, disk=disk or Disk(), scratch=root.parent / "scratch")
 
 
 def test_a_patch_of_several_files_is_written_and_told(root: Path) -> None:
-    assert apply_in(root, A + B + NEW) == Applied(("a.txt", "sub/b.txt", "new/deep/c.txt"), ())
+    assert apply_in(root, A + B + NEW) == AppliedFiles(("a.txt", "sub/b.txt", "new/deep/c.txt"), ())
     assert (root / "a.txt").read_text() == "1\nTWO\n3\n"
     assert (root / "sub/b.txt").read_text() == "y\n"
     assert (root / "new/deep/c.txt").read_text() == "c\n"
@@ -48,9 +48,9 @@ def test_a_patch_of_several_files_is_written_and_told(root: Path) -> None:
 
 def test_applying_again_after_success_writes_nothing(root: Path) -> None:
     patch = prepare_in(root, A + NEW)
-    assert put(root, patch) == Applied(("a.txt", "new/deep/c.txt"), ())
+    assert put(root, patch) == AppliedFiles(("a.txt", "new/deep/c.txt"), ())
     before = {path: path.stat().st_ino for path in root.rglob("*")}
-    assert put(root, patch) == Applied((), ("a.txt", "new/deep/c.txt"))
+    assert put(root, patch) == AppliedFiles((), ("a.txt", "new/deep/c.txt"))
     assert {path: path.stat().st_ino for path in root.rglob("*")} == before
 
 
@@ -58,7 +58,7 @@ def test_a_half_applied_patch_is_completed(root: Path) -> None:
     patch = prepare_in(root, A + B)
     (root / "a.txt").write_text("1\nTWO\n3\n")
     assert status(root, patch.files) == (FileStatus("a.txt", "after"), FileStatus("sub/b.txt", "before"))
-    assert put(root, patch) == Applied(("sub/b.txt",), ("a.txt",))
+    assert put(root, patch) == AppliedFiles(("sub/b.txt",), ("a.txt",))
 
 
 @pytest.mark.parametrize("disturb", ["text", "gone", "folder", "link", "executable", "new file taken"])
@@ -96,23 +96,23 @@ def test_delete_and_rename_remove_the_folders_they_emptied_and_no_others(root: P
     (root / "empty").mkdir()
     rename = "diff --git a/sub/b.txt b/moved.txt\nrename from sub/b.txt\nrename to moved.txt\n"
     done = apply_in(root, make_diff("one/two/x.txt", "x\n", None) + rename)
-    assert isinstance(done, Applied)
+    assert isinstance(done, AppliedFiles)
     assert sorted(path.name for path in root.iterdir()) == ["a.txt", "empty", "moved.txt"]
 
 
 def test_a_folder_with_other_files_stays(root: Path) -> None:
     (root / "sub/keep").write_text("k")
-    assert isinstance(apply_in(root, make_diff("sub/b.txt", "x\n", None)), Applied)
+    assert isinstance(apply_in(root, make_diff("sub/b.txt", "x\n", None)), AppliedFiles)
     assert [path.name for path in (root / "sub").iterdir()] == ["keep"]
 
 
 @pytest.mark.parametrize(("mode", "after"), [(0o644, 0o755), (0o600, 0o700), (0o664, 0o775)])
 def test_modes_are_kept_and_only_x_changes(root: Path, mode: int, after: int) -> None:
     (root / "a.txt").chmod(mode)
-    assert isinstance(apply_in(root, A), Applied)
+    assert isinstance(apply_in(root, A), AppliedFiles)
     assert stat.S_IMODE((root / "a.txt").stat().st_mode) == mode
     only_mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n"
-    assert apply_in(root, only_mode) == Applied(("a.txt",), ())
+    assert apply_in(root, only_mode) == AppliedFiles(("a.txt",), ())
     assert stat.S_IMODE((root / "a.txt").stat().st_mode) == after
 
 
@@ -120,7 +120,7 @@ def test_new_files_follow_the_umask(root: Path) -> None:
     executable = make_diff("run.sh", None, "x\n").replace("100644", "100755")
     old = os.umask(0o027)
     try:
-        assert isinstance(apply_in(root, make_diff("n.txt", None, "x\n") + executable), Applied)
+        assert isinstance(apply_in(root, make_diff("n.txt", None, "x\n") + executable), AppliedFiles)
     finally:
         os.umask(old)
     assert [stat.S_IMODE((root / name).stat().st_mode) for name in ("n.txt", "run.sh")] == [0o640, 0o750]
@@ -128,14 +128,14 @@ def test_new_files_follow_the_umask(root: Path) -> None:
 
 def test_a_renamed_file_keeps_its_mode(root: Path) -> None:
     (root / "a.txt").chmod(0o750)
-    assert isinstance(apply_in(root, "diff --git a/a.txt b/z.txt\nrename from a.txt\nrename to z.txt\n"), Applied)
+    assert isinstance(apply_in(root, "diff --git a/a.txt b/z.txt\nrename from a.txt\nrename to z.txt\n"), AppliedFiles)
     assert stat.S_IMODE((root / "z.txt").stat().st_mode) == 0o750
 
 
 def test_a_hard_link_elsewhere_keeps_the_old_text(root: Path) -> None:
     outside = root.parent / "outside.txt"
     os.link(root / "a.txt", outside)
-    assert isinstance(apply_in(root, A), Applied)
+    assert isinstance(apply_in(root, A), AppliedFiles)
     assert outside.read_text() == "1\n2\n3\n"
 
 
@@ -236,7 +236,7 @@ def test_a_failure_half_way_takes_everything_back(root: Path, at: int) -> None:
     assert refused.reason == "io_error"
     assert "as they were before" in refused.message
     assert snapshot(root) == before
-    assert isinstance(put(root, patch), Applied)
+    assert isinstance(put(root, patch), AppliedFiles)
 
 
 class MeddlingDisk(Disk):
@@ -270,7 +270,7 @@ def test_a_file_changed_while_applying_keeps_that_change_and_the_rest_is_taken_b
 
 def test_a_workspace_in_a_sub_folder_of_a_repository_is_really_patched(root: Path) -> None:  # T-2
     subprocess.run(["git", "init", "-q", str(root.parent)], check=True)
-    assert isinstance(apply_in(root, A), Applied)
+    assert isinstance(apply_in(root, A), AppliedFiles)
     assert (root / "a.txt").read_text() == "1\nTWO\n3\n"
 
 

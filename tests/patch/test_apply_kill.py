@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from orchestra.core.disk import Disk
-from orchestra.patch.apply import Applied, apply
+from orchestra.patch.apply import AppliedFiles, apply
 
 from .kill_driver import tree
 from .support import make_diff, prepare_in
@@ -49,7 +49,7 @@ def base(tmp_path: Path) -> Path:
 def unkilled(base: Path) -> dict[str, str]:
     shutil.copytree(base / "before", base / "unkilled")
     done = apply(base / "unkilled", prepare_in(base / "before", DIFF), disk=Disk(), scratch=base / "scratch0")
-    assert isinstance(done, Applied)
+    assert isinstance(done, AppliedFiles)
     return tree(base / "unkilled")
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.errors import UsageError
+from orchestra.core.work import FileStat
 from orchestra.patch.diff import Refused
-from orchestra.patch.locate import Diffstat, FileStat, Image, Prepared, PreparedFile, compute, diffstat
+from orchestra.patch.locate import Diffstat, Image, Prepared, PreparedFile, compute, diffstat
 from orchestra.patch.prepared import sha256
 
 from .support import changes_of, make_diff, patch_of, patched, prepare

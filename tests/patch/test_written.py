@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.disk import Disk
-from orchestra.patch.apply import Applied, apply, read_images
+from orchestra.patch.apply import AppliedFiles, apply, read_images
 from orchestra.patch.diff import Refused, parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.safety import check
@@ -68,7 +68,7 @@ def through_the_gate(root: Path, made: WrittenDiff, scratch: Path) -> None:
     assert not isinstance(images, Refused), images
     prepared = compute(changes, images)
     assert not isinstance(prepared, Refused), prepared
-    assert isinstance(apply(root, prepared, disk=Disk(), scratch=scratch), Applied)
+    assert isinstance(apply(root, prepared, disk=Disk(), scratch=scratch), AppliedFiles)
 
 
 def round_trip(old: Tree, new: Tree) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.commands.sandbox import Refused, Workshop
+from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.tools import Tool, Toolbox
 from orchestra.core.context import Verdict
 from orchestra.core.disk import Disk
@@ -19,7 +19,7 @@ ASKS = Rule(prefix=(("ls",),), decision="ask", reason="look first")
 POLICY = Policy(layers=(Layer(whitelist=("ls", "cat"), rules=(ASKS,)),))
 
 
-def resolved(tmp_path: Path, argv: tuple[str, ...], asker: Asker, *granted: tuple[str, ...]) -> Tool | Refused:
+def resolved(tmp_path: Path, argv: tuple[str, ...], asker: Asker, *granted: tuple[str, ...]) -> Tool | RefusedCommand:
     shop = Workshop(
         tmp_path,
         Toolbox("/usr/bin:/bin", tmp_path),
@@ -39,14 +39,16 @@ def test_a_command_without_an_asker_cannot_be_built() -> None:
 
 def test_a_models_command_needs_the_whitelist_whatever_it_keeps_and_however_it_is_labelled(tmp_path: Path) -> None:
     refused = resolved(tmp_path, ("perl", "-e", "1"), "model")
-    assert isinstance(refused, Refused) and "TOOL_WHITELIST_VIOLATION" in refused.problem
+    assert isinstance(refused, RefusedCommand) and "TOOL_WHITELIST_VIOLATION" in refused.problem
     assert isinstance(resolved(tmp_path, ("perl", "-e", "1"), "person"), Tool)
 
 
 def test_a_rule_that_asks_refuses_a_models_command_that_nobody_granted(tmp_path: Path) -> None:
     refused = resolved(tmp_path, ("ls", "-1"), "model")
-    assert isinstance(refused, Refused) and refused.code == NOT_GRANTED and "look first" in refused.problem
-    assert isinstance(resolved(tmp_path, ("ls", "-1"), "model", ("ls", "-2")), Refused), "another command was granted"
+    assert isinstance(refused, RefusedCommand) and refused.code == NOT_GRANTED and "look first" in refused.problem
+    assert isinstance(resolved(tmp_path, ("ls", "-1"), "model", ("ls", "-2")), RefusedCommand), (
+        "another command was granted"
+    )
     assert isinstance(resolved(tmp_path, ("ls", "-1"), "model", ("ls", "-1")), Tool)
     assert isinstance(resolved(tmp_path, ("cat", "a"), "model"), Tool)
 

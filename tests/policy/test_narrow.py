@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.domains import Entry, common, covered, parse_entry
-from orchestra.policy.decide import Bounds, Constraints, Layer, Policy, Rule, decide, digest, for_task, narrow, within
+from orchestra.policy.decide import Bounds, Layer, Policy, Rule, TaskWishes, decide, digest, for_task, narrow, within
 
 STRICTNESS = {"allow": 0, "ask": 1, "forbid": 2}
 WORDS = ("git", "push", "make", "test", "env", "-C", "sh")
@@ -126,7 +126,7 @@ wishes = st.none() | st.floats() | st.integers(-3, 9)
 @given(
     policies,
     st.builds(
-        Constraints,
+        TaskWishes,
         max_duration_sec=wishes,
         max_retries=st.none() | st.integers(-3, 9),
         concurrency=st.none() | st.integers(-3, 9),
@@ -134,7 +134,7 @@ wishes = st.none() | st.floats() | st.integers(-3, 9)
         net=st.sampled_from((None, "allow", "deny")),
     ),
 )
-def test_a_task_can_only_tighten(policy: Policy, constraints: Constraints) -> None:
+def test_a_task_can_only_tighten(policy: Policy, constraints: TaskWishes) -> None:
     task = for_task(policy, constraints)
     assert 0 < task.max_task_sec <= policy.max_task_sec
     assert 0 <= task.max_retries <= policy.max_retries
@@ -147,10 +147,10 @@ def test_a_task_can_only_tighten(policy: Policy, constraints: Constraints) -> No
 @pytest.mark.spec("S2-113")
 def test_a_larger_limit_is_cut_and_a_smaller_one_holds() -> None:
     policy = Policy(layers=())
-    assert for_task(policy, Constraints(max_duration_sec=900, max_retries=9)) == policy
-    assert for_task(policy, Constraints(max_duration_sec=30, max_retries=0)).max_task_sec == 30
-    assert for_task(policy, Constraints(max_duration_sec=math.nan)).max_task_sec == 300
-    assert for_task(policy, Constraints(fs="rw", net="allow")) == policy
+    assert for_task(policy, TaskWishes(max_duration_sec=900, max_retries=9)) == policy
+    assert for_task(policy, TaskWishes(max_duration_sec=30, max_retries=0)).max_task_sec == 30
+    assert for_task(policy, TaskWishes(max_duration_sec=math.nan)).max_task_sec == 300
+    assert for_task(policy, TaskWishes(fs="rw", net="allow")) == policy
 
 
 def test_paths_are_compared_by_components() -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.disk import Disk
-from orchestra.patch.apply import Applied, apply, read_images
+from orchestra.patch.apply import AppliedFiles, apply, read_images
 from orchestra.patch.diff import Refused as NotTaken
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.written import diff_of
 from orchestra.worker.kept import prune
-from orchestra.worker.layer import Bounds, Harvest
+from orchestra.worker.layer import Harvest, LayerBounds
 from orchestra.worker.removal import discard
 from tests.worker.overlay import USERS, Make, by_path, deep, reasons
 
@@ -172,12 +172,12 @@ def test_a_file_the_user_changed_meanwhile_is_refused_not_undone(make: Make) -> 
 @pytest.mark.parametrize(
     ("limits", "script", "said"),
     [
-        (Bounds(files=3), "for i in 1 2 3 4; do echo x > f$i; done", "more than 3 files"),
-        (Bounds(total_bytes=10), "echo 1234567890 > f", "more than 10 bytes"),
-        (Bounds(entries=100), "mkdir d; cd d; seq 200 | xargs touch", "more than 100 files and folders"),
+        (LayerBounds(files=3), "for i in 1 2 3 4; do echo x > f$i; done", "more than 3 files"),
+        (LayerBounds(total_bytes=10), "echo 1234567890 > f", "more than 10 bytes"),
+        (LayerBounds(entries=100), "mkdir d; cd d; seq 200 | xargs touch", "more than 100 files and folders"),
     ],
 )
-def test_over_a_bound_of_the_whole_nothing_is_taken(make: Make, limits: Bounds, script: str, said: str) -> None:
+def test_over_a_bound_of_the_whole_nothing_is_taken(make: Make, limits: LayerBounds, script: str, said: str) -> None:
     place = make(None)
     place.run(script)
     harvest = place.harvest(limits=limits)
@@ -189,13 +189,13 @@ def test_deleting_a_large_folder_is_bounded_too(make: Make) -> None:
     place = make(None)
     place.write({f"d/{n}": "x\n" for n in range(200)})
     place.run("rm -r d")
-    assert "more than 100" in place.harvest(limits=Bounds(entries=100)).refused[0].reason
+    assert "more than 100" in place.harvest(limits=LayerBounds(entries=100)).refused[0].reason
 
 
 def test_many_refusals_are_counted(make: Make) -> None:
     place = make(None)
     place.run("seq 20 | xargs -n1 ln -s /etc/passwd")
-    harvest = place.harvest(limits=Bounds(refusals=5))
+    harvest = place.harvest(limits=LayerBounds(refusals=5))
     assert len(harvest.refused) == 6
     assert harvest.refused[-1].reason == "15 more changes were refused"
 
@@ -281,7 +281,7 @@ def test_a_layer_as_a_patch_makes_the_workspace_what_the_command_saw(make: Make,
         assert not isinstance(images, NotTaken)
         prepared = compute(parsed, images)
         assert not isinstance(prepared, NotTaken)
-        assert isinstance(apply(place.workspace, prepared, disk=Disk(), scratch=tmp_path / "scratch"), Applied)
+        assert isinstance(apply(place.workspace, prepared, disk=Disk(), scratch=tmp_path / "scratch"), AppliedFiles)
     now = {
         str(file.relative_to(place.workspace)): (file.read_bytes(), bool(file.stat().st_mode & 0o100))
         for file in place.workspace.rglob("*")

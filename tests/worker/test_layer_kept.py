@@ -18,7 +18,7 @@ from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
 from orchestra.core.redact import Redactor
 from orchestra.worker.kept import fold
-from orchestra.worker.layer import Bounds, Harvest, changes
+from orchestra.worker.layer import Harvest, LayerBounds, changes
 from orchestra.worker.outputs import TRAY_MODE, Room, Tray, collect
 from orchestra.worker.removal import discard
 from tests.support.others import needs_open_checkout
@@ -270,7 +270,7 @@ def test_a_wide_folder_is_read_within_its_bound(tmp_path: Path) -> None:
     workspace.mkdir()
     for number in range(20_000):
         os.close(os.open(upper / str(number), os.O_CREAT))
-    harvest = changes(upper, workspace, ignored=ignored, limits=Bounds(entries=10_000))
+    harvest = changes(upper, workspace, ignored=ignored, limits=LayerBounds(entries=10_000))
     assert harvest.files == ()
     assert discard(upper) == ()
     assert not upper.exists()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
 from orchestra.app import App
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import BudgetReached, RunLocked
+from orchestra.core.reading import Request, job_of
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.core.text import brief, count
@@ -66,7 +65,7 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
 
 def _results(app: App, workflow: Workflow, summary: RunSummary) -> list[str]:
     """Where to find what came of a run that is over; nothing that is not there."""
-    ended = Ended(summary.folder, summary.created.payload.get("params") or {}, summary.events)
+    ended = Ended(summary.folder, job_of(summary.created), summary.events)
     hints = workflow.results(ended)
     return [f"  {hint.what}: {command(app, *hint.command) if hint.command else hint.path}" for hint in hints]
 
@@ -82,31 +81,27 @@ def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
     return [*lines, f"  the exact bytes: {command(app, 'diff', run_id, '--exact')}"] if lines else []
 
 
-def masked_in(told: Mapping[str, Any]) -> tuple[Masked, ...]:
-    """What is masked of the patch that an event proposes or asks about."""
-    return msgspec.convert(told.get("masked", ()), tuple[Masked, ...])
-
-
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:
     """The commands that answer what a run, or a child it waits for, waits for."""
     lines: list[str] = []
     for run in app.runs.family(folder):
         run_id, unanswered = run.folder.id, app.project.store.unanswered(run.folder, run.fold.pending)
-        several = sum(request.type == "APPROVAL_REQUESTED" for request in unanswered.values()) > 1
-        for name, request in run.fold.pending.items():
+        several = sum(event.type == "APPROVAL_REQUESTED" for event in unanswered.values()) > 1
+        for name, event in run.fold.pending.items():
+            request = Request.of(event)
             if name not in unanswered:
                 lines.append(f"  {safe(name)} is answered; go on: {command(app, 'resume', run_id)}")
-            elif request.type == "APPROVAL_REQUESTED":
-                lines.append(f"  waits for your approval: {brief(request.payload.get('summary', ''), _SHOWN)}")
-                if request.payload.get("subject") != "command":  # the summary is all of it
+            elif event.type == "APPROVAL_REQUESTED":
+                lines.append(f"  waits for your approval: {brief(request.summary, _SHOWN)}")
+                if request.subject != "command":  # the summary is all of it
                     lines.append(f"    see it: {command(app, 'diff', run_id)}")
-                lines += (f"  {line}" for line in masked_lines(app, run_id, masked_in(request.payload)))
-                which = ("--digest", request.payload.get("digest", "")[:SHORT_DIGEST]) if several else ()
+                lines += (f"  {line}" for line in masked_lines(app, run_id, request.hidden))
+                which = ("--digest", request.digest[:SHORT_DIGEST]) if several else ()
                 lines.append(f"    {command(app, 'approve', run_id, *which)}")
                 lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
             else:
-                lines.append(f"  asks: {safe(request.payload.get('question', '')[:_SHOWN])}")
-                if options := request.payload.get("options"):
-                    lines.append(f"    options: {safe(', '.join(map(str, options)))}")
+                lines.append(f"  asks: {safe(request.question[:_SHOWN])}")
+                if request.options:
+                    lines.append(f"    options: {safe(', '.join(request.options))}")
                 lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")
     return lines

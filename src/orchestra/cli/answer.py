@@ -15,6 +15,7 @@ from orchestra.cli.face import JsonFace
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched
+from orchestra.core.reading import StepEvent, scope_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
@@ -151,7 +152,7 @@ def _before_failure(app: App, folder: RunFolder) -> str:
         raise UsageError(
             f"run {folder.id} has not ended: go on with it (orchestra resume {folder.id}), or name --at EVENT"
         )
-    failed = {_task(e) for e in events if e.type == "PHASE_FAILED" and _task(e) and "retryAt" not in e.payload}
+    failed = {_task(e) for e in events if e.type == "PHASE_FAILED" and _task(e) and not StepEvent.of(e).retryAt}
     point, before = events[0].id, events[0].id
     for event in (event for event in events if event.type not in FINAL):
         if failed and _task(event) in failed:
@@ -164,7 +165,7 @@ def _before_failure(app: App, folder: RunFolder) -> str:
 
 def _task(event: Event) -> str:
     """The task of a graph that an event is about; empty for anything else."""
-    return str(event.payload.get("key", "")).rpartition("/")[0] if event.phase == "execute" else ""
+    return scope_of(event) if event.phase == "execute" else ""
 
 
 def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], no_drive: bool) -> int:

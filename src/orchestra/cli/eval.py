@@ -32,6 +32,7 @@ from orchestra.config.judge import refuse
 from orchestra.core.calls import calls_in
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, PolicyError, ProviderErrorCode, UsageError
+from orchestra.core.reading import Request, RunEnded
 from orchestra.core.records import FINAL
 from orchestra.core.text import cell
 from orchestra.policy.decide import ApprovalPolicy
@@ -189,7 +190,8 @@ def _run(ready: Ready) -> Result:
     summary = app.runs.summary(folder)
     report = "\n".join(app.runs.report_of(folder))
     found = judge(ready.read.scenario, board_of(graph_events(summary)), end.status, report)
-    unanswered = (summary.events[-1].payload.get("error") or {}).get("code") in _NO_RESULT
+    failure = RunEnded.of(summary.events[-1]).error
+    unanswered = failure is not None and failure.code in _NO_RESULT
     calls = total(calls_in(folder, summary.events))
     return _result(
         ready,
@@ -233,7 +235,7 @@ def _message(end: RunEnd, ready: Ready, summary: RunSummary) -> str:
     if end.exit_code != 3:
         return end.message
     app, asks = ready.drive.app, ready.job.approval != "never"
-    reasons = [reason for request in summary.fold.pending.values() for reason in request.payload.get("reasons", ())]
+    reasons = [reason for event in summary.fold.pending.values() for reason in Request.of(event).reasons]
     why = f" ({'; '.join(reasons)})" if reasons else ""
     cure = "give --approval never, or let the project allow it" if asks else "let a rule of the project allow it"
     still = f"It still waits: {command(app, 'show', end.run_id)}"

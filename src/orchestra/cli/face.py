@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 import click
 from msgspec import Struct
 
-from orchestra.cli.advice import ending, masked_in, masked_lines
+from orchestra.cli.advice import ending, masked_lines
 from orchestra.cli.live import Live
 from orchestra.cli.text import paint_diff, painted, print_json, safe, step_line
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token, Waiting
+from orchestra.core.reading import Reference, Request, RunCreated, StepEvent, job_of, outcome_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
+from orchestra.core.work import Masked
 from orchestra.runs.find import MOST_PATCH
 from orchestra.workflows.description import Workflow
 
@@ -140,7 +142,8 @@ class LineFace:
         """Show an event: its line, and what belongs below it."""
         run = self._run(event)
         if event.type == "PATCH_PRODUCED":
-            self.show_diff(run.folder, event.payload["outcome"])
+            proposed = outcome_of(event)
+            self.show_diff(run.folder, proposed.patch, proposed.hidden)
         if text := step_line(event, run.workflow.headline):
             self.line(text)
         for line in run.workflow.details(run.params, run.folder, event):
@@ -151,22 +154,21 @@ class LineFace:
         if event.runId not in self._seen:
             app = self.app
             created = event if event.type == "RUN_CREATED" else app.runs.first_of(event.runId)
-            payload = created.payload if created else {}
-            workflow = app.workflows.of(str(payload.get("workflow", "")))
+            workflow = app.workflows.of(RunCreated.of(created).workflow)
             folder = RunFolder(workflow.root(app.project) / event.runId)
-            self._seen[event.runId] = _Seen(folder, workflow, payload.get("params") or {})
+            self._seen[event.runId] = _Seen(folder, workflow, job_of(created))
         return self._seen[event.runId]
 
-    def show_diff(self, folder: RunFolder, told: Mapping[str, Any]) -> None:
-        """The patch that an event tells of, painted; and what of it is not seen."""
+    def show_diff(self, folder: RunFolder, patch: Reference | None, hidden: tuple[Masked, ...]) -> None:
+        """The patch that an event names, painted; and what of it is not seen."""
         try:
-            diff = folder.recorded(told["patch"], MOST_PATCH).decode("utf-8", "replace")
+            diff = folder.recorded(patch, MOST_PATCH).decode("utf-8", "replace")
         except UsageError as error:
             self.line(click.style(f"  {error}", fg="red"))
             return
         for text in ("", *paint_diff(diff), ""):
             self.line(text)
-        for text in masked_lines(self.app, folder.id, masked_in(told)):
+        for text in masked_lines(self.app, folder.id, hidden):
             self.line(click.style(text, fg="yellow"))
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
@@ -250,6 +252,12 @@ class TerminalFace(LineFace):
 
     # -- prompts ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _asked(self) -> Request:
+        """What the open prompt asks."""
+        assert self._open is not None
+        return Request.of(self._open[1])
+
     def waiting(self, folder: RunFolder, request: Event) -> None:
         """Ask, one request at a time and without holding up the run: another may answer first."""
         self._queue.append((folder, request))
@@ -260,63 +268,60 @@ class TerminalFace(LineFace):
         """Show what is asked and read answers line by line."""
         self._live.clear()
         self._open = self._queue.pop(0)
-        request = self._open[1]
+        event, request = self._open[1], self._asked
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
-        if request.type == "APPROVAL_REQUESTED":
+        if event.type == "APPROVAL_REQUESTED":
             # Asked by an earlier process: its diff is not on this screen. A command has no event that shows it.
-            if request.id != self._newest or request.payload.get("subject") == "command":
+            if event.id != self._newest or request.subject == "command":
                 self._show_patch()
             self._show_reasons()
             self._ask_approval()
         else:
-            self.line(click.style("? ", fg="yellow") + safe(request.payload["question"]))
-            if request.payload["reason"]:
-                self.line(f"  why: {safe(request.payload['reason'])}")
-            for needed in request.payload["needed_input"]:
+            self.line(click.style("? ", fg="yellow") + safe(request.question))
+            if request.reason:
+                self.line(f"  why: {safe(request.reason)}")
+            for needed in request.needed_input:
                 self.line(f"  needed: {safe(needed)}")
-            if options := request.payload.get("options"):
-                self.line(f"  options: {safe(', '.join(map(str, options)))}")
+            if request.options:
+                self.line(f"  options: {safe(', '.join(request.options))}")
             self._prompt("answer (empty line: leave it waiting) > ", self._answered)
 
     def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
-        folder, request = self._open
-        if request.payload.get("subject") == "command":
-            self.line(f"  $ {safe(request.payload['summary'])}")
-        elif (lines := self._run(request).workflow.shown(folder, request, whole)) is not None:
+        (folder, event), request = self._open, self._asked
+        if request.subject == "command":
+            self.line(f"  $ {safe(request.summary)}")
+        elif (lines := self._run(event).workflow.shown(folder, event, whole)) is not None:
             for line in lines:
                 self.line(painted(line))
         else:
-            self.show_diff(folder, request.payload)
+            self.show_diff(folder, request.patch, request.hidden)
 
     def _show_reasons(self) -> None:
-        assert self._open is not None
-        payload = self._open[1].payload
-        for number, file in enumerate(payload["files"], start=1):
-            self.line(f"  {number}. {safe(file['path'])}  {file['change']} +{file['added']} -{file['removed']}")
-        for reason in payload["reasons"][1 if payload["policy"] == "always" else 0 :]:  # the policy's own is known
+        request = self._asked
+        for number, file in enumerate(request.files, start=1):
+            self.line(f"  {number}. {safe(file.path)}  {file.change} +{file.added} -{file.removed}")
+        for reason in request.reasons[1 if request.policy == "always" else 0 :]:  # the policy's own is known
             self.line(click.style(f"  ! {safe(reason)}", fg="yellow"))
 
     def _ask_approval(self) -> None:
-        assert self._open is not None
-        some = "[a 1,2] only these files  " if len(self._open[1].payload["files"]) > 1 else ""
-        subject = self._open[1].payload.get("subject", "patch")
+        some = "[a 1,2] only these files  " if len(self._asked.files) > 1 else ""
+        subject = self._asked.subject
         again = "[d]iff again" if subject == "patch" else f"[d] show the whole {subject}"
         self._prompt(f"[a]pprove  {some}[r]eject  {again}  [q] leave it waiting > ", self._decided)
 
     def _decided(self, said: str) -> None:
         assert self._open is not None
-        folder, request = self._open
-        digest = request.payload["digest"]  # what is on the screen, and nothing else (D-11)
+        folder, request = self._open[0], self._asked
+        digest = request.digest  # what is on the screen, and nothing else (D-11)
         word, _, rest = said.partition(" ")
         match word.lower():
             case "a" | "approve" | "y" | "yes" | "예":
-                paths = tuple(file["path"] for file in request.payload["files"])
-                chosen = _numbers(rest, paths)
+                chosen = _numbers(rest, request.paths)
                 if chosen is None:
                     whole = "  this is approved as a whole: a alone, please"
-                    self.line(f"  give numbers from 1 to {len(paths)}, e.g. a 1,2" if paths else whole)
+                    self.line(f"  give numbers from 1 to {len(request.paths)}, e.g. a 1,2" if request.paths else whole)
                     return self._ask_approval()
                 self._deliver(lambda app: app.answers.approve(folder, digest=digest, only=chosen))
             case "r" | "reject" | "n" | "no" | "아니오":
@@ -337,16 +342,15 @@ class TerminalFace(LineFace):
     def _after_no(self) -> str:
         """What a rejection leads to: the reason is of use only to who is asked again."""
         assert self._open is not None
-        request = self._open[1]
-        run = self._run(request)
-        return run.workflow.after_no(run.params, request.payload.get("subject", "patch"))
+        run = self._run(self._open[1])
+        return run.workflow.after_no(run.params, self._asked.subject)
 
     def _rejected(self, reason: str) -> None:
         assert self._open is not None
-        folder, request = self._open
+        folder, digest = self._open[0], self._asked.digest
         if not reason:
             return self._ask_approval()
-        return self._deliver(lambda app: app.answers.reject(folder, digest=request.payload["digest"], reason=reason))
+        return self._deliver(lambda app: app.answers.reject(folder, digest=digest, reason=reason))
 
     def _answered(self, said: str) -> None:
         assert self._open is not None
@@ -398,8 +402,10 @@ def _settles(event: Event, request: Event) -> bool:
     """Whether this event leaves nothing to ask there: it is the answer, or the end of the run."""
     if event.type in FINAL:
         return True
-    name = "approvalId" if request.type == "APPROVAL_REQUESTED" else "questionId"
-    return bool(event.payload.get(name) == request.payload[name])
+    answer, asked = StepEvent.of(event), Request.of(request)
+    if request.type == "APPROVAL_REQUESTED":
+        return answer.approvalId == asked.approvalId
+    return answer.questionId == asked.questionId
 
 
 def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:

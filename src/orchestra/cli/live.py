@@ -17,6 +17,7 @@ from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 from orchestra.core.faces import Output, Token
+from orchestra.core.reading import StepEvent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.text import clean
 
@@ -48,14 +49,15 @@ class Live:
     def event(self, event: Event, *, quiet: bool) -> None:
         """Something happened: a step began or ended."""
         self._quiet = quiet
-        key = str(event.payload.get("key", ""))
+        step = StepEvent.of(event)
+        key = step.key
         if event.type == "PHASE_STARTED":
-            name = str(event.payload.get("task") or f"{event.phase}: {key}")
-            self._steps[event.runId, key] = _Step(name, time.monotonic(), int(event.payload.get("attempt", 1)))
+            name = step.task or f"{event.phase}: {key}"
+            self._steps[event.runId, key] = _Step(name, time.monotonic(), step.attempt)
         else:
             self._steps.pop((event.runId, key), None)
         if event.type in FINAL:  # keys are a run's own: another run of the tree may go on
-            self._steps = {step: shown for step, shown in self._steps.items() if step[0] != event.runId}
+            self._steps = {of: shown for of, shown in self._steps.items() if of[0] != event.runId}
         self._draw()
 
     def token(self, token: Token, *, quiet: bool) -> None:

@@ -20,9 +20,9 @@ from orchestra.cli.audit import prompt_lines
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.core.cells import aligned
 from orchestra.core.errors import JournalCorrupt
+from orchestra.core.reading import Failure, Request, StepEvent, key_of, outcome_of
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.shape import outcome_of
 from orchestra.core.text import brief
 from orchestra.runs.find import RunSummary
 
@@ -225,11 +225,11 @@ def _lines(event: Event, headline: Callable[[Event], str], *, full: bool) -> Ite
     """An event as lines for a person; `full`: whatever it is, with its error."""
     if full:
         phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
-        text = step_line(event, headline) or safe(event.payload.get("key", ""))
+        text = step_line(event, headline) or safe(key_of(event))
         yield f"{safe(event.id)} {event.ts} {event.type:<26}{phase:<12}{text}"
-        error = event.payload.get("error") or outcome_of(event).get("refusal") or {}
-        whole = error.get("message", "") if len(error.get("message", "")) > 200 else ""  # the line above was cut
-        for part in (whole[:_OF_AN_ERROR], error.get("stack", "")[:_OF_AN_ERROR]):
+        error = StepEvent.of(event).error or outcome_of(event).refusal or Failure()
+        whole = error.message if len(error.message) > 200 else ""  # the line above was cut
+        for part in (whole[:_OF_AN_ERROR], error.stack[:_OF_AN_ERROR]):
             yield from (f"    {line}" for line in safe(part).splitlines())
     elif text := step_line(event, headline):
         yield f"{event.ts[11:19]} {text}"
@@ -251,7 +251,7 @@ def diff(run: str, exact: bool, project: Path) -> int:
     folder = app.runs.find(run)
     if (request := app.runs.asked(folder)) is not None:
         lines = app.workflow_of(folder.id).shown(folder, request, True)
-        echo_lines(map(painted, lines) if lines is not None else [safe(request.payload.get("summary", ""))])
+        echo_lines(map(painted, lines) if lines is not None else [safe(Request.of(request).summary)])
         return 0
     some = False
     for patch in app.runs.patches(folder, exact=exact):
@@ -286,7 +286,7 @@ def report(run: str, project: Path) -> int:
 
 
 def _goal(summary: RunSummary) -> str:
-    return brief(summary.created.payload.get("goal", ""), _SHOWN)
+    return brief(summary.facts.goal, _SHOWN)
 
 
 def _facts(summary: RunSummary) -> dict[str, Any]:

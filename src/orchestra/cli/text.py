@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from orchestra.core.records import Event
 from orchestra.core.text import clean, escaped
-from orchestra.workflows.description import Line
+from orchestra.workflows.description import ShownLine
 
 _AT_ONCE = 1000
 _COLOURS = {
@@ -67,7 +67,7 @@ def step_line(event: Event, headline: Callable[[Event], str]) -> str:
     return click.style(f"{mark} {iteration} {safe(text)}", fg=_COLOURS.get(event.type))
 
 
-def painted(line: Line) -> str:
+def painted(line: ShownLine) -> str:
     """A line of a workflow's own, as its mark says."""
     match line.mark:
         case "dim":

@@ -20,6 +20,7 @@ from typing import Any
 from orchestra.core.context import Guarded, Handler, Step
 from orchestra.core.effects import Effect
 from orchestra.core.errors import StepFailed
+from orchestra.core.reading import StepEvent, duration_of
 from orchestra.core.records import Event
 from orchestra.core.work import TOTAL_TIME
 
@@ -92,13 +93,11 @@ def used(events: Iterable[Event]) -> float:
     """Seconds that recorded steps and waits took, counted once where they overlap (rule 2)."""
     spans: list[tuple[float, float]] = []
     for event in events:
-        payload = event.payload
-        outcome = payload.get("outcome")
-        if isinstance(outcome, dict) and "durationMs" in outcome:
+        if milliseconds := duration_of(event):
             end = _when(event.ts)
-            spans.append((end - outcome["durationMs"] / 1000, end))
-        if "retryAt" in payload:
-            spans.append((_when(event.ts), _when(payload["retryAt"])))
+            spans.append((end - milliseconds / 1000, end))
+        if retry_at := StepEvent.of(event).retryAt:
+            spans.append((_when(event.ts), _when(retry_at)))
     total = 0.0
     reached = float("-inf")
     for start, end in sorted(spans):

@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
-from orchestra.commands.sandbox import Refused, Workshop
+from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import Tool
 from orchestra.context.workspace import Leftovers, builds, keepable, missed
@@ -37,6 +37,7 @@ from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
+from orchestra.core.reading import Request, StepEvent, effect_of, key_of, outcome_of
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import (
@@ -51,7 +52,7 @@ from orchestra.core.work import (
 )
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
-from orchestra.policy.decide import Constraints, Policy, for_task
+from orchestra.policy.decide import Policy, TaskWishes, for_task
 from orchestra.policy.decide import digest as policy_digest
 from orchestra.worker.kept import fold, prune
 from orchestra.worker.launcher import PROXY_PORT, Held
@@ -88,19 +89,18 @@ class _Grants:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._read = 0
-        self._asked: dict[str, tuple[str, tuple[str, ...]]] = {}  # by request: its digest and its commands
+        self._asked: dict[str, Request] = {}  # those that ask about commands, by their id
         self._granted: set[str] = set()
 
     def __call__(self, argv: tuple[str, ...]) -> bool:
         events = self._ledger.events
         for event in events[self._read :]:
-            payload = event.payload
-            if event.type == "APPROVAL_REQUESTED" and payload.get("commands"):
-                self._asked[payload["approvalId"]] = payload["digest"], tuple(payload["commands"])
-            elif event.type == "APPROVAL_GRANTED" and payload.get("effect") == "Approve":
-                digest, commands = self._asked.get(payload.get("approvalId", ""), ("", ()))
-                if payload["outcome"]["digest"] == digest:  # D-11
-                    self._granted.update(commands)
+            if event.type == "APPROVAL_REQUESTED" and (request := Request.of(event)).granted_commands:
+                self._asked[request.approvalId] = request
+            elif event.type == "APPROVAL_GRANTED" and effect_of(event) == "Approve":
+                asked = self._asked.get(StepEvent.of(event).approvalId)
+                if asked and asked.digest and outcome_of(event).digest == asked.digest:  # D-11
+                    self._granted.update(asked.granted_commands)
         self._read = len(events)
         return command_digest(argv) in self._granted
 
@@ -129,16 +129,15 @@ class Runner:
         self._ready: dict[str, _Ready] = {}
         self._trays = 0
         self._untouched: list[Tray] = []  # as good as new: most tasks hand nothing over
-        self._policies: dict[Constraints, tuple[Policy, str]] = {}
+        self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
         self._granted = _Grants(ledger)
 
     # -- before the intent is written ---------------------------------------------------------------------------------
 
     async def prepare(self, effect: RunCommand, key: str, left: Event | None) -> Mapping[str, Any]:
         """Rule 2: the process, blocked; its pid and start time for the intent."""
-        if left is not None and "process" in left.payload:
-            process = left.payload["process"]
-            kill_left_over(int(process["pid"]), str(process["startTime"]))
+        if left is not None and (started := StepEvent.of(left).started):
+            kill_left_over(*started)
         if effect.dry:
             return {}
         ready = self._ready[key] = await self._make_ready(effect, key)
@@ -150,7 +149,7 @@ class Runner:
     def _bound(self, effect: RunCommand) -> tuple[Policy, str]:
         """The policy this command runs under, and its digest: the run's, tightened to what the command asks for."""
         net: Literal["allow", "deny"] = "allow" if effect.net else "deny"
-        wishes = Constraints(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
+        wishes = TaskWishes(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
         if wishes not in self._policies:
             policy = for_task(self._policy, wishes)
             self._policies[wishes] = policy, policy_digest(policy)
@@ -167,7 +166,7 @@ class Runner:
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
         await self._shop.must_hold(self._policy.tier, self._scratch)
         tool = self._shop.resolve(effect, self._policy, granted=self._granted)
-        if isinstance(tool, Refused):
+        if isinstance(tool, RefusedCommand):
             return _Ready(problem=tool.problem, code=tool.code)
         self._note(tool.note)
         bound, _ = self._bound(effect)
@@ -370,7 +369,7 @@ class Runner:
             return outcome
         how = "timed out" if outcome.timedOut else outcome.error or f"exit code {outcome.exitCode}"
         last = outcome.output.strip().rpartition("\n")[2][-200:]
-        attempt = int(step.intent.payload.get("attempt", 1)) if step.intent else 1
+        attempt = StepEvent.of(step.intent).attempt if step.intent else 1
         wait = self._backoff * 2.0 ** (attempt - 1)
         retriable = code in _RETRIED
         if retriable and self._keeper.left <= wait:  # G2-4: no waiting past the total limit
@@ -388,14 +387,14 @@ class Runner:
 
 def end_left_over(events: Iterable[Event]) -> None:
     """Kill what an earlier life began and nobody will begin again, because the run ends (rule 2)."""
-    begun: dict[str, Mapping[str, Any]] = {}
+    begun: dict[str, tuple[int, str]] = {}
     for event in events:
-        if event.type == "PHASE_STARTED" and "process" in event.payload:
-            begun[event.payload["key"]] = event.payload["process"]
+        if event.type == "PHASE_STARTED" and (started := StepEvent.of(event).started):
+            begun[key_of(event)] = started
         else:
-            begun.pop(event.payload.get("key", ""), None)
-    for process in begun.values():
-        kill_left_over(int(process["pid"]), str(process["startTime"]))
+            begun.pop(key_of(event), None)
+    for started in begun.values():
+        kill_left_over(*started)
 
 
 _RETRIED = ("EXIT", "TIMEOUT", "SIGNAL", "LIMIT")

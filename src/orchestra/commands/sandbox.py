@@ -44,7 +44,7 @@ _ENVIRONMENT = {
 }
 
 
-class Refused(Struct, frozen=True):
+class RefusedCommand(Struct, frozen=True):
     """Why a command cannot run."""
 
     problem: str
@@ -119,18 +119,18 @@ class Workshop:
 
     def resolve(
         self, effect: RunCommand, policy: Policy, *, granted: Callable[[tuple[str, ...]], bool]
-    ) -> Tool | Refused:
+    ) -> Tool | RefusedCommand:
         """The tool, or why it cannot run. `granted`: whether a person granted exactly this command (rule 4)."""
         ruling = decide(effect.argv, policy, asker=effect.asker)
         if ruling.decision == "forbid":
-            return Refused(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
+            return RefusedCommand(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
         if ruling.decision == "ask" and not granted(effect.argv):
             why = f"{ruling.reason} ({ruling.where}): a person must grant exactly this command, and nobody has"
-            return Refused(problem=why, code=NOT_GRANTED)
+            return RefusedCommand(problem=why, code=NOT_GRANTED)
         name = effect.argv[0]
         by_path = effect.asker == "person" and "/" in name
         tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
-        return Refused(problem=tool.reason) if isinstance(tool, NoTool) else tool
+        return RefusedCommand(problem=tool.reason) if isinstance(tool, NoTool) else tool
 
     def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
         """What this command may see and touch."""

@@ -34,7 +34,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.branches import Branches
-from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, Sleep, Token
+from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, RandomId, Sleep
 from orchestra.core.errors import ContractError, Drift, DurabilityError, NotYet, StepFailed, Suspended
 from orchestra.core.ledger import Ledger
 from orchestra.core.order import Order
@@ -450,8 +450,8 @@ async def _now(effect: Now, step: Step) -> Instant:
     return Instant(now())
 
 
-async def _new_id(effect: NewId, step: Step) -> Token:
-    return Token(os.urandom(16).hex())
+async def _new_id(effect: NewId, step: Step) -> RandomId:
+    return RandomId(os.urandom(16).hex())
 
 
 async def _sleep(effect: Sleep, step: Step) -> Instant:

@@ -86,17 +86,17 @@ class Sleep(Effect[Instant], frozen=True):
     outcome: ClassVar[Any] = Instant
 
 
-class Token(Struct, frozen=True):
+class RandomId(Struct, frozen=True):
     """A recorded random id."""
 
     id: str
 
 
-class NewId(Effect[Token], frozen=True):
+class NewId(Effect[RandomId], frozen=True):
     """A fresh unique id, made once and remembered."""
 
     acts: ClassVar[bool] = False
-    outcome: ClassVar[Any] = Token
+    outcome: ClassVar[Any] = RandomId
 
 
 # -- other runs -------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Silent:
         pass
 
 
-class Guarded:
+class GuardedFace:
     """A face whose troubles stop no run."""
 
     def __init__(self, face: Face) -> None:

@@ -67,7 +67,7 @@ class _Long(Struct, frozen=True):
 _long = msgspec.json.Decoder(_Long).decode
 _payload = _rough("Payload", PAYLOAD)
 _parts = {"outcome": _rough("Outcome", OUTCOME), "params": _rough("Params", PARAMS), "error": _rough("Error", ERROR)}
-_LEFT_OUT = ("files", "result")
+_LEFT_OUT = ("files", "result", "masked", "commands")
 _HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")  # of a pair that stands for one character
 
 

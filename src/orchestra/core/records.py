@@ -128,11 +128,6 @@ class ArtifactRef(Struct, frozen=True):
     sha256: Digest
 
 
-def branch_of(event: Event) -> str:
-    """The branch of its flow an event belongs to: the first name of its key. In a task graph, the task's label."""
-    return str(event.payload.get("key", "")).split("/", 1)[0]
-
-
 class Finding(Struct, frozen=True):
     """One broken requirement."""
 

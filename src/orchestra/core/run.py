@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -99,10 +98,10 @@ class RunFolder:
         """The same, line by line."""
         return lines_below(self.path, name, most)
 
-    def recorded(self, said: Any, most: int) -> bytes:
+    def recorded(self, said: object, most: int) -> bytes:
         """The bytes of a file as an event names it; UsageError if they are others now: nobody may be shown those."""
         try:
-            ref = msgspec.convert(said, ArtifactRef)
+            ref = msgspec.convert(said, ArtifactRef, from_attributes=True)
         except msgspec.ValidationError:
             raise UsageError(f"run {self.id} does not say where that file is; look into {self.artifacts}") from None
         for name in (ref.path, *self._set_aside(ref.path)):

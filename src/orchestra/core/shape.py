@@ -1,11 +1,10 @@
-"""What every reader of an event relies on: which kind of value each field of a payload has. Pure.
+"""Whether the payload of an event is what its readers rely on: each field has the kind of value it must have. Pure.
 
 Rules
-1. A journal may be anybody's. Before a view looks at an event, its payload is held against this table; what does not
-   fit is damage, named by its field. So no view has to doubt each value again.
+1. A journal may be anybody's. Before a view looks at an event, its payload is held against the records of
+   core/reading.py; what does not fit is damage, named by its field. So no view has to doubt each value again.
 2. Nothing is required: another implementation may leave out what it likes, and a view then has less to show.
-3. What came of a step is held against it only if the step is one of orchestra's own. The outcome of any other is its
-   flow's affair, and `outcome_of` gives nothing of it.
+3. What came of a step is held against them only if the step is one of orchestra's own.
 """
 
 from __future__ import annotations
@@ -14,154 +13,42 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 
 from orchestra.core.calls import reply_of
 from orchestra.core.model import ProviderFailure
+from orchestra.core.reading import OWN_EFFECTS, Failure, Params, Request, RunCreated, RunEnded, StepEvent, StepOutcome
 from orchestra.core.records import Event, is_time
 
-Number = int | float
 
+class _OfTheCore(Struct):
+    """The fields that only the core reads."""
 
-class _Error(Struct):
-    code: Any = ""
-    message: str = ""
-    reason: str = ""
-    stack: str = ""
-    retriable: bool = False
-
-
-class _File(Struct):
-    path: str
-    added: int = 0
-    removed: int = 0
-
-
-class _Reference(Struct):
-    path: str
-    bytes: int = 0
-    sha256: str = ""
-
-
-class _Origin(Struct):
-    runId: str
-    at: str = ""
-    origin: str = ""
-
-
-class _Note(Struct):
-    what: str = ""
-    why: str = ""
-
-
-class _Refusal(Struct):
-    message: str = ""
-    reason: str = ""
-
-
-class _Params(Struct):
-    dry: bool = False
-    planOnly: bool = False
-    intent: str = ""
-    asker: str = ""
-    plan: str | None = None
-    checks: Any = None
-    policy: Any = None
-    approval: Any = None
-
-
-class _Outcome(Struct):
-    """What came of any step of orchestra's own."""
-
-    accepted: list[str] = []
-    added: Any = 0
-    after: list[_File] = []
-    artifact: _Reference | None = None
-    artifacts: list[_Reference] = []
-    before: list[_File] = []
-    by: str = ""
-    changes: Any = None
-    command: str = ""
-    decision: str = ""
-    denials: list[_Note] = []
-    digest: str = ""
-    durationMs: Number = 0
-    error: str = ""
-    exitCode: int | None = None
-    file: _Reference | None = None
-    files: list[Any] = []
-    finishReason: str = ""
-    grounds: str = ""
-    output: str = ""
-    patch: _Reference | None = None
-    plan: dict[str, Any] = {}
-    provider: str = ""
-    raw: _Reference | None = None
-    reason: str = ""
-    refusal: _Refusal | None = None
-    removed: int = 0
-    status: str = ""
-    text: str = ""
-    timedOut: bool = False
-    untaken: list[_Note] = []
-    usage: dict[str, Any] | None = None
-
-
-class _Payload(Struct):
     agent: str = ""
-    approval: Any = ""
-    approvalId: str = ""
-    argv: list[str] = []
     artifact: str = ""
-    attempt: int = 1
-    childRunId: str = ""
-    digest: str = ""
-    effect: str = ""
-    error: _Error | None = None
-    exitCode: int = 0
-    files: list[_File] = []
-    forkedFrom: _Origin | None = None
-    goal: str = ""
     intent: str = ""
-    key: str = ""
-    maxFixIterations: int = 3
-    models: dict[str, Any] = {}
-    needed_input: list[str] = []
-    notBefore: str = ""
     outcome: Any = None
-    params: _Params | None = None
-    parentKey: str = ""
-    parentRunId: str | None = None
-    patch: _Reference | None = None
-    policy: Any = ""
     prev: str = ""
-    process: Any = None
-    question: str = ""
-    questionId: str = ""
-    reason: str = ""
-    reasons: list[str] = []
-    redone: Any = False
-    result: Any = None
-    retryAt: str = ""
     role: str = ""
-    scenario: Any = ""
     seal: str = ""
-    subject: str = ""
-    summary: str = ""
-    task: str = ""
-    taskId: str = ""
-    tier: str = ""
-    typed: list[str] = []
     vouches: Any = None
-    workflow: str = ""
-    workspace: str = ""
 
+
+def _merged(*kinds: type[Struct]) -> Any:
+    """One record with the fields of all: a payload is held against it whatever its event is."""
+    found = {info.encode_name: info for kind in kinds for info in msgspec.structs.fields(kind)}
+    fields = [
+        (name, info.type, info.default_factory() if info.default is NODEFAULT else info.default)
+        for name, info in sorted(found.items())
+    ]
+    return msgspec.defstruct("Payload", fields)
+
+
+_Payload = _merged(RunCreated, StepEvent, Request, RunEnded, _OfTheCore)
 
 # The names of what is kept of an event too long to be shown whole (core/lines.py).
-PAYLOAD, OUTCOME = _Payload.__struct_fields__, _Outcome.__struct_fields__
-PARAMS, ERROR = _Params.__struct_fields__, _Error.__struct_fields__
-_OWN = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AutoApprove", "ChildRun", "Evaluate", "ModelCall"}
-_OWN |= {"NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
+PAYLOAD: tuple[str, ...] = _Payload.__struct_fields__
+OUTCOME, PARAMS, ERROR = (kind.__struct_fields__ for kind in (StepOutcome, Params, Failure))
 
 
 def misfit(event: Event, number: int) -> str:
@@ -171,8 +58,8 @@ def misfit(event: Event, number: int) -> str:
             return f"its time {event.ts} is none"
         datetime.fromisoformat(event.ts)
         payload = msgspec.convert(event.payload, _Payload)
-        if payload.outcome is not None and payload.effect in _OWN:
-            msgspec.convert(payload.outcome, _Outcome)
+        if payload.outcome is not None and payload.effect in OWN_EFFECTS:
+            msgspec.convert(payload.outcome, StepOutcome)
             if payload.effect == "ModelCall":
                 reply_of(payload.outcome)
         if payload.error is not None and payload.error.reason == "provider":
@@ -184,9 +71,3 @@ def misfit(event: Event, number: int) -> str:
     if number == 1 and event.type != "RUN_CREATED":
         return f"it is {event.type}, and a run begins with RUN_CREATED"
     return ""
-
-
-def outcome_of(event: Event) -> dict[str, Any]:
-    """What came of a step of orchestra's own; nothing for any other event (rule 3)."""
-    outcome = event.payload.get("outcome")
-    return outcome if isinstance(outcome, dict) and event.payload.get("effect", "") in _OWN else {}

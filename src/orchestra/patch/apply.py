@@ -38,7 +38,7 @@ class FileStatus(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedFiles(msgspec.Struct, frozen=True):
     """Every file is in its new state: `written` by this call, or `already` by an earlier call that was cut short."""
 
     written: tuple[str, ...]
@@ -88,7 +88,7 @@ def status(root: Path, files: Sequence[PreparedFile]) -> tuple[FileStatus, ...]:
         return tuple(_file_status(tree, file) for file in files)
 
 
-def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> Applied | Refused:
+def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> AppliedFiles | Refused:
     """Write a patch. Safe to call again after a crash at any point, and after success.
 
     A full disk raises `DiskFull`, after taking back what can be taken back.
@@ -111,7 +111,7 @@ def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> Appli
     if refused:
         return refused
     done = {state.path: state.state == "after" for state in states}
-    return Applied(
+    return AppliedFiles(
         written=tuple(path for path, was_after in done.items() if not was_after),
         already=tuple(path for path, was_after in done.items() if was_after),
     )

@@ -28,6 +28,7 @@ import msgspec
 from orchestra.core.context import Step
 from orchestra.core.ledger import Ledger
 from orchestra.core.names import OWN, met_folder
+from orchestra.core.reading import outcome_as
 from orchestra.core.records import Event, utf8
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, digest
@@ -265,10 +266,9 @@ def _made_by(events: Iterable[Event]) -> set[str]:
     offered: dict[str, tuple[PatchFile, ...]] = {}
     for event in events:
         if event.type == "PATCH_PRODUCED":
-            proposal = msgspec.convert(event.payload["outcome"], PatchProposal)
-            offered[proposal.digest] = proposal.files
-        elif event.type == "PATCH_APPLIED":
-            applied = msgspec.convert(event.payload["outcome"], Applied)
+            if proposal := outcome_as(event, PatchProposal):
+                offered[proposal.digest] = proposal.files
+        elif event.type == "PATCH_APPLIED" and (applied := outcome_as(event, Applied)):
             paths = {file.path for file in applied.after}
             _note_made(made, (file for file in offered.get(applied.digest, ()) if file.path in paths))
     return made

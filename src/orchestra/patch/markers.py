@@ -30,7 +30,7 @@ _DIFF_TEXT = (" ", "+", "-", "@@", "\\", "diff --git ")
 Block = tuple[str, ...]
 
 
-class Reply(msgspec.Struct, frozen=True):
+class MarkedReply(msgspec.Struct, frozen=True):
     """A reply in pieces. `unclosed` is the closing marker that is missing; `open_end`: nothing marks the diff's end."""
 
     headers: tuple[Block, ...] = ()
@@ -41,7 +41,7 @@ class Reply(msgspec.Struct, frozen=True):
     open_end: bool = False
 
 
-def cut(text: str) -> Reply:
+def cut(text: str) -> MarkedReply:
     """Cut a reply into its pieces; the fallbacks are used only if there is no patch block."""
     lines = text.removeprefix("\ufeff").split("\n")
     reply = _marked(lines)
@@ -50,7 +50,7 @@ def cut(text: str) -> Reply:
     return _fallback(lines, reply)
 
 
-def _marked(lines: Sequence[str]) -> Reply:
+def _marked(lines: Sequence[str]) -> MarkedReply:
     headers: list[Block] = []
     patches: list[Block] = []
     checks: list[str] = []
@@ -74,10 +74,10 @@ def _marked(lines: Sequence[str]) -> Reply:
             end = _find(lines, index, lambda line: _mark(line) in (CHECKS_END, RESULT_START, PATCH_BEGIN))
             checks += lines[index:end]
             index = end
-    return Reply(headers=tuple(headers), patches=tuple(patches), checks=tuple(checks), unclosed=unclosed)
+    return MarkedReply(headers=tuple(headers), patches=tuple(patches), checks=tuple(checks), unclosed=unclosed)
 
 
-def _fallback(lines: Sequence[str], reply: Reply) -> Reply:
+def _fallback(lines: Sequence[str], reply: MarkedReply) -> MarkedReply:
     """The diff of a reply without patch markers: fenced, under a heading, or bare."""
     for language in ("diff", "patch"):
         fences, unclosed = _fences(lines, language)

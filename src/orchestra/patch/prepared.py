@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from orchestra.core.errors import UsageError
+from orchestra.core.work import FileStat
 from orchestra.patch.header import Kind
 
 
@@ -78,12 +79,6 @@ def prepared(files: Sequence[PreparedFile]) -> Prepared:
 
 def sha256(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-class FileStat(msgspec.Struct, frozen=True):
-    path: str
-    added: int
-    removed: int
 
 
 class Diffstat(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from typing import Literal
 import msgspec
 
 from orchestra.patch.diff import Refused, ends_inside_hunk, parse_diff
-from orchestra.patch.markers import Reply, cut, first_file
+from orchestra.patch.markers import MarkedReply, cut, first_file
 from orchestra.patch.normal import normal_form
 
 UnparsableReason = Literal["not_found", "invalid_format", "ambiguous", "no_question", "truncated"]
@@ -165,7 +165,7 @@ def _items(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(item for item in items if item and item != "[]")
 
 
-def _patch(reply: Reply, summary: str) -> Patch | Unparsable:
+def _patch(reply: MarkedReply, summary: str) -> Patch | Unparsable:
     blocks = reply.patches or reply.fences
     if not blocks:
         return Unparsable(
@@ -204,7 +204,7 @@ def _disjoint(blocks: Sequence[Sequence[str]]) -> bool:
     return True
 
 
-def _checks(reply: Reply) -> tuple[Check, ...]:
+def _checks(reply: MarkedReply) -> tuple[Check, ...]:
     """The claimed checks (S1-87, S1-88). A claim that cannot be read completely is dropped (rule 6)."""
     claims: list[dict[str, str]] = []
     for line in reply.checks:

@@ -27,7 +27,7 @@ _CLOSE = 1_000_000  # pairs of lines up to which every line is compared; above, 
 _FAR = 400_000_000  # and above this the changed middle is one edit
 
 
-class Written(Protocol):
+class WrittenFile(Protocol):
     """One text file that changed; None: the file does not exist."""
 
     @property
@@ -49,7 +49,7 @@ class WrittenDiff(msgspec.Struct, frozen=True):
     refused: tuple[Refused, ...] = ()
 
 
-def diff_of(files: Iterable[Written]) -> WrittenDiff:
+def diff_of(files: Iterable[WrittenFile]) -> WrittenDiff:
     """One diff that turns every `before` into its `after`."""
     parts: list[str] = []
     changes: list[FileChange] = []
@@ -71,7 +71,7 @@ def diff_of(files: Iterable[Written]) -> WrittenDiff:
     return WrittenDiff("", (*refused, wrong)) if wrong is not None else WrittenDiff(diff, tuple(refused))
 
 
-def _file(file: Written) -> tuple[str, FileChange] | Refused:
+def _file(file: WrittenFile) -> tuple[str, FileChange] | Refused:
     """The diff of one file, and the change that the gate reads from it."""
     old, new = FileText(file.before or b"").lines, FileText(file.after or b"").lines
     names = Names(
@@ -107,7 +107,7 @@ def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> list[Edit]:
     ]
 
 
-def _read_back(diff: str, file: Written) -> FileChange | Refused:
+def _read_back(diff: str, file: WrittenFile) -> FileChange | Refused:
     """The change that the gate reads from the diff; a refusal if its result is not the command's bytes (rule 1)."""
     changes = parse_diff(diff)
     if isinstance(changes, Refused):

@@ -14,12 +14,13 @@ Rules
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from orchestra.core.errors import UsageError
+from orchestra.core.reading import RunCreated, effect_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.policy.decide import ApprovalPolicy, Policy, narrow, within
 
@@ -27,21 +28,21 @@ TYPED = ("approval", "fs", "max_retries", "max_workers")  # what a command line 
 ASKING: tuple[ApprovalPolicy, ...] = ("never", "risk", "always")
 
 
-def bound(created: Iterable[Mapping[str, Any]], present: Policy, project: str) -> Policy:
-    """The policy of a run in this project, from the payloads of RUN_CREATED of itself and of the runs above it."""
+def bound(runs: Iterable[RunCreated], present: Policy, project: str) -> Policy:
+    """The policy of a run in this project, from what it recorded when it began, and the runs above it."""
     policies: list[Policy] = []
-    for payload in created:
-        if own := recorded(payload, project):
-            typed = {name: getattr(own, name) for name in typed_of(payload) if name != "approval"}
+    for created in runs:
+        if own := recorded(created, project):
+            typed = {name: getattr(own, name) for name in typed_of(created) if name != "approval"}
             policies += [own, msgspec.structs.replace(present, **typed)]
     return functools.reduce(narrow, policies) if policies else present
 
 
-def recorded(created: Mapping[str, Any], project: str) -> Policy | None:
+def recorded(created: RunCreated, project: str) -> Policy | None:
     """The policy that a run recorded; None if it recorded none. A fork is a new beginning: it recorded its own."""
-    said = (None if "forkedFrom" in created else created.get("params", {}).get("policy"), created.get("policy"))
+    said = (None if created.forkedFrom else created.params.policy, created.policy)
     policies = [_policy(one) for one in said if one]
-    moved = (_moved(one, str(created.get("workspace") or project), project) for one in policies)
+    moved = (_moved(one, created.workspace or project, project) for one in policies)
     return functools.reduce(narrow, moved) if policies else None
 
 
@@ -56,14 +57,14 @@ def _moved(policy: Policy, old: str, new: str) -> Policy:
     return msgspec.structs.replace(policy, reads=named(policy.reads), writes=named(policy.writes))
 
 
-def typed_of(created: Mapping[str, Any]) -> tuple[str, ...]:
+def typed_of(created: RunCreated) -> tuple[str, ...]:
     """What a person typed when the run began (rule 2)."""
-    return tuple(name for name in TYPED if name in created.get("typed", ()))
+    return tuple(name for name in TYPED if name in created.typed)
 
 
-def asks_more(created: Mapping[str, Any], present: ApprovalPolicy) -> ApprovalPolicy | None:
+def asks_more(created: RunCreated, present: ApprovalPolicy) -> ApprovalPolicy | None:
     """What the file says now about asking a person, if it asks more often than the run recorded; typed words stay."""
-    own = created.get("approval")
+    own = created.approval
     if "approval" in typed_of(created) or own not in ASKING or ASKING.index(present) <= ASKING.index(own):
         return None
     return present
@@ -94,20 +95,20 @@ def weaker(tier: str) -> str:
     return f"sandbox: {tier}. Its commands are contained less than in tier strict (docs/security.md)"
 
 
-def containment(created: Mapping[str, Any], ran: Iterable[str]) -> list[str]:
+def containment(created: RunCreated, ran: Iterable[str]) -> list[str]:
     """The line of a report on commands that were contained less than they could be; none if they were not.
 
     `ran` are the tiers that commands ran in. Where none ran, what the run recorded when it began is told.
     """
-    policy = created.get("policy") or (created.get("params") or {}).get("policy") or {}
+    policy = created.policy or created.params.policy or {}
     tiers = set(ran) or {policy.get("tier", "strict") if isinstance(policy, dict) else "strict"}
     return [f"- {weaker(tier)}" for tier in sorted(tiers & {"none", "landlock"})][:1]
 
 
 def tiers_of(events: Iterable[Event]) -> set[str]:
     """The tiers that the commands of a run ran in."""
-    outcomes = (event.payload.get("outcome") for event in events if event.payload.get("effect") == "RunCommand")
-    return {str(outcome["tier"]) for outcome in outcomes if isinstance(outcome, dict) and outcome.get("tier")}
+    outcomes = (outcome_of(event) for event in events if effect_of(event) == "RunCommand")
+    return {str(outcome.tier) for outcome in outcomes if outcome.tier}
 
 
 def _policy(said: Any) -> Policy:

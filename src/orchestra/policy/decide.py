@@ -197,7 +197,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         return tuple(rule for layer in self.layers for rule in layer.rules)
 
 
-class Constraints(Struct, frozen=True, kw_only=True):
+class TaskWishes(Struct, frozen=True, kw_only=True):
     """What a task asks for itself (S2-23 … S2-27); None: what the policy says."""
 
     max_duration_sec: float | None = None
@@ -429,7 +429,7 @@ def narrow(parent: Policy, child: Policy) -> Policy:
     )
 
 
-def for_task(policy: Policy, constraints: Constraints) -> Policy:
+def for_task(policy: Policy, constraints: TaskWishes) -> Policy:
     """The policy of one task: a wish beyond the policy is cut to it (S2-113), a wish below it holds."""
     return msgspec.structs.replace(
         policy,

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from orchestra.core.adoption import Adoption
 from orchestra.core.errors import UsageError
+from orchestra.core.reading import Request, outcome_of
 from orchestra.core.records import now
 from orchestra.core.run import RunFolder
-from orchestra.core.shape import outcome_of
 from orchestra.core.store import Store
 from orchestra.core.text import brief, count
 from orchestra.core.vouching import Standing, wrong_place
@@ -69,9 +69,9 @@ def adopt(project: Project, runs: list[Candidate]) -> None:
 def described(terms: Terms, one: Candidate, project: Path) -> Iterator[tuple[str, str]]:
     """What a run is and what it would be allowed to do: name and value, in the order to read them."""
     created, events = one.summary.created, one.standing.events
-    payload, state = created.payload, one.summary.fold.state
+    facts, state = one.summary.facts, one.summary.fold.state
     yield "run", one.summary.folder.id
-    yield "goal", brief(payload.get("goal", ""), _SHOWN)
+    yield "goal", brief(facts.goal, _SHOWN)
     yield "foreign", one.summary.foreign
     yield "made", f"{created.ts}, workflow {one.summary.workflow}, {count(len(events), 'event')}, {state.status}"
     yield "belongs to", f"{one.standing.workspace or 'no folder'}; adopted, to {project}"
@@ -80,24 +80,23 @@ def described(terms: Terms, one: Candidate, project: Path) -> Iterator[tuple[str
     for name, field in _POWERS.items():
         wish, gets = said(getattr(asked, field)), said(getattr(granted, field))
         yield name, gets if wish == gets else f"{gets} (it asks for {wish}; this project does not allow more)"
-    params = payload.get("params") or {}
-    for argv in params.get("checks") or ():
-        yield "runs as a check", shlex.join(map(str, argv))
-    if params.get("asker") == "person":
+    for argv in facts.params.commands:
+        yield "runs as a check", shlex.join(argv)
+    if facts.params.asker == "person":
         yield "its commands", "count as typed by a person: they need no whitelist"
-    yield "asks a person", f"{payload.get('approval') or 'as the project says'}"
+    yield "asks a person", f"{facts.approval or 'as the project says'}"
     models = terms.models(one.summary.folder, created)
     yield "models", ", ".join(filter(None, (models.default, *models.roles.values()))) or "none"
-    if opened := params.get("context"):
-        yield "shows models", f"{said(tuple(opened))}, also where that is a secret by its name"
+    if facts.params.opened:
+        yield "shows models", f"{said(facts.params.opened)}, also where that is a secret by its name"
     yield "budget", "none" if models.maxBudgetUsd is None else f"{models.maxBudgetUsd:g} USD"
-    grants = Counter(outcome_of(event).get("by", "?") for event in events if event.type == "APPROVAL_GRANTED")
+    grants = Counter(outcome_of(event).by or "?" for event in events if event.type == "APPROVAL_GRANTED")
     if grants:
         givers = ", ".join(list(grants)[:5])
         yield "approvals in it", f"{grants.total()}, which would count as given: {givers}"
-    for name, request in one.summary.fold.pending.items():
-        text = request.payload.get("summary") or request.payload.get("question") or ""
-        yield "waits with", f"{name}: {brief(text, _SHOWN)}"
+    for name, event in one.summary.fold.pending.items():
+        request = Request.of(event)
+        yield "waits with", f"{name}: {brief(request.summary or request.question, _SHOWN)}"
 
 
 _SHOWN = 2_000  # characters of a goal or a request

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import CANCEL, message
+from orchestra.core.reading import Request
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
@@ -33,9 +34,8 @@ class Answers:
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
         """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
-        wanted = _digest(folder, request)
-        known = {file["path"] for file in request.payload.get("files", ())}
-        subject = request.payload.get("subject", "patch")
+        wanted, asked = _digest(folder, request), Request.of(request)
+        known, subject = asked.paths, asked.subject
         if only and subject != "patch":
             raise UsageError(f"run {folder.id} waits with a {subject}, which is approved as a whole: leave --only out")
         for path in only:
@@ -75,9 +75,9 @@ class Answers:
         fold = self._runs.vouched(folder).fold
         asked = {name: event for name, event in fold.pending.items() if event.type == kind}
         unanswered = self._store.unanswered(folder, asked)
-        meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, e.payload.get("digest", ""))}
+        meant = {n: e for n, e in asked.items() if digest and _is_digest(digest, Request.of(e).digest)}
         if digest and asked and not meant:  # D-11
-            now = " or ".join(event.payload.get("digest", "?") for event in (unanswered or asked).values())
+            now = " or ".join(Request.of(event).digest or "?" for event in (unanswered or asked).values())
             raise UsageError(
                 f"run {folder.id}: what waits now is {now}, not {digest}; look again: orchestra diff {folder.id}"
             )
@@ -96,7 +96,7 @@ class Answers:
 
 def _allowed(folder: RunFolder, request: Event, text: str) -> str:
     """The answer as the question wants it; UsageError if it is none of the options."""
-    options = tuple(map(str, request.payload.get("options", ())))
+    options = Request.of(request).options
     said = text.strip().casefold()
     for option in options:
         if said == option.strip().casefold():
@@ -108,8 +108,8 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
 
 def _digest(folder: RunFolder, request: Event) -> str:
     """What a grant is bound to (D-11)."""
-    if digest := request.payload.get("digest", ""):
-        return str(digest)
+    if digest := Request.of(request).digest:
+        return digest
     raise UsageError(f"run {folder.id}: event {request.id} asks for an approval and does not say of what")
 
 
@@ -121,11 +121,9 @@ def _is_digest(given: str, digest: str) -> bool:
 def _choice(requests: Mapping[str, Event]) -> str:
     lines: list[str] = []
     for event in list(requests.values())[:10]:
-        payload = event.payload
-        files = ", ".join(file["path"] for file in payload.get("files", ())[:3])
-        lines.append(
-            f"\n  --digest {payload.get('digest', '?')[:SHORT_DIGEST]}  {payload.get('summary', '')} ({files})"
-        )
+        request = Request.of(event)
+        shown, files = (request.digest or "?")[:SHORT_DIGEST], ", ".join(request.paths[:3])
+        lines.append(f"\n  --digest {shown}  {request.summary} ({files})")
     return clean("".join(lines))
 
 

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
 from orchestra.core.files import entries_below, mode_and_size
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, digest
 from orchestra.policy.decide import within
@@ -44,7 +45,7 @@ class Run(Struct, frozen=True):
     updated: str = ""
     driven: bool = False
     run_id: str = ""  # as its journal says it; empty if that much cannot be read
-    workspace: str | None = None
+    workspace: str = ""  # empty: it does not say
     mark: str = ""  # of its first event: by this it is known again
     sources: tuple[tuple[str, str], ...] = ()  # the runs it was made from, and how
 
@@ -166,13 +167,13 @@ def _found(of: Cleaning) -> Iterator[Run]:
         if created is None:
             yield Run(folder)
             continue
-        payload = created.payload
+        facts = RunCreated.of(created)
         found = Run(
             folder,
-            parent=payload.get("parentRunId") or "",
-            workflow=payload.get("workflow", ""),
+            parent=facts.parentRunId or "",
+            workflow=facts.workflow,
             run_id=created.runId,
-            workspace=payload.get("workspace"),
+            workspace=facts.workspace,
             mark=_mark(created),
             sources=tuple(_sources(of, folder, created, replayed)),
         )
@@ -256,7 +257,7 @@ def _reason(of: Cleaning, found: Run) -> str:
         return f"its journal is damaged (orchestra verify {folder.id} says where)"
     if found.run_id != folder.id:
         return f"its journal is that of run {found.run_id}: it is a copy; look at it yourself"
-    workspace = str(of.project.path) if found.workspace is None else found.workspace
+    workspace = found.workspace or str(of.project.path)
     moved = not os.path.isdir(workspace) and within(str(folder.path), str(of.project.path))  # with its runs in it
     if workspace != str(of.project.path) and not moved:
         return f"it is of another project: {workspace}"
@@ -302,10 +303,11 @@ def _sources(
     of: Cleaning, folder: RunFolder, created: Event, replayed: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
     """The runs this one was made from, and how."""
-    if forked := created.payload.get("forkedFrom"):
-        yield forked["runId"], "was forked from"
+    facts = RunCreated.of(created)
+    if facts.forkedFrom:
+        yield facts.forkedFrom.runId, "was forked from"
     try:
-        began = msgspec.convert(created.payload.get("models", {}), Models)
+        began = msgspec.convert(facts.models, Models)
     except msgspec.ValidationError:
         return  # nothing of it says which
     for models in (began, of.terms.models(folder, created)):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -19,9 +18,18 @@ from msgspec import Struct
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
+from orchestra.core.reading import (
+    ChangedFile,
+    Reference,
+    Request,
+    RunCreated,
+    StepEvent,
+    outcome_as,
+    outcome_of,
+    scope_of,
+)
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder, is_id
-from orchestra.core.shape import outcome_of
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
 from orchestra.core.vouching import elsewhere
@@ -44,18 +52,22 @@ class RunSummary(Struct, frozen=True):
     foreign: str = ""  # why nobody vouches for it here; empty if somebody does
 
     @property
+    def facts(self) -> RunCreated:
+        """What it recorded of itself when it began."""
+        return RunCreated.of(self.created)
+
+    @property
     def workflow(self) -> str:
-        return str(self.created.payload.get("workflow"))
+        return self.facts.workflow
 
     @property
     def dry(self) -> bool:
         """Whether nothing of it is run (`--dry-run`)."""
-        return bool((self.created.payload.get("params") or {}).get("dry"))
+        return self.facts.params.dry
 
     @property
     def parent(self) -> str | None:
-        parent = self.created.payload.get("parentRunId")
-        return str(parent) if parent else None
+        return self.facts.parentRunId or None
 
 
 class ShownPatch(Struct, frozen=True):
@@ -143,8 +155,8 @@ class Runs:
     def root_of(self, folder: RunFolder) -> RunFolder:
         """The run at the top of this run's tree."""
         passed = {folder.id}
-        while (created := self._store.first(folder)) is not None and (parent := created.payload.get("parentRunId")):
-            folder = self.find(str(parent))
+        while parent := RunCreated.of(self._store.first(folder)).parentRunId:
+            folder = self.find(parent)
             if folder.id in passed:
                 raise DurabilityError(f"run {folder.id} says that it is its own child; nothing was changed")
             passed.add(folder.id)
@@ -173,14 +185,14 @@ class Runs:
         root = self.root_of(folder)
         return summary if root.path == folder.path else self.vouched(root)
 
-    def facts(self, created: Event) -> dict[str, Any]:
+    def facts(self, created: Event) -> RunCreated:
         """What a run recorded of itself when it began. What a person typed counts only if this user's key made it."""
-        payload = created.payload
-        folder = self._child(str(payload.get("workflow", "")), created.runId)
+        facts = RunCreated.of(created)
+        folder = self._child(facts.workflow, created.runId)
         if folder is not None and self._store.first_is_own(folder):
-            return payload
-        models = {name: value for name, value in (payload.get("models") or {}).items() if name != "typedBudget"}
-        return {**payload, "typed": (), "models": models}
+            return facts
+        models = {name: value for name, value in facts.models.items() if name != "typedBudget"}
+        return msgspec.structs.replace(facts, typed=(), models=models)
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
         """A run and the open child runs below it, itself first."""
@@ -207,25 +219,24 @@ class Runs:
     def patches(self, folder: RunFolder, *, exact: bool = False) -> Iterator[ShownPatch]:
         """The patches a run waits with, or else every patch it applied, as far as a person took it."""
         summary = self.summary(folder)
-        asked = [e for e in summary.fold.pending.values() if _asks_for_patch(e)]
-        taken = [(e.payload.get("patch") or {}, e.payload.get("files", ())) for e in asked]
-        made: dict[str, Any] = {}  # by scope: the newest patch there is the one that is applied there
+        asked = [Request.of(event) for event in summary.fold.pending.values() if _asks_for_patch(event)]
+        taken = [(request.patch, request.files) for request in asked]
+        made: dict[str, Reference | None] = {}  # by scope: the newest patch there is the one that is applied there
         for event in () if asked else summary.events:
-            scope = str(event.payload.get("key", "")).rpartition("/")[0]
             if event.type == "PATCH_PRODUCED":
-                made[scope] = outcome_of(event).get("patch") or {}
+                made[scope_of(event)] = outcome_of(event).patch
             elif event.type == "PATCH_APPLIED":
-                taken.append((made.get(scope, {}), outcome_of(event).get("after", ())))
-        told = (outcome_of(e) for e in summary.events if e.type == "PATCH_PRODUCED")
-        made_of = {(o.get("patch") or {}).get("path", ""): _proposal(o) for o in told}
-        for said, files in taken:
-            yield _patch(folder, said, made_of.get(said.get("path", "")), files, exact=exact)
+                taken.append((made.get(scope_of(event)), outcome_of(event).applied))
+        produced = (event for event in summary.events if event.type == "PATCH_PRODUCED")
+        made_of = {_path(outcome_of(event).patch): outcome_as(event, PatchProposal) for event in produced}
+        for patch, files in taken:
+            yield _patch(folder, patch, made_of.get(_path(patch)), files, exact=exact)
 
     def asked(self, folder: RunFolder) -> Event | None:
         """The approval that a run waits for and that is not about a patch; None if there is none."""
         pending = self.summary(folder).fold.pending.values()
         asked = (event for event in pending if event.type == "APPROVAL_REQUESTED")
-        return next((event for event in asked if event.payload.get("subject", "patch") != "patch"), None)
+        return next((event for event in asked if Request.of(event).subject != "patch"), None)
 
     def report_of(self, folder: RunFolder) -> Iterator[str]:
         """The report a run left, line by line; nothing if it left none."""
@@ -247,22 +258,18 @@ class Runs:
 
 
 def _asks_for_patch(request: Event) -> bool:
-    return request.type == "APPROVAL_REQUESTED" and request.payload.get("subject", "patch") == "patch"
+    return request.type == "APPROVAL_REQUESTED" and Request.of(request).subject == "patch"
 
 
-def _proposal(outcome: dict[str, Any]) -> PatchProposal | None:
-    """How a patch was proposed, as far as the journal tells it."""
-    try:
-        return msgspec.convert(outcome, PatchProposal)
-    except msgspec.ValidationError:
-        return None
+def _path(patch: Reference | None) -> str:
+    return patch.path if patch else ""
 
 
 def _patch(
-    folder: RunFolder, said: Any, made: PatchProposal | None, files: Iterable[dict[str, Any]], *, exact: bool
+    folder: RunFolder, said: Reference | None, made: PatchProposal | None, files: Iterable[ChangedFile], *, exact: bool
 ) -> ShownPatch:
     """Of the patch an event names what is about these files; `made` is how it was proposed, if the journal tells it."""
-    paths = {str(file["path"]) for file in files}
+    paths = {file.path for file in files}
     if exact and made is not None and made.exact is not None:
         patch = exact_patch(Reply("", made.exact), folder)
         if not isinstance(patch, Patch):
@@ -276,5 +283,5 @@ def _patch(
 def _children(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
     """The child runs that were begun: workflow and id."""
     for event in events:
-        if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-            yield event.payload.get("workflow", ""), event.payload["childRunId"]
+        if event.type == "PHASE_STARTED" and (step := StepEvent.of(event)).childRunId:
+            yield step.workflow, step.childRunId

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.errors import ForeignRun, UsageError
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import Standing, elsewhere
@@ -41,8 +42,8 @@ class Terms:
     def policy(self, created: Event) -> Policy:
         """What binds a run: its own policy within all those of the runs above it, and what the project says now."""
         above: list[Event] = [created]
-        while parent := above[-1].payload.get("parentRunId"):
-            first = self._runs.first_of(str(parent))
+        while parent := RunCreated.of(above[-1]).parentRunId:
+            first = self._runs.first_of(parent)
             if first is None or any(first.runId == event.runId for event in above):
                 break
             above.append(first)
@@ -63,12 +64,12 @@ class Terms:
 
     def recorded_policy(self, created: Event) -> Policy:
         """What a run recorded when it began; the project's, if it recorded nothing."""
-        return recorded(created.payload, str(self._project.path)) or self._project.policy
+        return recorded(RunCreated.of(created), str(self._project.path)) or self._project.policy
 
     def models(self, root: RunFolder, created: Event) -> Models:
         """Who answers in a run: what a person said last when resuming it, or what it began with."""
         try:
-            began = msgspec.convert(self._runs.facts(created).get("models", {}), Models)
+            began = msgspec.convert(self._runs.facts(created).models, Models)
         except msgspec.ValidationError as error:
             raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
         kept = self._project.store.kept(root, _MODELS, KeptModels)

@@ -25,9 +25,10 @@ from orchestra.core.events import Events
 from orchestra.core.files import MIB, entries_below, mode_and_size
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
+from orchestra.core.reading import Request, RunCreated, StepEvent, effect_of, key_of, outcome_of, recorded
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
-from orchestra.core.shape import misfit, outcome_of
+from orchestra.core.shape import misfit
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
 from orchestra.workflows.description import Check, Findings, Workflow
@@ -77,7 +78,7 @@ class _Walk:
     def see(self, event: Event) -> None:
         self.count += 1
         if self.count == 1:
-            self._found = [(check, []) for check in self._checks(str(event.payload.get("workflow", "")))]
+            self._found = [(check, []) for check in self._checks(RunCreated.of(event).workflow)]
         for check, found in self._found:
             for finding in check.see(self.count, event):
                 _add(found, finding)
@@ -195,8 +196,7 @@ class _Steps:
         self._asked: dict[str, str] = {}  # digests, by the id of the request
 
     def see(self, number: int, event: Event) -> Findings:
-        where, payload = f"events.ndjson:{number}", event.payload
-        key = str(payload.get("key", ""))
+        where, key = f"events.ndjson:{number}", key_of(event)
         if event.type == "PHASE_STARTED":
             self._open.add(key)
         elif event.type in ("PHASE_COMPLETED", "PHASE_FAILED"):
@@ -204,14 +204,15 @@ class _Steps:
                 yield Finding("S1-73", where, f"outcome of step {key!r}, which was not started")
             self._open.discard(key)
         elif event.type == "APPROVAL_REQUESTED":
-            self._asked[str(payload.get("approvalId"))] = payload.get("digest", "")
+            request = Request.of(event)
+            self._asked[request.approvalId] = request.digest
         elif event.type == "APPROVAL_GRANTED":
-            asked = self._asked.get(str(payload.get("approvalId")))
-            if asked is not None and asked != outcome_of(event).get("digest"):
+            asked = self._asked.get(StepEvent.of(event).approvalId)
+            if asked is not None and asked != outcome_of(event).digest:
                 yield Finding("S1-74", where, "the grant is for another patch than the one requested (D-11)")
-        if event.type in ("PHASE_FAILED", "RUN_FAILED") and not payload.get("error"):
+        if event.type in ("PHASE_FAILED", "RUN_FAILED") and not recorded(event, "error").get("error"):
             yield Finding("S1-119", where, f"{event.type} carries no error")
-        if event.type == "PATCH_APPLIED" and not {"before", "after"} <= set(outcome_of(event)):
+        if event.type == "PATCH_APPLIED" and not outcome_of(event).has_diffstats:
             yield Finding("S1-117", where, "PATCH_APPLIED carries no diffstat before and after")
 
     def end(self) -> Findings:
@@ -292,7 +293,7 @@ def _raw_replies(top: Path) -> Iterator[str]:
 
 def _said_nothing(folder: RunFolder, event: Event, ref: ArtifactRef) -> bool:
     """Whether it is what a command printed, and it printed nothing: a power cut may take the name of such a file."""
-    printed = event.payload.get("effect") == "RunCommand" and ref.path.endswith(("stdout.txt", "stderr.txt"))
+    printed = effect_of(event) == "RunCommand" and ref.path.endswith(("stdout.txt", "stderr.txt"))
     return printed and not ref.bytes and not os.path.lexists(folder.path / ref.path)
 
 
@@ -306,7 +307,7 @@ class _Logs:
         self._ended = False
 
     def see(self, number: int, event: Event) -> Findings:
-        if event.payload.get("effect") == "ModelCall":
+        if effect_of(event) == "ModelCall":
             self._phases.add(str(event.phase))
         self._gated = self._gated or event.type.startswith("APPROVAL_")
         self._ended = event.type in FINAL

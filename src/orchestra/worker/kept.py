@@ -17,11 +17,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from orchestra.worker.hostile import FOLDER, HANDLE, entered, join, opened, shown, unmark
-from orchestra.worker.layer import BOUNDS, Bounds, Harvest
+from orchestra.worker.layer import BOUNDS, Harvest, LayerBounds
 from orchestra.worker.removal import discard_at
 
 
-def prune(upper: Path, harvest: Harvest, *, limits: Bounds = BOUNDS) -> tuple[str, ...]:
+def prune(upper: Path, harvest: Harvest, *, limits: LayerBounds = BOUNDS) -> tuple[str, ...]:
     """Remove all but the kept paths, so that `upper` can be a lower layer; return names that could not be removed."""
     pruning = _Pruning(harvest.kept, limits.depth)
     with opened(upper, FOLDER) as fd:

@@ -45,7 +45,7 @@ PROXY_PORT = 3128  # on the command's own loopback, if it may reach domains
 _DRAIN_S = 2.0  # rule 4: only a process we may not kill (tier none, another user's) can still hold the pipes
 
 
-class Proxy(Protocol):
+class ConnectionProxy(Protocol):
     """The proxy that serves a command's connections (proxy.py)."""
 
     @property
@@ -54,7 +54,7 @@ class Proxy(Protocol):
     async def close(self) -> None: ...
 
 
-MakeProxy = Callable[[socket.socket], Proxy]
+MakeProxy = Callable[[socket.socket], ConnectionProxy]
 
 
 class Launcher:
@@ -150,7 +150,7 @@ class Held:
         self._lost = False
         self._listener: socket.socket | None = None
         self._listen_error = 0
-        self._proxy: Proxy | None = None
+        self._proxy: ConnectionProxy | None = None
         self._changed = asyncio.Event()
         self._canceled = False
         self._scratch = ""  # tier landlock: a folder for temporary files, there is no private /tmp

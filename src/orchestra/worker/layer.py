@@ -34,7 +34,7 @@ from orchestra.worker.task import MIB
 _CHUNK = 1 << 18
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class LayerBounds(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on what is read and taken."""
 
     files: int = 200  # changed files: the patch gate takes no more (patch/safety.py)
@@ -46,7 +46,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     refusals: int = 100  # listed one by one
 
 
-BOUNDS = Bounds()
+BOUNDS = LayerBounds()
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     after_mode: int | None
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedChange(msgspec.Struct, frozen=True):
     """A change that is not taken. `path` is empty if the reason concerns the whole."""
 
     path: str
@@ -71,7 +71,7 @@ class Harvest(msgspec.Struct, frozen=True, kw_only=True):
 
     files: tuple[Written, ...] = ()
     kept: tuple[str, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedChange, ...] = ()
 
 
 def changes(
@@ -79,7 +79,7 @@ def changes(
     workspace: Path,
     *,
     ignored: Callable[[str, bool], bool],
-    limits: Bounds = BOUNDS,
+    limits: LayerBounds = BOUNDS,
     since_ns: int | None = None,
 ) -> Harvest:
     """Read an upper folder after its command has ended. `ignored(path, is_folder)` judges workspace-relative paths."""
@@ -88,7 +88,7 @@ def changes(
         try:
             walk.folder("", new, old, depth=1)
         except _TooMuch as much:
-            return Harvest(refused=(Refused("", str(much)),))
+            return Harvest(refused=(RefusedChange("", str(much)),))
     return Harvest(files=tuple(walk.files), kept=tuple(walk.kept), refused=walk.refusals())
 
 
@@ -99,18 +99,18 @@ class _TooMuch(Exception):
 class _Walk:
     """One reading of an upper folder."""
 
-    def __init__(self, ignored: Callable[[str, bool], bool], limits: Bounds, since_ns: int | None) -> None:
+    def __init__(self, ignored: Callable[[str, bool], bool], limits: LayerBounds, since_ns: int | None) -> None:
         self.files: list[Written] = []
         self.kept: list[str] = []
         self._ignored = ignored
         self._limits = limits
         self._since = since_ns
-        self._refused: list[Refused] = []
+        self._refused: list[RefusedChange] = []
         self._unnamed = 0  # refusals past the bound
         self._entries = self._bytes = 0
 
-    def refusals(self) -> tuple[Refused, ...]:
-        more = (Refused("", f"{self._unnamed} more changes were refused"),) if self._unnamed else ()
+    def refusals(self) -> tuple[RefusedChange, ...]:
+        more = (RefusedChange("", f"{self._unnamed} more changes were refused"),) if self._unnamed else ()
         return (*self._refused, *more)
 
     def folder(self, path: str, new: int, old: int | None, *, depth: int) -> None:
@@ -285,7 +285,7 @@ class _Walk:
 
     def _refuse(self, path: str, reason: str) -> None:
         if len(self._refused) < self._limits.refusals:
-            self._refused.append(Refused(shown(path), reason))
+            self._refused.append(RefusedChange(shown(path), reason))
         else:
             self._unnamed += 1
 

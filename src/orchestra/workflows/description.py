@@ -44,7 +44,7 @@ class Check(Protocol):
     def end(self) -> Findings: ...
 
 
-class Line(Struct, frozen=True):
+class ShownLine(Struct, frozen=True):
     """A line for a person; a face paints it as `mark` says."""
 
     text: str
@@ -101,8 +101,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
-    details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[Line]] = lambda params, folder, event: ()
-    shown: Callable[[RunFolder, Event, bool], Iterable[Line] | None] = lambda folder, request, whole: None
+    details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
+    shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # what a person must know at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()

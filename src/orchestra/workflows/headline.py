@@ -5,11 +5,8 @@ A workflow with events of its own kind (a graph's tasks, a loop's checks) has a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from orchestra.core.reading import Request, RunEnded, StepEvent, StepOutcome, key_of, outcome_of
 from orchestra.core.records import Event, clock
-from orchestra.core.shape import outcome_of
 from orchestra.core.text import brief, count
 
 VERDICTS = {
@@ -21,63 +18,62 @@ VERDICTS = {
 
 def headline(event: Event) -> str:
     """One line for a person on what an event means; empty for events that only open a step."""
-    payload, outcome = event.payload, outcome_of(event)
-    error = payload.get("error") or {}
+    outcome = outcome_of(event)
     match event.type:
         case "RUN_CREATED":
             return "started"
         case "PHASE_STARTED":
             return ""
-        case "PHASE_COMPLETED" if "exitCode" in outcome:
-            return f"`{outcome.get('command', '?')}`: {outcome.get('status', '?')} ({how_it_ended(outcome)})"
+        case "PHASE_COMPLETED" if outcome.is_command:
+            return f"`{outcome.command or '?'}`: {outcome.status or '?'} ({how_it_ended(outcome)})"
         case "PHASE_COMPLETED":
-            return f"{event.phase} done ({payload.get('key')})"
+            return f"{event.phase} done ({key_of(event)})"
         case "PHASE_FAILED":
-            return f"{event.phase} failed: {short(error.get('message', ''))}{again(event)}"
+            return f"{event.phase} failed: {short(StepEvent.of(event).message)}{again(event)}"
         case "PATCH_PRODUCED":
-            if outcome.get("refusal"):
+            if outcome.refusal:
                 return "patch: it does not fit the files"
-            files = count(len(outcome.get("files", [])), "file")
-            repaired = "".join(f"; repaired: {text}" for text in outcome.get("repaired", ()))
-            return f"patch: {files}, +{outcome.get('added', 0)} -{outcome.get('removed', 0)}{short(repaired)}"
+            repaired = "".join(f"; repaired: {text}" for text in outcome.repairs)
+            return f"patch: {count(len(outcome.files), 'file')}, +{outcome.added} -{outcome.removed}{short(repaired)}"
         case "APPROVAL_REQUESTED":
-            return f"approval requested: {short('; '.join(payload.get('reasons', [])))}"
+            return f"approval requested: {short('; '.join(Request.of(event).reasons))}"
         case "APPROVAL_GRANTED":
-            only = outcome.get("accepted") or []
-            return f"approved by {outcome.get('by', '?')}" + (f", only {', '.join(only)}" if only else "")
+            only = outcome.accepted
+            return f"approved by {outcome.by or '?'}" + (f", only {', '.join(only)}" if only else "")
         case "APPROVAL_REJECTED":
-            return f"rejected by {outcome.get('by', '?')}: {short(outcome.get('reason', ''))}"
+            return f"rejected by {outcome.by or '?'}: {short(outcome.reason)}"
         case "PATCH_APPLIED":
-            return "patch applied: " + ", ".join(f["path"] for f in outcome.get("after", []))
+            return "patch applied: " + ", ".join(file.path for file in outcome.applied)
         case "PATCH_APPLY_FAILED":
-            return f"patch not applied: {short((outcome.get('refusal') or {}).get('message', ''))}"
+            return f"patch not applied: {short(outcome.refusal.message if outcome.refusal else '')}"
         case "QUESTION_RAISED":
-            return f"question: {short(payload.get('question', ''))}"
+            return f"question: {short(Request.of(event).question)}"
         case "QUESTION_ANSWERED":
-            return f"answer: {short(outcome.get('text', ''))}"
+            return f"answer: {short(outcome.text)}"
         case "EVALUATION_PASSED" | "EVALUATION_FAILED_FIXABLE" | "EVALUATION_FAILED_BLOCKED":
-            return f"{VERDICTS[event.type]}: {short(outcome.get('grounds', ''))}"
+            return f"{VERDICTS[event.type]}: {short(outcome.grounds)}"
         case "RUN_COMPLETED":
             return "completed"
         case "RUN_FAILED":
-            return f"failed: {short(error.get('message', ''))}"
+            return f"failed: {short(RunEnded.of(event).message)}"
         case "RUN_CANCELED":
-            return f"canceled: {short((payload.get('result') or {}).get('reason', ''))}"
+            return f"canceled: {short(RunEnded.of(event).reason)}"
 
 
-def how_it_ended(outcome: Mapping[str, Any]) -> str:
+def how_it_ended(outcome: StepOutcome) -> str:
     """How a command ended, in a word or two."""
-    if outcome.get("timedOut"):
+    if outcome.timedOut:
         return "timed out"
-    return outcome.get("error") or ("dry run" if outcome["exitCode"] is None else f"exit code {outcome['exitCode']}")
+    return outcome.error or ("dry run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
 
 
 def again(event: Event) -> str:
     """When a failed step is tried again, as the end of its line."""
-    if at := event.payload.get("retryAt"):
-        return f"; tried again at {clock(at, event.ts)} UTC"
-    if at := event.payload.get("notBefore"):
-        return f"; asks not to be called before {clock(at, event.ts)} UTC"
+    step = StepEvent.of(event)
+    if step.retryAt:
+        return f"; tried again at {clock(step.retryAt, event.ts)} UTC"
+    if step.notBefore:
+        return f"; asks not to be called before {clock(step.notBefore, event.ts)} UTC"
     return ""
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import UNSET, Struct
 
 from orchestra.core.calls import calls_in
+from orchestra.core.reading import RunCreated, outcome_of
 from orchestra.core.records import Event, seconds_between
 from orchestra.core.run import RunFolder
-from orchestra.core.shape import outcome_of
 from orchestra.core.text import brief, cell, clean
 from orchestra.policy.binding import containment, tiers_of
 from orchestra.workflows import bill
@@ -41,17 +41,18 @@ def render(
     run: Reported, *, headline: Callable[[Event], str] = headline, warnings: Iterable[str] = ()
 ) -> Iterator[str]:
     """The report as lines of Markdown. `headline` says what an event means, `warnings` what a reader must know."""
-    created, events = run.events[0], run.events
-    seconds = seconds_between(created.ts, run.until)
+    first, events = run.events[0], run.events
+    created = RunCreated.of(first)
+    seconds = seconds_between(first.ts, run.until)
     calls = calls_in(run.folder, events)
     yield from (
-        f"# {brief(str(created.payload.get('goal', created.runId)), 200)}",
+        f"# {brief(created.goal or first.runId, 200)}",
         "",
-        f"- run: `{clean(created.runId)}` ({clean(str(created.payload.get('workflow')))})",
+        f"- run: `{clean(first.runId)}` ({clean(created.workflow)})",
         f"- status: **{run.status}**" + (f" — {run.message}" if run.message else ""),
-        f"- started {created.ts}, took {seconds:.1f} s",
+        f"- started {first.ts}, took {seconds:.1f} s",
         f"- {bill.headline(calls)}",
-        *containment(created.payload, tiers_of(events)),
+        *containment(created, tiers_of(events)),
         *(f"- {cell(warning)}" for warning in warnings if warning),
         "",
         "## What happened",
@@ -76,10 +77,9 @@ def as_text(lines: Iterable[str]) -> str:
 def _changed(events: Iterable[Event]) -> Iterator[str]:
     some = False
     for event in (event for event in events if event.type == "PATCH_APPLIED"):
-        for file in outcome_of(event).get("after", ()):
+        for file in outcome_of(event).applied:
             some = True
-            stat = f"+{file.get('added', 0)} -{file.get('removed', 0)}"
-            yield f"- `{clean(file['path'])}` {stat} (iteration {_iteration(event)})"
+            yield f"- `{clean(file.path)}` +{file.added} -{file.removed} (iteration {_iteration(event)})"
     if not some:
         yield "none"
 

@@ -18,8 +18,18 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.errors import DurabilityError
-from orchestra.core.records import Event, branch_of
-from orchestra.core.shape import outcome_of
+from orchestra.core.reading import (
+    Reference,
+    RunEnded,
+    StepEvent,
+    branch_of,
+    effect_of,
+    is_abridged,
+    job_of,
+    outcome_of,
+    recorded,
+)
+from orchestra.core.records import Event
 from orchestra.core.work import InputFile
 from orchestra.workflows.dag.plan import task_uuid
 from orchestra.workflows.dag.shapes import (
@@ -122,7 +132,6 @@ class Board:
 
     def add(self, event: Event) -> None:
         """Take one more event."""
-        payload = event.payload
         match event.type:
             case "RUN_CREATED":
                 self._begin(event)
@@ -130,9 +139,9 @@ class Board:
                 self._started(event)
             case "PHASE_COMPLETED" | "PHASE_FAILED" if event.phase == "execute":
                 self._ran(event)
-            case "PHASE_COMPLETED" if payload.get("effect") == "AdoptPlan":
+            case "PHASE_COMPLETED" if effect_of(event) == "AdoptPlan":
                 self._adopt(event)
-            case "PHASE_COMPLETED" | "PHASE_FAILED" if payload.get("effect") == "ModelCall":
+            case "PHASE_COMPLETED" | "PHASE_FAILED" if effect_of(event) == "ModelCall":
                 self._called(event)
             case "PATCH_APPLIED" | "PATCH_APPLY_FAILED" | "APPROVAL_REJECTED":
                 self._through_the_gate(event)
@@ -142,7 +151,7 @@ class Board:
     # -- the run and its planning -------------------------------------------------------------------------------------
 
     def _begin(self, event: Event) -> None:
-        job = self.job = _read(event, event.payload.get("params"), Job)
+        job = self.job = _read(event, job_of(event), Job)
         self.run_id = event.runId
         self._run = self._own(event, 1, "run", job.intent, None)
         self._change(self._run, "running", event.ts, "the run begins")
@@ -161,21 +170,20 @@ class Board:
         """A model call counts for the level that made it."""
         outcome = outcome_of(event)
         who = self._planning if event.phase == "plan" else self._run
-        usage = outcome.get("usage") or {}
-        tokens = usage.get("totalTokens") or sum(usage.get(name) or 0 for name in ("inputTokens", "outputTokens"))
-        if who is not None and tokens:
-            who.metrics = msgspec.structs.replace(who.metrics, tokens_used=(who.metrics.tokens_used or 0) + tokens)
+        if who is not None and outcome.tokens:
+            used = (who.metrics.tokens_used or 0) + outcome.tokens
+            who.metrics = msgspec.structs.replace(who.metrics, tokens_used=used)
         if event.type == "PHASE_FAILED" and who is not None:
-            error = event.payload.get("error") or {}
-            self._tell(who, event.ts, "warn", f"model call failed: {error.get('message', '')}", {"error": error})
+            message = f"model call failed: {StepEvent.of(event).message}"
+            self._tell(who, event.ts, "warn", message, {"error": recorded(event, "error").get("error") or {}})
         elif event.phase == "evaluate":
-            self.summary = str(outcome.get("text", ""))
+            self.summary = outcome.text
 
     def _adopt(self, event: Event) -> None:
         assert self._planning is not None
         outcome = outcome_of(event)
-        plan = _read(event, outcome.get("plan"), Plan)
-        if self.plans and not outcome.get("added"):
+        plan = _read(event, outcome.plan, Plan)
+        if self.plans and not outcome.added:
             self.entries.clear()  # a person rejected the plan before: none of its tasks ever began
             self.plans.clear()
         self.plans.append(plan)
@@ -196,7 +204,7 @@ class Board:
 
     def _end(self, event: Event) -> None:
         good = event.type == "RUN_COMPLETED"
-        why = str((event.payload.get("error") or {}).get("message", "")) or event.type.lower().replace("_", " ")
+        why = RunEnded.of(event).message or event.type.lower().replace("_", " ")
         self.stop(event.ts, why)
         for entry in (self._planning, self._run):
             if entry is not None and entry.state == "running":
@@ -219,9 +227,9 @@ class Board:
         entry = self._of(event)
         if entry is None:
             return
-        entry.attempts = int(event.payload.get("attempt", 1))
-        entry.policy = str(event.payload.get("policy", ""))
-        facts: dict[str, Any] = {n: event.payload[n] for n in ("argv", "process", "tier") if n in event.payload}
+        step = StepEvent.of(event)
+        entry.attempts, entry.policy = step.attempt, str(step.policy)
+        facts = recorded(event, "argv", "process", "tier")
         if entry.state == "running":
             self._tell(entry, event.ts, "info", f"attempt {entry.attempts} begins", facts)
             return
@@ -235,41 +243,39 @@ class Board:
         entry = self._of(event)
         if entry is None:
             return
-        outcome = outcome_of(event)
-        spent = entry.metrics.duration_ms + int(outcome.get("durationMs", 0))
-        entry.metrics = TaskMetrics(spent, outcome.get("exitCode"))
-        entry.output = _end_of(outcome.get("output", ""), _ALL_OUTPUT_CHARS // len(self.entries))
-        if refs := outcome.get("artifacts"):
-            self._keep(entry, refs)
-        for denied in outcome.get("denials", ()):
-            self._tell(entry, event.ts, "warn", f"{NETWORK_DENIED} {denied.get('what')}: {denied.get('why')}")
-        for untaken in outcome.get("untaken", ()):
-            self._tell(entry, event.ts, "warn", f"not taken over: {untaken.get('what')}: {untaken.get('why')}")
-        error = event.payload.get("error")
-        if error is None and outcome.get("changes"):
+        step, outcome = StepEvent.of(event), outcome_of(event)
+        entry.metrics = TaskMetrics(entry.metrics.duration_ms + int(outcome.durationMs), outcome.exit_code)
+        entry.output = _end_of(outcome.output, _ALL_OUTPUT_CHARS // len(self.entries))
+        if outcome.artifacts:
+            self._keep(entry, outcome.artifacts)
+        for denied in outcome.denials:
+            self._tell(entry, event.ts, "warn", f"{NETWORK_DENIED} {denied.what}: {denied.why}")
+        for untaken in outcome.untaken:
+            self._tell(entry, event.ts, "warn", f"not taken over: {untaken.what}: {untaken.why}")
+        error = step.error
+        if error is None and outcome.changes:
             entry.waits_for_gate = True  # rule 4
             self._tell(entry, event.ts, "info", "its changes go to the gate")
         elif error is None:
             prefix = "[DRY-RUN] " if self.job and self.job.dry else ""
             self._finish(entry, "done", event.ts, f"{prefix}done")
-        elif "retryAt" in event.payload:  # S2-131
+        elif step.retryAt:  # S2-131
             entry.retries += 1
-            message = f"attempt {entry.attempts} failed: {error.get('message', '')}"
-            facts = {"code": error.get("code", ""), "retryAt": event.payload["retryAt"]}
-            self._tell(entry, event.ts, "warn", message, facts)
+            message = f"attempt {entry.attempts} failed: {error.message}"
+            self._tell(entry, event.ts, "warn", message, {"code": error.code, "retryAt": step.retryAt})
         else:
-            self._finish(entry, "failed", event.ts, error.get("message", ""), {"code": error.get("code", "")})
+            self._finish(entry, "failed", event.ts, error.message, {"code": error.code})
 
-    def _keep(self, entry: Entry, refs: list[dict[str, Any]]) -> None:
+    def _keep(self, entry: Entry, refs: tuple[Reference, ...]) -> None:
         """The artifacts of an attempt; one of the same path takes the place of an earlier one."""
         if self._room is not None:
-            self._room -= sum(len(ref["path"]) + _ARTIFACT_BYTES for ref in refs)
+            self._room -= sum(len(ref.path) + _ARTIFACT_BYTES for ref in refs)
             if self._room < 0:
                 self.left_out += len(refs)
-                self.left_out_bytes += sum(ref.get("bytes", 0) for ref in refs)
+                self.left_out_bytes += sum(ref.bytes for ref in refs)
                 return
         kept = {artifact.path: artifact for artifact in entry.artifacts}
-        kept |= {r["path"]: TaskArtifact(r["path"], r.get("bytes", 0), r.get("sha256", "")) for r in refs}
+        kept |= {ref.path: TaskArtifact(ref.path, ref.bytes, ref.sha256) for ref in refs}
         entry.artifacts = tuple(kept.values())
 
     def _through_the_gate(self, event: Event) -> None:
@@ -279,10 +285,10 @@ class Board:
         entry.waits_for_gate = False
         outcome = outcome_of(event)
         if event.type == "PATCH_APPLIED":
-            files = ", ".join(file["path"] for file in outcome.get("after", ()))
+            files = ", ".join(file.path for file in outcome.applied)
             self._finish(entry, "done", event.ts, f"its changes are applied: {files}")
         else:
-            why = outcome.get("reason") or (outcome.get("refusal") or {}).get("message", "")
+            why = outcome.reason or (outcome.refusal.message if outcome.refusal else "")
             self._finish(entry, "failed", event.ts, f"its changes were not applied: {why}")
 
     def _finish(
@@ -383,7 +389,7 @@ def _read(event: Event, value: Any, kind: type[R]) -> R:
     except msgspec.ValidationError as error:
         name, way = kind.__name__.lower(), f"What else is there: orchestra logs {event.runId}"
         why = f"is damaged (it holds no {name}: {error}). {way}"
-        if "abridged" in event.payload:
+        if is_abridged(event):
             why = f"holds a {name} too long to be shown as long as nobody vouches for the run: adopt it first. {way}"
         raise DurabilityError(f"run {event.runId}: event {event.id} of its journal {why}") from error
 

@@ -19,6 +19,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded, size
 from orchestra.core.lines import MOST_COST, weight
+from orchestra.core.reading import Reference
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Asking
@@ -134,7 +135,7 @@ def decode_plan(data: bytes, kind: type[P]) -> P:
     return msgspec.json.decode(data, type=kind)
 
 
-def read_plan_file(folder: RunFolder, said: Any) -> Plan:
+def read_plan_file(folder: RunFolder, said: Reference | None) -> Plan:
     """A plan as an event of the run names it."""
     try:
         return decode_plan(folder.recorded(said, MOST_PLAN), Plan)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from orchestra.core.context import Context, Retry, Verdict
 from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
-from orchestra.core.model import Constraints as CallConstraints
+from orchestra.core.model import Constraints
 from orchestra.core.records import ArtifactRef, ErrorInfo
 from orchestra.core.text import some
 from orchestra.core.work import (
@@ -123,7 +123,7 @@ async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) 
             agent="planner",
             prompt=planner_prompt(job),
             notes=notes,
-            constraints=CallConstraints(timeoutMs=job.timeoutMs, patchFirst=False, schema=plan_schema(job)),
+            constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False, schema=plan_schema(job)),
             artifact=f"{name}/iter-{len(notes) + 1:04d}",
             hints=(job.intent,),
         )
@@ -268,7 +268,7 @@ async def sum_up(ctx: Context, job: Job, plan: Plan, ended: Ended) -> None:
         agent="summarizer",
         prompt=summarizer_prompt(job, describe(plan, ended), artifacts or "none\n"),
         notes=(),
-        constraints=CallConstraints(timeoutMs=job.timeoutMs, patchFirst=False),
+        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
         artifact="summary/iter-0001",
         files=False,
     )

@@ -14,8 +14,8 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from orchestra.core.records import FINAL, Event, branch_of, seconds_between
-from orchestra.core.shape import outcome_of
+from orchestra.core.reading import StepEvent, branch_of, outcome_of
+from orchestra.core.records import FINAL, Event, seconds_between
 from orchestra.core.text import some
 from orchestra.workflows.dag.board import NETWORK_DENIED, Board, Component, Line, Message
 from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanRequest, TaskArtifact, TaskResult, TaskState
@@ -64,17 +64,17 @@ def attempts_of(events: Sequence[Event], label: str) -> list[Attempt]:
 
 
 def _attempt(begun: Event, ended: Event | None = None, *, cut_off: bool = False) -> Attempt:
-    number = int(begun.payload.get("attempt", 1))
+    number = StepEvent.of(begun).attempt
     if ended is None:
         return Attempt(number, begun.ts, cut_off=cut_off)
-    error, outcome = ended.payload.get("error"), outcome_of(ended)
+    end = StepEvent.of(ended)
     return Attempt(
         number,
         begun.ts,
         ended.ts,
-        error=str(error.get("message", "")) if error else None,
-        exit_code=outcome.get("exitCode"),
-        retry_at=ended.payload.get("retryAt"),
+        error=end.message if end.error else None,
+        exit_code=outcome_of(ended).exit_code,
+        retry_at=end.retryAt or None,
     )
 
 
@@ -83,7 +83,8 @@ def patch_of(events: Iterable[Event], label: str) -> str | None:
     path: str | None = None
     for event in events:
         if event.type == "PATCH_PRODUCED" and branch_of(event) == label:
-            path = (outcome_of(event).get("patch") or {}).get("path")
+            patch = outcome_of(event).patch
+            path = patch.path if patch else None
     return path
 
 
@@ -91,8 +92,8 @@ def artifacts_of(events: Iterable[Event], label: str) -> tuple[TaskArtifact, ...
     """Every file that a task of the plan left, by path."""
     found: dict[str, TaskArtifact] = {}
     for event in (e for e in events if e.phase == "execute" and branch_of(e) == label):
-        for ref in outcome_of(event).get("artifacts", ()):
-            found[ref["path"]] = TaskArtifact(ref["path"], ref.get("bytes", 0), ref.get("sha256", ""))
+        for ref in outcome_of(event).artifacts:
+            found[ref.path] = TaskArtifact(ref.path, ref.bytes, ref.sha256)
     return tuple(found.values())
 
 

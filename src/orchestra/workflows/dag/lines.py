@@ -15,45 +15,45 @@ from orchestra.core.cells import table
 from orchestra.core.text import clean
 from orchestra.workflows.dag.plan import sorted_out
 from orchestra.workflows.dag.shapes import Plan, PlannedTask
-from orchestra.workflows.description import Line
+from orchestra.workflows.description import ShownLine
 
 SHOWN = 60  # tasks of the overview
 Tasks = dict[str, PlannedTask]
 
 
-def plan_lines(plan: Plan, path: Path) -> list[Line]:
+def plan_lines(plan: Plan, path: Path) -> list[ShownLine]:
     """The plan as a graph: indented by how many steps lie before it. `path` is where all of it can be read."""
     tasks, order, depth = _ordered(plan)
     rows = [_row(tasks[name], depth[name], tasks) for name in order[:SHOWN]]
     lines = table(("  task", "after", "may", "command"), rows)
     cut = not all(line.endswith(_command(tasks[name])) for name, line in zip(order, lines[1:], strict=False))
-    shown = [Line(lines[0], "dim"), *map(Line, lines[1:])]
+    shown = [ShownLine(lines[0], "dim"), *map(ShownLine, lines[1:])]
     if len(order) > SHOWN:
-        shown.append(Line(f"  … and {len(order) - SHOWN} more"))
+        shown.append(ShownLine(f"  … and {len(order) - SHOWN} more"))
     brought = any(task.inputs.env or task.inputs.files for task in tasks.values())
     if cut or brought or len(order) > SHOWN:
-        shown.append(Line(f"  this is not all of it; every command, variable and file: {path}"))
+        shown.append(ShownLine(f"  this is not all of it; every command, variable and file: {path}"))
     return shown + _warnings(plan)
 
 
-def whole_plan(plan: Plan, path: Path) -> list[Line]:
+def whole_plan(plan: Plan, path: Path) -> list[ShownLine]:
     """Every task as it would run, uncut, and where the plan is."""
     tasks, order, _ = _ordered(plan)
     lines = [line for name in order for line in _whole(tasks[name], tasks)]
-    return [*lines, *_warnings(plan), Line(f"  plan: {path}")]
+    return [*lines, *_warnings(plan), ShownLine(f"  plan: {path}")]
 
 
-def _whole(task: PlannedTask, tasks: Tasks) -> Iterator[Line]:
+def _whole(task: PlannedTask, tasks: Tasks) -> Iterator[ShownLine]:
     inputs, limits = task.inputs, task.constraints
-    yield Line(f"  {clean(task.label)}  {clean(' '.join(task.intent.split()))}", "bold")
-    yield from map(Line, marked("    runs   ", _command(task)))
+    yield ShownLine(f"  {clean(task.label)}  {clean(' '.join(task.intent.split()))}", "bold")
+    yield from map(ShownLine, marked("    runs   ", _command(task)))
     for name, value in inputs.env.items():
-        yield from map(Line, marked("    with   ", f"{name}={value}"))
+        yield from map(ShownLine, marked("    with   ", f"{name}={value}"))
     for file in inputs.files:
-        yield from map(Line, marked("    file   ", f"{file.path}\n{file.content}"))
+        yield from map(ShownLine, marked("    file   ", f"{file.path}\n{file.content}"))
     if task.depends_on:
-        yield Line(f"    after  {', '.join(_label(name, tasks) for name in task.depends_on)}")
-    yield Line(f"    may    {_may(task)}; at most {limits.max_duration_sec:g} s, {limits.max_retries} retries")
+        yield ShownLine(f"    after  {', '.join(_label(name, tasks) for name in task.depends_on)}")
+    yield ShownLine(f"    may    {_may(task)}; at most {limits.max_duration_sec:g} s, {limits.max_retries} retries")
 
 
 def marked(head: str, text: str) -> list[str]:
@@ -68,8 +68,8 @@ def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
     return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: the plan's own order within a step
 
 
-def _warnings(plan: Plan) -> list[Line]:
-    return [Line(f"  ! {clean(text)}", "warning") for text in plan.warnings]
+def _warnings(plan: Plan) -> list[ShownLine]:
+    return [ShownLine(f"  ! {clean(text)}", "warning") for text in plan.warnings]
 
 
 def _row(task: PlannedTask, depth: int, tasks: Tasks) -> tuple[str, str, str, str]:

@@ -34,8 +34,7 @@ from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
 from orchestra.core.work import Asker, InputFile
-from orchestra.policy.decide import Constraints as Wishes
-from orchestra.policy.decide import Policy, decide, for_task
+from orchestra.policy.decide import Policy, TaskWishes, decide, for_task
 from orchestra.policy.inputs import check_inputs
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
@@ -407,7 +406,7 @@ def _constraints(task: _Wanted, policy: Policy, warnings: list[str]) -> Constrai
     wanted, box = task.constraints, task.constraints.sandbox
     given = for_task(
         policy,
-        Wishes(
+        TaskWishes(
             max_duration_sec=wanted.max_duration_sec,
             max_retries=wanted.max_retries,
             concurrency=wanted.concurrency,

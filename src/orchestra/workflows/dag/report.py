@@ -13,6 +13,7 @@ import msgspec
 
 from orchestra.core.calls import PastCall, calls_in
 from orchestra.core.files import MIB
+from orchestra.core.reading import RunCreated, StepEvent
 from orchestra.core.records import FINAL, Event, seconds_between
 from orchestra.core.text import cell, clean
 from orchestra.policy.binding import containment, tiers_of
@@ -50,23 +51,24 @@ def board_of(events: Iterable[Event]) -> Board:
 
 def render(run: Reported, board: Board) -> Iterator[str]:
     """The report as lines of Markdown."""
-    created, events, status, ended = run.events[0], run.events, run.status, run.until
+    first, events, status, ended = run.events[0], run.events, run.status, run.until
+    created = RunCreated.of(first)
     counts = _counts(board)
     over = "completed" if status in FINAL.values() else "last event"
     message = run.message or ("dry run: nothing was run" if is_dry(board) else "")
     yield from (
-        f"# {cell(str(created.payload.get('goal', created.runId)))}",
+        f"# {cell(created.goal or first.runId)}",
         "",
-        f"- run: `{clean(created.runId)}` (dag)",
+        f"- run: `{clean(first.runId)}` (dag)",
         f"- status: **{status}**" + (f" — {cell(message)}" if message else ""),
-        f"- started {created.ts}, {over} {ended}, duration {seconds_between(created.ts, ended):.1f} s",
-        *containment(created.payload, tiers_of(events)),
+        f"- started {first.ts}, {over} {ended}, duration {seconds_between(first.ts, ended):.1f} s",
+        *containment(created, tiers_of(events)),
         "",
         "## Task Summary",
         "",
         "| input | planned | succeeded | failed | not run | retried |",
         "|---|---|---|---|---|---|",
-        f"| {cell(str(created.payload.get('goal', '')))} | {len(board.tasks)} | {counts['done']} "
+        f"| {cell(created.goal)} | {len(board.tasks)} | {counts['done']} "
         f"| {counts['failed']} | {counts['not run'] + counts['dry run']} "
         f"| {sum(entry.retries > 0 for entry in board.tasks)} |",
         "",
@@ -81,7 +83,7 @@ def render(run: Reported, board: Board) -> Iterator[str]:
         *_failures(board),
         *_artifacts(board),
         *_model_calls(calls_in(run.folder, events)),
-        *_metrics_lines(board, seconds_between(created.ts, ended)),
+        *_metrics_lines(board, seconds_between(first.ts, ended)),
         "## Logs",
         "",
         "- `events.ndjson`, `tasks.jsonl`, `messages.jsonl`, `logs/`",
@@ -134,7 +136,7 @@ def _summary(board: Board, events: Iterable[Event]) -> list[str]:
     why = "none: no summarizer was asked"
     for event in events:
         if event.type == "PHASE_FAILED" and event.phase == "evaluate":
-            why = f"none: {(event.payload.get('error') or {}).get('message', '')}"
+            why = f"none: {StepEvent.of(event).message}"
     return ["## Summary", "", cell(why), ""]
 
 

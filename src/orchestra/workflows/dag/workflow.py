@@ -11,14 +11,14 @@ import msgspec
 from orchestra.config.settings import to_yaml
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, PolicyError, UsageError
-from orchestra.core.records import FINAL, Event, branch_of, utf8
+from orchestra.core.reading import Request, StepEvent, branch_of, effect_of, key_of, outcome_of
+from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.shape import outcome_of
 from orchestra.core.text import count
 from orchestra.providers.calling import Serves
 from orchestra.providers.choose import Models
 from orchestra.workflows.dag import shapes
-from orchestra.workflows.dag.board import Line as TaskLine
+from orchestra.workflows.dag.board import Line
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt, read_plan_file
 from orchestra.workflows.dag.flow import dag
@@ -31,7 +31,7 @@ from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
 from orchestra.workflows.dag.states import TABLE
 from orchestra.workflows.dag.verify import verify_tasks
-from orchestra.workflows.description import Ended, Findings, Hint, Line, Running, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
 
@@ -128,47 +128,40 @@ def _projections(project: Project, folder: RunFolder) -> tuple[TaskFiles, ...]:
 
 
 def _headline(event: Event) -> str:
-    payload, outcome = event.payload, outcome_of(event)
-    key = str(payload.get("key", ""))
     match event.type:
-        case "PHASE_STARTED" if "task" in payload:
-            attempt = f", attempt {payload['attempt']}" if "attempt" in payload else ""
-            return f"{payload['task']} begins{attempt}"
-        case "PHASE_COMPLETED" if payload.get("effect") == AdoptPlan.__name__:
-            tasks = (outcome.get("plan") or {}).get("tasks")
+        case "PHASE_STARTED" if (step := StepEvent.of(event)).task:
+            return f"{step.task} begins" + (f", attempt {step.attempt}" if step.attempt > 1 else "")
+        case "PHASE_COMPLETED" if effect_of(event) == AdoptPlan.__name__:
+            tasks = outcome_of(event).plan.get("tasks")
             return f"plan: {count(len(tasks), 'task')}" if isinstance(tasks, list | tuple) else "plan: plan.json has it"
-        case "PHASE_COMPLETED" if "exitCode" in outcome:
-            left = "".join(f"; not taken over: {_note(note)}" for note in outcome.get("untaken", ())[:3])
-            seconds = f"{outcome.get('durationMs', 0) / 1000:.1f} s"
+        case "PHASE_COMPLETED" if (outcome := outcome_of(event)).is_command:
+            left = "".join(f"; not taken over: {note.what} ({note.why})" for note in outcome.untaken[:3])
+            seconds = f"{outcome.durationMs / 1000:.1f} s"
             return f"{branch_of(event)} done ({how_it_ended(outcome)}, {seconds}){left}"
-        case "PHASE_COMPLETED" if event.phase == "evaluate" and key.startswith("summary."):
+        case "PHASE_COMPLETED" if event.phase == "evaluate" and key_of(event).startswith("summary."):
             return "summary done"
-        case "PHASE_FAILED" if event.phase == "execute" and "/" in key:
-            message = (payload.get("error") or {}).get("message", "")
-            return f"{branch_of(event)} failed: {short(message)}{again(event)}"
+        case "PHASE_FAILED" if event.phase == "execute" and "/" in key_of(event):
+            return f"{branch_of(event)} failed: {short(StepEvent.of(event).message)}{again(event)}"
         case _:
             return headline(event)
 
 
-def _note(note: Mapping[str, str]) -> str:
-    return f"{note.get('what', '')} ({note.get('why', '')})"
-
-
-def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[Line]:
+def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[ShownLine]:
     """The plan, below the line that says there is one; a command that a person typed just now is no plan to them."""
-    if event.type != "PHASE_COMPLETED" or event.payload.get("effect") != AdoptPlan.__name__:
+    if event.type != "PHASE_COMPLETED" or effect_of(event) != AdoptPlan.__name__:
         return ()
-    plan = msgspec.convert(event.payload["outcome"]["plan"], Plan)
+    plan = msgspec.convert(outcome_of(event).plan, Plan)
     if params.get("asker") == "person" and not plan.warnings:
         return ()
     return plan_lines(plan, folder.path / "plan.json")
 
 
-def _shown(folder: RunFolder, request: Event, whole: bool) -> Iterable[Line] | None:
+def _shown(folder: RunFolder, request: Event, whole: bool) -> Iterable[ShownLine] | None:
     """The plan that a person is asked about; None for a task's patch, which is shown as every patch."""
-    if request.payload.get("subject") != "plan":
+    asked = Request.of(request)
+    if asked.subject != "plan":
         return None
-    plan = read_plan_file(folder, request.payload["patch"])
+    plan = read_plan_file(folder, asked.patch)
     return (whole_plan if whole else plan_lines)(plan, folder.path / "plan.json")
 
 
@@ -192,7 +185,7 @@ def _results(ended: Ended) -> Iterator[Hint]:
 
 def _ran(events: Sequence[Event]) -> bool:
     """Whether a command was started."""
-    return any(event.type == "PHASE_STARTED" and "process" in event.payload for event in events)
+    return any(event.type == "PHASE_STARTED" and StepEvent.of(event).process for event in events)
 
 
 class _TaskFilesCheck:
@@ -243,7 +236,7 @@ DAG = Workflow(
         "assignment": (shapes.Assignment, "messages.jsonl: L2 → L3"),
         "task-result": (shapes.TaskResult, "messages.jsonl: L3 → L2"),
         "task": (shapes.Task, "S2's task record"),
-        "task-line": (TaskLine, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
+        "task-line": (Line, "one line of tasks.jsonl: a task as it is now, and what happened to it"),
         "trace-line": (Moment, "one line of `orchestra trace --json`: what a level did, or told another"),
         "scenario": (Scenario, "a golden scenario: what `eval run` takes"),
         "eval-report": (EvalReport, "what `eval run --report json` prints"),

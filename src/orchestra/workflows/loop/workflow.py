@@ -12,9 +12,9 @@ from msgspec import UnsetType
 from orchestra.commands.tools import NoTool
 from orchestra.core.context import Handlers
 from orchestra.core.errors import PolicyError, UsageError
+from orchestra.core.reading import RunCreated, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
-from orchestra.core.shape import outcome_of
 from orchestra.core.text import checks_changed
 from orchestra.policy.decide import decide
 from orchestra.providers.calling import Serves
@@ -87,8 +87,7 @@ def _effects(running: Running) -> Handlers:
 
 
 def _headline(event: Event) -> str:
-    outcome = outcome_of(event)
-    if event.type == "PHASE_COMPLETED" and "exitCode" in outcome:
+    if event.type == "PHASE_COMPLETED" and outcome_of(event).is_command:
         return f"check {headline(event)}"
     return headline(event)
 
@@ -98,7 +97,7 @@ def checks_were_changed(events: Iterable[Event]) -> str:
     changed: tuple[str, ...] = ()
     for event in events:
         if event.type in VERDICTS:
-            changed = tuple(map(str, outcome_of(event).get("checksChanged", ())))
+            changed = outcome_of(event).changed_checks
     return checks_changed(changed)
 
 
@@ -120,7 +119,7 @@ class _FixLimit:
 
     def see(self, number: int, event: Event) -> Findings:
         if number == 1:
-            self._limit = event.payload.get("maxFixIterations", 3)
+            self._limit = RunCreated.of(event).maxFixIterations
         fixes = 0 if isinstance(event.iteration, UnsetType) else event.iteration - 1
         if event.phase == "fix" and fixes > self._limit and not self._over:
             self._over = True

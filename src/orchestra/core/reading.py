@@ -1,0 +1,418 @@
+"""An event as its readers see it: what each kind of event holds, as types. Pure.
+
+Rules
+1. Outside the core no payload is read by the name of a field. `RunCreated`, `StepEvent`, `Request` and `RunEnded` have
+   the fields of each kind of event, `StepOutcome` what came of a step of orchestra's own.
+2. These records are the only list of fields. core/shape.py holds the payloads of foreign journals against them.
+3. Reading never fails: a journal may be anybody's. A field that is missing, or has another kind of value than it must
+   have, is its default. A view is only given payloads that fit (core/lines.py, rule 4).
+4. The outcome of a step that is not orchestra's own is its flow's affair: `outcome_of` gives nothing of it.
+5. What only the core reads (seals, intents, the facts of a model call) is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from orchestra.core.records import Event
+from orchestra.core.work import Masked
+
+R = TypeVar("R", bound=Struct)
+T = TypeVar("T")
+
+# The effects whose outcome is a StepOutcome; "" is a step that does not say which it is.
+OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AutoApprove", "ChildRun", "Evaluate"}
+OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
+
+
+class Failure(Struct, frozen=True):
+    """Why a step or a run failed, or a patch was refused."""
+
+    code: Any = ""
+    message: str = ""
+    reason: str = ""
+    stack: str = ""
+    retriable: bool = False
+
+
+class ChangedFile(Struct, frozen=True):
+    """A file that a patch changes, as a diffstat or a request names it."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    change: Any = ""
+
+
+class Reference(Struct, frozen=True):
+    """A file of the run as an event names it; only `RunFolder.recorded` makes sure that its bytes are these."""
+
+    path: str
+    bytes: int = 0
+    sha256: str = ""
+
+
+class Origin(Struct, frozen=True):
+    """Where a fork comes from."""
+
+    runId: str
+    at: str = ""
+    origin: str = ""
+
+
+class Remark(Struct, frozen=True):
+    """A connection that was refused, or a change that could not be taken over, and why."""
+
+    what: str = ""
+    why: str = ""
+
+
+# -- how a run began and ended ----------------------------------------------------------------------------------------
+
+
+class Params(Struct, frozen=True):
+    """What orchestra itself reads of a run's job; all of it, for its workflow, is in `job_of`."""
+
+    dry: bool = False
+    planOnly: bool = False
+    intent: str = ""
+    asker: str = ""
+    plan: str | None = None
+    checks: Any = None
+    policy: Any = None
+    approval: Any = None
+    context: Any = None
+
+    @property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """The checks as commands, each by its words."""
+        return tuple(tuple(map(str, _items(argv))) or (str(argv),) for argv in _items(self.checks))
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """The files that a person opened for the models of the run."""
+        return tuple(map(str, _items(self.context)))
+
+
+class RunCreated(Struct, frozen=True):
+    """RUN_CREATED: what a run was asked, and what it was allowed."""
+
+    workflow: str = ""
+    goal: str = ""
+    parentRunId: str | None = None
+    parentKey: str = ""
+    models: dict[str, Any] = {}
+    approval: Any = ""
+    workspace: str = ""  # empty: it does not say
+    policy: Any = ""
+    typed: tuple[str, ...] = ()
+    forkedFrom: Origin | None = None
+    scenario: Any = ""
+    maxFixIterations: int = 3
+    recorded_params: Params | None = field(name="params", default=None)
+
+    @classmethod
+    def of(cls, event: Event | None) -> RunCreated:
+        """The first event of a run; of a run that is not here (None), nothing."""
+        return cls() if event is None else _read(event.payload, cls)
+
+    @property
+    def params(self) -> Params:
+        return self.recorded_params or Params()
+
+
+class RunEnded(Struct, frozen=True):
+    """RUN_COMPLETED, RUN_FAILED and RUN_CANCELED."""
+
+    exitCode: int = 0
+    error: Failure | None = None
+    result: Any = None  # what the flow returned, as JSON
+
+    @classmethod
+    def of(cls, event: Event) -> RunEnded:
+        return _read(event.payload, cls)
+
+    @property
+    def message(self) -> str:
+        """Why the run failed; empty if it does not say."""
+        return self.error.message if self.error else ""
+
+    @property
+    def reason(self) -> str:
+        """Why the run was canceled; empty if it does not say."""
+        return str((self.result or {}).get("reason", ""))
+
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+
+
+class StepEvent(Struct, frozen=True):
+    """An event of a step: that it begins, and what came of it. `outcome_of` has the outcome."""
+
+    key: str = ""
+    effect: str = ""
+    attempt: int = 1
+    task: str = ""
+    taskId: str = ""
+    argv: tuple[str, ...] = ()
+    tier: str = ""
+    policy: Any = ""  # the digest of the policy that a command runs under
+    process: Any = None
+    error: Failure | None = None
+    retryAt: str = ""  # when the step is tried again; empty: it is not, or waits for nothing
+    notBefore: str = ""
+    redone: Any = False
+    childRunId: str = ""
+    workflow: str = ""  # of the child run
+    approvalId: str = ""  # of the request that this event answers
+    questionId: str = ""
+
+    @classmethod
+    def of(cls, event: Event) -> StepEvent:
+        return _read(event.payload, cls)
+
+    @property
+    def message(self) -> str:
+        """Why the step failed; empty if it did not, or does not say."""
+        return self.error.message if self.error else ""
+
+    @property
+    def started(self) -> tuple[int, str] | None:
+        """The id and the start time of the process that was begun; None if none was."""
+        if not isinstance(self.process, Mapping):
+            return None
+        pid, start = self.process.get("pid"), self.process.get("startTime")
+        return (pid, str(start)) if isinstance(pid, int) and start is not None else None
+
+
+class StepOutcome(Struct, frozen=True):
+    """What came of a step of orchestra's own, of whichever kind. core/work.py has each kind whole: `outcome_as`."""
+
+    accepted: tuple[str, ...] = ()
+    added: Any = 0
+    after: tuple[ChangedFile, ...] | UnsetType = UNSET
+    artifact: Reference | None = None
+    artifacts: tuple[Reference, ...] = ()
+    before: tuple[ChangedFile, ...] | UnsetType = UNSET
+    by: str = ""
+    changes: Any = None
+    checksChanged: Any = ()
+    command: str = ""
+    decision: str = ""
+    denials: tuple[Remark, ...] = ()
+    digest: str = ""
+    durationMs: int | float = 0
+    error: str = ""
+    exitCode: int | UnsetType | None = UNSET  # None: the command was not run, or has none
+    file: Reference | None = None
+    files: tuple[Any, ...] = ()
+    finishReason: str = ""
+    grounds: str = ""
+    masked: Any = ()
+    output: str = ""
+    patch: Reference | None = None
+    plan: dict[str, Any] = {}
+    provider: str = ""
+    raw: Reference | None = None
+    reason: str = ""
+    refusal: Failure | None = None
+    removed: int = 0
+    repaired: Any = ()
+    status: str = ""
+    text: str = ""
+    tier: Any = ""
+    timedOut: bool = False
+    untaken: tuple[Remark, ...] = ()
+    usage: dict[str, Any] | None = None
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is the outcome of a command."""
+        return self.exitCode is not UNSET
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if isinstance(self.exitCode, UnsetType) else self.exitCode
+
+    @property
+    def applied(self) -> tuple[ChangedFile, ...]:
+        """The files that a patch changed."""
+        return () if isinstance(self.after, UnsetType) else self.after
+
+    @property
+    def has_diffstats(self) -> bool:
+        """Whether it has both diffstats of a patch that was applied: what was granted and what was done."""
+        return self.before is not UNSET and self.after is not UNSET
+
+    @property
+    def hidden(self) -> tuple[Masked, ...]:
+        """What of a patch a person is not shown."""
+        return _all_of(self.masked, Masked)
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What the reply's diff lacked and was given."""
+        return tuple(map(str, _items(self.repaired)))
+
+    @property
+    def changed_checks(self) -> tuple[str, ...]:
+        """The files that checks are judged by and that the run changed."""
+        return tuple(map(str, _items(self.checksChanged)))
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens a model call took; 0 if that is not recorded."""
+        usage = self.usage or {}
+        counts = {name: value for name, value in usage.items() if isinstance(value, int)}
+        return counts.get("totalTokens", 0) or counts.get("inputTokens", 0) + counts.get("outputTokens", 0)
+
+
+# -- requests to a person ---------------------------------------------------------------------------------------------
+
+
+class Request(Struct, frozen=True):
+    """APPROVAL_REQUESTED and QUESTION_RAISED: what a person is asked."""
+
+    approvalId: str = ""
+    questionId: str = ""
+    subject: str = "patch"
+    digest: str = ""  # what a grant is bound to (D-11)
+    summary: str = ""
+    reasons: tuple[str, ...] = ()
+    policy: Any = ""
+    patch: Reference | None = None
+    files: tuple[ChangedFile, ...] = ()
+    masked: Any = ()
+    commands: Any = ()
+    question: str = ""
+    reason: str = ""
+    needed_input: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # no other answer is taken
+
+    @classmethod
+    def of(cls, event: Event) -> Request:
+        return _read(event.payload, cls)
+
+    @property
+    def id(self) -> str:
+        """The id that an answer names."""
+        return self.approvalId or self.questionId
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that the patch touches."""
+        return tuple(file.path for file in self.files)
+
+    @property
+    def hidden(self) -> tuple[Masked, ...]:
+        """What of the patch a person is not shown."""
+        return _all_of(self.masked, Masked)
+
+    @property
+    def granted_commands(self) -> tuple[str, ...]:
+        """The digests of the commands that a grant allows."""
+        return tuple(map(str, _items(self.commands)))
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def key_of(event: Event) -> str:
+    """The key of the step that an event belongs to; empty if it belongs to none."""
+    return str(event.payload.get("key", ""))
+
+
+def branch_of(event: Event) -> str:
+    """The branch of its flow an event belongs to: the first name of its key. In a task graph, the task's label."""
+    return key_of(event).split("/", 1)[0]
+
+
+def scope_of(event: Event) -> str:
+    """Where in its flow an event belongs: its key without the last name."""
+    return key_of(event).rpartition("/")[0]
+
+
+def effect_of(event: Event) -> str:
+    """The name of the effect that an event begins or ends; empty if it does not say."""
+    return str(event.payload.get("effect", ""))
+
+
+def outcome_of(event: Event) -> StepOutcome:
+    """What came of a step of orchestra's own; nothing for any other event (rule 4)."""
+    outcome = event.payload.get("outcome")
+    return _read(outcome, StepOutcome) if outcome and effect_of(event) in OWN_EFFECTS else _NOTHING
+
+
+def outcome_as(event: Event, kind: type[T]) -> T | None:
+    """What came of a step, whole, as its effect has it (core/work.py); None if it is no such record."""
+    try:
+        return msgspec.convert(event.payload.get("outcome"), kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def duration_of(event: Event) -> float:
+    """How many milliseconds a step took, whoever's it is; 0 if its outcome does not say."""
+    outcome = event.payload.get("outcome")
+    taken = outcome.get("durationMs") if isinstance(outcome, dict) else 0
+    return taken if isinstance(taken, int | float) else 0
+
+
+def job_of(event: Event | None) -> Mapping[str, Any]:
+    """All that a run was asked, for its workflow, which alone knows the fields; empty for a run that is not here."""
+    params = event.payload.get("params") if event is not None else None
+    return params if isinstance(params, dict) else {}
+
+
+def recorded(event: Event, *names: str) -> dict[str, Any]:
+    """These fields as they were recorded, without those that are missing: to be copied, not to be read."""
+    return {name: event.payload[name] for name in names if name in event.payload}
+
+
+def is_abridged(event: Event) -> bool:
+    """Whether the longest parts of an event were left out (core/lines.py, rule 3)."""
+    return "abridged" in event.payload
+
+
+_NOTHING = StepOutcome()
+
+
+def _read(value: Any, kind: type[R]) -> R:
+    """A payload or a part of it as this record (rule 3)."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return _as_far_as_it_fits(value, kind)
+
+
+def _as_far_as_it_fits(value: Any, kind: type[R]) -> R:
+    """The same with the fields that fit. An error stays one, whatever it holds: no failure may look like a success."""
+    found: dict[str, Any] = {}
+    for part in msgspec.structs.fields(kind) if isinstance(value, Mapping) else ():
+        own = value.get(part.encode_name, UNSET)
+        try:
+            if own is not UNSET:
+                found[part.name] = msgspec.convert(own, part.type)
+        except msgspec.ValidationError:
+            if part.name == "error" and kind is not StepOutcome:
+                found[part.name] = _as_far_as_it_fits(own, Failure)
+    return kind(**found)
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _all_of(value: Any, kind: type[R]) -> tuple[R, ...]:
+    """Those of these values that are such records."""
+    found: list[R] = []
+    for item in _items(value):
+        try:
+            found.append(msgspec.convert(item, kind))
+        except msgspec.ValidationError:
+            continue
+    return tuple(found)

@@ -1,0 +1,23 @@
+"""Events are read once, as types: outside the core nobody looks into a payload (core/reading.py)."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.test_layers import MODULES, layer
+
+# What has a payload of its own, or passes an event's on as it is.
+ALLOWED = {
+    "orchestra.cli.show": 1,  # `inbox --json` prints a request as it was recorded
+    "orchestra.workflows.dag.history": 1,  # of a line of tasks.jsonl, which is the graph's own record
+}
+
+
+def test_payloads_are_read_in_the_core_only() -> None:
+    found: dict[str, int] = {}
+    for module, path in MODULES.items():
+        if layer(module) != "core":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            reads = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "payload"]
+            found |= {module: len(reads)} if reads else {}
+    assert found == ALLOWED
