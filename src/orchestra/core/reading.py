@@ -144,7 +144,7 @@ class RunEnded(Struct, frozen=True):
     @property
     def reason(self) -> str:
         """Why the run was canceled; empty if it does not say."""
-        return str((self.result or {}).get("reason", ""))
+        return str(self.result.get("reason", "")) if isinstance(self.result, dict) else ""
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
