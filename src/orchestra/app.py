@@ -18,7 +18,7 @@ import msgspec
 from orchestra.commands.trial import must_run
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
-from orchestra.core.errors import ForeignRun, UsageError
+from orchestra.core.errors import ForeignRun, NoConsent, UsageError
 from orchestra.core.faces import Face, Guarded, Notice, Silent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
@@ -59,7 +59,15 @@ class App:
         self.answers = Answers(self.runs, disk=self.project.disk, redactor=self.project.redactor)
         self.face: Face = Guarded(face or Silent())
         self.refuse_unknown_roles(models or Models())
-        wiring = Wiring(self.project, self.runs, self.terms, self.face, workflow=self.workflows.named, override=models)
+        wiring = Wiring(
+            self.project,
+            self.runs,
+            self.terms,
+            self.face,
+            workflow=self.workflows.named,
+            reading=self.workflows.of,
+            override=models,
+        )
         self.engine = Engine(
             self._kind,
             disk=self.project.disk,
@@ -115,7 +123,10 @@ class App:
         return Beginning(msgspec.to_builtins(job), {**facts, **own}, workflow.files(self.project, job))
 
     def _kind(self, name: str) -> Kind:
-        workflow = self.workflows.named(name)
+        try:
+            workflow = self.workflows.named(name)
+        except (UsageError, NoConsent):
+            workflow = self.workflows.of(name)  # enough to cancel a run; to drive one, `drive` asks for the workflow
         return Kind(
             name=name,
             root=workflow.root(self.project),
@@ -160,11 +171,22 @@ class App:
             return False
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
+    async def cancel(self, folder: RunFolder) -> RunEnd | None:
+        """End a run whose cancel is recorded; None: the process that drives the run will end it.
+
+        A patch that a kill cut short is finished first. Only for that the code of the workflow is needed.
+        """
+        summary = self.runs.summary(folder)
+        if any(event.type == "APPROVAL_GRANTED" for event in summary.events):
+            self.workflows.named(summary.workflow)
+        return await self.engine.cancel(folder)
+
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
         project = self.project
         project.consent.require()
         standing, kept = self.engine.history(folder, at)
+        self.workflows.named(str(kept[0].payload.get("workflow", "")))
         if misplaced := elsewhere(standing.workspace, str(project.path)):
             raise ForeignRun(folder.id, misplaced)
         facts = {"policy": msgspec.to_builtins(project.policy), "workspace": str(project.path)}

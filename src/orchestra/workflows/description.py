@@ -83,6 +83,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     flow: Callable[[Context, Any], Awaitable[Verdict]]
     goal: Callable[[Any], str]  # of a job: what a person reads, and the slug of the run's id
     table: Table | None = None  # None: any step at any time
+    returns: Any = None  # the type of its result; None: as it is recorded
     root: Callable[[Project], Path] = lambda project: usual_root(project)
 
     # -- starting

@@ -33,6 +33,7 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
     return Workflow(
         name=name or own.name,
         params=own.params,
+        returns=own.returns,
         flow=flow,
         goal=lambda job: _goal(name or own.name, job),
         facts=_facts,
