@@ -27,6 +27,7 @@ from orchestra.workflows.own.definition import Definition, refuse_another
 from orchestra.workflows.own.workflow import described
 
 R = TypeVar("R")
+_POLL_SECONDS = 0.1
 WAITING = 3  # the exit code of a run that waits for a person
 _OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd"})  # of `run`
 
@@ -152,7 +153,8 @@ def _drive(app: App, folder: RunFolder) -> RunEnd:
 
 
 def _beside(app: App, folder: RunFolder) -> RunEnd:
-    """The same where an event loop runs (rule 2). Ctrl-C reaches the calling thread, which stops the other one."""
+    """The same where an event loop runs (rule 2). Ctrl-C cancels the calling task, which stops the other thread."""
+    caller = asyncio.current_task()
     begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[RunEnd] | None]]
     begun = concurrent.futures.Future()
 
@@ -163,6 +165,9 @@ def _beside(app: App, folder: RunFolder) -> RunEnd:
     with concurrent.futures.ThreadPoolExecutor(1) as beside:
         done = beside.submit(asyncio.run, driven())
         try:
+            while not concurrent.futures.wait([done], _POLL_SECONDS).done:
+                if caller is not None and caller.cancelling():
+                    raise asyncio.CancelledError
             return done.result()
         except BaseException:
             loop, task = begun.result()

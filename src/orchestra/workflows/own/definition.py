@@ -56,6 +56,13 @@ class Definition(Generic[P, R]):
             kw_only=True,
             forbid_unknown_fields=True,
         )
+        try:
+            msgspec.json.schema(self.params)
+        except (TypeError, NameError) as wrong:
+            types = "text, numbers, lists, dicts or structs"
+            raise UsageError(
+                f"@orchestra.workflow: the parameters of {name} must be {types} ({self.shown()})"
+            ) from wrong
 
     def __call__(self, ctx: Context, /, *args: P.args, **params: P.kwargs) -> Awaitable[R]:
         """The function itself."""
@@ -129,6 +136,7 @@ def _only_struct(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> 
 
 def _field(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     hint = hints.get(parameter.name, Any)
+    hint = Any if hint is object else hint
     if parameter.default is inspect.Parameter.empty:
         return (parameter.name, hint)
     default = parameter.default

@@ -34,6 +34,7 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
         name=name or own.name,
         params=own.params,
         returns=own.returns,
+        printed=lambda result: result if isinstance(result, str) else msgspec.json.encode(result).decode(),
         flow=flow,
         goal=lambda job: _goal(name or own.name, job),
         facts=_facts,
