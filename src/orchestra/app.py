@@ -84,10 +84,13 @@ class App:
         """The job of a workflow with these parameters, and for the rest what the configuration says."""
         workflow = self.workflows.named(name)
         given = {**workflow.defaults(self.project), **params}
+        names = [field.encode_name for field in msgspec.structs.fields(workflow.params)]
+        takes = ", ".join(names) or "none"
+        if unknown := [name for name in params if name not in names]:
+            raise UsageError(f"workflow {name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
         try:
             return msgspec.convert(msgspec.to_builtins(given), workflow.params)
         except (msgspec.ValidationError, TypeError) as wrong:
-            takes = ", ".join(field.name for field in msgspec.structs.fields(workflow.params)) or "none"
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
 
     def check(self, name: str, job: Any, models: Models) -> tuple[Any, Models]:

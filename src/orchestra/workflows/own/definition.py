@@ -78,6 +78,9 @@ class Definition(Generic[P, R]):
         given = {**dict(zip(self.names, args, strict=False)), **params}
         if len(args) > len(self.names):
             raise UsageError(f"{self.name} takes {len(self.names)} parameters, not {len(args)}")
+        fields = [one.encode_name for one in msgspec.structs.fields(self.params)]
+        if unknown := [name for name in given if name not in fields]:
+            raise UsageError(f"{self.name} has no parameter {unknown[0]!r}. Its parameters: {self.shown()}")
         try:
             return msgspec.convert(msgspec.to_builtins(given), self.params)
         except (msgspec.ValidationError, TypeError) as wrong:

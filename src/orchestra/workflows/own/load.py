@@ -48,7 +48,8 @@ def own_workflow(project: Project, name: str) -> Workflow | None:
 
 
 def own_names(project: Project) -> Iterator[str]:
-    """The names of the workflows that are configured or installed, without loading one."""
+    """The names of the workflows that are defined, configured or installed, without loading one."""
+    yield from DEFINED
     yield from project.config.workflows
     yield from (entry.name for entry in importlib.metadata.entry_points(group=GROUP))
 
