@@ -17,7 +17,7 @@ import msgspec
 
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import NoConsent, UsageError
 from orchestra.core.faces import Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event
@@ -56,7 +56,15 @@ class App:
         self.answers = Answers(self.runs, self.project.store)
         self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())
-        wiring = Wiring(self.project, self.runs, self.terms, self.face, workflow=self.workflows.named, override=models)
+        wiring = Wiring(
+            self.project,
+            self.runs,
+            self.terms,
+            self.face,
+            workflow=self.workflows.named,
+            reading=self.workflows.of,
+            override=models,
+        )
         self.engine = Engine(
             self._kind,
             store=self.project.store,
@@ -73,10 +81,13 @@ class App:
         """The job of a workflow with these parameters, and for the rest what the configuration says."""
         workflow = self.workflows.named(name)
         given = {**workflow.defaults(self.project), **params}
+        names = [field.encode_name for field in msgspec.structs.fields(workflow.params)]
+        takes = ", ".join(names) or "none"
+        if unknown := [name for name in params if name not in names]:
+            raise UsageError(f"workflow {name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
         try:
             return msgspec.convert(msgspec.to_builtins(given), workflow.params)
         except (msgspec.ValidationError, TypeError) as wrong:
-            takes = ", ".join(field.name for field in msgspec.structs.fields(workflow.params)) or "none"
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
 
     def check(self, name: str, job: Any, models: Models) -> tuple[Any, Models]:
@@ -112,7 +123,10 @@ class App:
         return Beginning(msgspec.to_builtins(job), {**facts, **own}, workflow.files(self.project, job))
 
     def _kind(self, name: str) -> Kind:
-        workflow = self.workflows.named(name)
+        try:
+            workflow = self.workflows.named(name)
+        except (UsageError, NoConsent):
+            workflow = self.workflows.of(name)  # enough to cancel a run; to drive one, `drive` asks for the workflow
         return Kind(
             name=name,
             root=workflow.root(self.project),
@@ -156,11 +170,22 @@ class App:
             return False
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
+    async def cancel(self, folder: RunFolder) -> RunEnd | None:
+        """End a run whose cancel is recorded; None: the process that drives the run will end it.
+
+        A patch that a kill cut short is finished first. Only for that the code of the workflow is needed.
+        """
+        summary = self.runs.summary(folder)
+        if any(event.type == "APPROVAL_GRANTED" for event in summary.events):
+            self.workflows.named(summary.workflow)
+        return await self.engine.cancel(folder)
+
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
         project = self.project
         project.consent.require()
         standing, kept = self.engine.history(folder, at)
+        self.workflows.named(RunCreated.of(kept[0]).workflow)
         self.terms.refuse_elsewhere(folder, standing)
         facts = {"policy": msgspec.to_builtins(project.policy), "workspace": str(project.path)}
         new = self.engine.fork(folder, kept, at, facts)

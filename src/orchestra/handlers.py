@@ -47,14 +47,19 @@ class Wiring:
         face: Face,
         *,
         workflow: Callable[[str], Workflow],
+        reading: Callable[[str], Workflow],
         override: Models | None,
     ) -> None:
-        """`override` is who answers from now on, as a person said when resuming a run."""
+        """`workflow` looks a workflow up to drive a run, `reading` to write its report.
+
+        `override` is who answers from now on, as a person said when resuming a run.
+        """
         self._project = project
         self._runs = runs
         self._terms = terms
         self._face = face
         self._workflow = workflow
+        self._reading = reading
         self._override = override
         self._providers: dict[tuple[str, str, str], Provider] = {}
 
@@ -100,7 +105,7 @@ class Wiring:
         """What a run leaves: its report and the like, written before it becomes final (C-26)."""
         end_left_over(ledger.events)
         settle(ledger)
-        workflow = self._workflow(RunCreated.of(ledger.events[0]).workflow)
+        workflow = self._reading(RunCreated.of(ledger.events[0]).workflow)
         result = verdict.result if isinstance(verdict.result, dict) else {}
         why = verdict.error.message if verdict.error else str(result.get("reason", ""))
         events = ledger.events

@@ -19,14 +19,18 @@ from msgspec import Struct
 
 from orchestra.app import App
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import OrchestraError
-from orchestra.core.records import RunStatus
+from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.reading import Request
+from orchestra.core.records import FINAL, RunStatus
 from orchestra.core.run import RunFolder
 from orchestra.workflows.own.context import typed
-from orchestra.workflows.own.definition import Definition
+from orchestra.workflows.own.definition import Definition, refuse_another
 from orchestra.workflows.own.workflow import described
 
 R = TypeVar("R")
+_POLL_SECONDS = 0.1
+WAITING = 3  # the exit code of a run that waits for a person
+_OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd"})  # of `run`
 
 
 class Outcome(Struct, Generic[R], frozen=True):
@@ -78,28 +82,67 @@ def run(
 
     `workflow` is the function or its name. `provider` and the rest are the flags of the same name (`--provider` …).
     """
-    app = App(Path(project), more=(described(workflow),) if isinstance(workflow, Definition) else ())
-    name = workflow.name if isinstance(workflow, Definition) else workflow
-    job = workflow.job(**params) if isinstance(workflow, Definition) else app.job(name, params)
+    own = workflow if isinstance(workflow, Definition) else None
+    if own:
+        refuse_another(own)
+        if taken := _OPTIONS.intersection(own.names):
+            raise UsageError(f"{own.name}: its parameter {min(taken)} is an option of orchestra.run; rename it")
+    app = App(Path(project), more=(described(own),) if own else ())
+    name = own.name if own else str(workflow)
+    job = own.job(**params) if own else app.job(name, params)
     routing = app.project.providers.routing(
-        provider=_from_here(provider), roles=roles or {}, model=model, budget=max_budget_usd
+        provider=_from_here(provider),
+        roles={agent: _from_here(spec) for agent, spec in (roles or {}).items()},
+        model=model,
+        budget=max_budget_usd,
     )
     folder = app.start(name, job, routing)
-    return _outcome(app, folder, workflow)
+    return _outcome(app, folder)
 
 
-def resume(run_id: str, /, *, project: str | os.PathLike[str] = ".") -> Outcome[object]:
-    """Go on with a run where it stopped: after a crash, an answer, a raised budget. `run_id` may also be `last`."""
-    app = App(Path(project))
-    return _outcome(app, app.runs.find(run_id), "")
+@overload
+def resume(run_id: str, workflow: Definition[..., R], /, *, project: str | os.PathLike[str] = ...) -> Outcome[R]: ...
+@overload
+def resume(run_id: str, /, *, project: str | os.PathLike[str] = ...) -> Outcome[object]: ...
+def resume(
+    run_id: str, workflow: Definition[..., Any] | None = None, /, *, project: str | os.PathLike[str] = "."
+) -> Outcome[Any]:
+    """Go on with a run where it stopped: after a crash, an answer, a raised budget. `run_id` may also be `last`.
+
+    `workflow` is the function, for type checkers: the result has its type. UsageError if the run is of another one.
+    """
+    if workflow:
+        refuse_another(workflow)
+    app = App(Path(project), more=(described(workflow),) if workflow else ())
+    folder = app.runs.find(run_id)
+    if workflow and (found := app.runs.summary(folder, keep=False).workflow) != workflow.name:
+        raise UsageError(f"run {folder.id} is of workflow {found}, not of {workflow.name}")
+    return _outcome(app, folder)
 
 
-def _outcome(app: App, folder: RunFolder, workflow: Definition[..., Any] | str) -> Outcome[Any]:
+def _outcome(app: App, folder: RunFolder) -> Outcome[Any]:
+    """Drive a run, and describe how it stands then."""
     end = _drive(app, folder)
-    completed = end.status == "completed"
-    returns = workflow.returns if isinstance(workflow, Definition) else None
-    result = typed(end.result, returns) if completed else None
+    if end.exit_code == WAITING and end.status not in FINAL.values():
+        status, message = _awaited(app, folder)
+        return Outcome(end.run_id, status, end.exit_code, None, message)
+    known = app.workflows.get(app.runs.summary(folder, keep=False).workflow)
+    result = typed(end.result, known.returns if known else None) if end.status == "completed" else None
     return Outcome(end.run_id, end.status, end.exit_code, result, end.message)
+
+
+def _awaited(app: App, folder: RunFolder) -> tuple[RunStatus, str]:
+    """What a run waits for, itself or in a child run, and the command that answers."""
+    fold = app.runs.summary(folder).fold
+    for event in fold.pending.values():
+        request = Request.of(event)
+        verb = ("answer", folder.id, "TEXT") if event.type == "QUESTION_RAISED" else ("approve", folder.id)
+        return fold.state.status, f"{request.question or request.summary} ({' '.join(('orchestra', *verb))})"
+    for _, child in fold.children.values():
+        status, message = _awaited(app, app.runs.find(child))
+        if message:
+            return status, message
+    return fold.state.status, ""
 
 
 def _drive(app: App, folder: RunFolder) -> RunEnd:
@@ -107,8 +150,31 @@ def _drive(app: App, folder: RunFolder) -> RunEnd:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(_driven(app, folder))
-    with concurrent.futures.ThreadPoolExecutor(1) as beside:  # rule 2
-        return beside.submit(asyncio.run, _driven(app, folder)).result()
+    return _beside(app, folder)
+
+
+def _beside(app: App, folder: RunFolder) -> RunEnd:
+    """The same where an event loop runs (rule 2). Ctrl-C cancels the calling task, which stops the other thread."""
+    caller = asyncio.current_task()
+    begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[RunEnd] | None]]
+    begun = concurrent.futures.Future()
+
+    async def driven() -> RunEnd:
+        begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        return await _driven(app, folder)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        done = beside.submit(asyncio.run, driven())
+        try:
+            while not concurrent.futures.wait([done], _POLL_SECONDS).done:
+                if caller is not None and caller.cancelling():
+                    raise asyncio.CancelledError
+            return done.result()
+        except BaseException:
+            loop, task = begun.result()
+            if task is not None and not done.done():
+                loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 async def _driven(app: App, folder: RunFolder) -> RunEnd:

@@ -22,6 +22,7 @@ SECONDS = 60
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
+_FILE = re.compile(r"(?P<how>file|more of): (?P<name>[\w.-]+)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -46,7 +47,13 @@ class Block(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> bool:
-        return self.kind in ("console", "sh") and not self.note.startswith("not run")
+        return (self.kind in ("console", "sh") and not self.note.startswith("not run")) or bool(self.file)
+
+    @property
+    def file(self) -> str:
+        """The file that the block is, or is the next part of; empty if it is none."""
+        found = _FILE.fullmatch(self.note)
+        return found["name"] if found else ""
 
     @property
     def keys(self) -> list[tuple[str, str]] | None:
@@ -83,7 +90,12 @@ class Shell:
         self._env = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}", "TERM": "xterm", "COLUMNS": "100"}
 
     def run(self, block: Block) -> None:
-        """Run a block; every line it shows must come, in order."""
+        """Run a block; every line it shows must come, in order. A block that is a file is written."""
+        if block.file:
+            mode = "a" if block.note.startswith("more of") else "w"
+            with (self.folder / block.file).open(mode, encoding="utf-8") as file:
+                file.write(block.body if mode == "w" else f"\n\n{block.body}")
+            return
         if block.keys is not None:
             [command] = block.commands
             outputs = [self._at_terminal(command.text, block.keys)]

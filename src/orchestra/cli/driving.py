@@ -12,6 +12,7 @@ from orchestra.app import App
 from orchestra.cli.asking import agrees, can_ask
 from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace, TerminalFace
 from orchestra.cli.options import Driving
+from orchestra.cli.text import safe
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError
@@ -61,10 +62,19 @@ class Drive:
             end = self._stopped(folder, error.exit_code, str(error))
         try:
             self.face.done(end, folder)
+            if end.status == "completed" and (text := self._printed(end)):
+                sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
         except OSError:
             self._unheard = True
         return end
+
+    def _printed(self, end: RunEnd) -> str:
+        """The result of a run as its workflow prints it; `--json` has it already."""
+        if isinstance(self.face, JsonFace):
+            return ""
+        workflow = self.app.workflow_of(end.run_id)
+        return safe(workflow.printed(end.result)) if end.result is not None else ""
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
         """Drive until the run stops, or someone stops us. Ctrl-C ends in order, however often it is pressed."""

@@ -10,7 +10,7 @@ import click
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.asking import tell
-from orchestra.config.judge import refuse
+from orchestra.config.judge import missing_workflows, refuse
 from orchestra.config.settings import FILE_NAME
 from orchestra.core.errors import UsageError
 from orchestra.runs.answers import who
@@ -51,13 +51,18 @@ def path(project: Path) -> int:
 def validate(file: Path | None, project: Path) -> int:
     """Check a configuration file, the names of providers and roles too; each mistake is named with its line."""
     app = App(project, config=file)
-    if app.project.config_path is None:
-        raise UsageError(f"there is no {FILE_NAME} in {app.project.path}; write one: orchestra init")
-    refuse(app.project.config_path, app.project.origins, app.project.providers.mistakes(app.workflows.wrong_role))
-    click.echo(f"{app.project.config_path}: valid")
-    if app.project.consent.lines:
+    opened = app.project
+    if opened.config_path is None:
+        raise UsageError(f"there is no {FILE_NAME} in {opened.path}; write one: orchestra init")
+    wrong = (
+        *opened.providers.mistakes(app.workflows.wrong_role),
+        *missing_workflows(opened.config, opened.place),
+    )
+    refuse(opened.config_path, opened.origins, wrong)
+    click.echo(f"{opened.config_path}: valid")
+    if opened.consent.lines:
         click.echo("it asks for more than the defaults, which needs your consent (! not given yet: orchestra trust):")
-        for line in tell(app.project.consent.lines, app.project.consent.missing):
+        for line in tell(opened.consent.lines, opened.consent.missing):
             click.echo(line)
     return 0
 

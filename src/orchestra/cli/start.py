@@ -56,10 +56,15 @@ def _value(text: str, kind: Any, key: str) -> Any:
         pass
     try:
         return msgspec.to_builtins(msgspec.json.decode(text, type=kind, strict=False))
-    except msgspec.DecodeError as wrong:  # a ValidationError too
+    except msgspec.ValidationError as wrong:
         if _takes_text(kind):
             return text
         raise UsageError(f"{key}={text}: this is no {_name(kind)} ({wrong})") from wrong
+    except msgspec.DecodeError as wrong:
+        if _takes_text(kind):
+            return text
+        cure = "" if isinstance(kind, type) and not typing.get_args(kind) else "; lists and objects are written as JSON"
+        raise UsageError(f"{key}={text}: this is no {_name(kind)}{cure}") from wrong
 
 
 def _name(kind: Any) -> str:

@@ -71,7 +71,7 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
         if isinstance(entry, ProviderSection) and not kindless and (wrong := _wrong_provider(name, entry)):
             yield ("providers", name), wrong
     for name, target in config.workflows.items():
-        if wrong := _wrong_workflow(name, target, place):
+        if wrong := _wrong_workflow(name, target):
             yield ("workflows", name), wrong
     yield from _each(config.sandbox.env, wrong_variable, "sandbox", "env")
     if not re.fullmatch(_HEADER, config.telemetry.trace_id_header):
@@ -115,13 +115,28 @@ def _placeholders(paths: Paths, place: Place) -> Iterator[Judgement]:
             )
 
 
-def _wrong_workflow(name: str, target: str, place: Place) -> str:
-    """Why this is no workflow of a person's own; empty if it may be one. Its code is not run to find out."""
+def _wrong_workflow(name: str, target: str) -> str:
+    """Why this names no workflow of a person's own; empty if it may name one."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
         return "the name of a workflow has small letters, digits and _ only"
     file, colon, function = target.rpartition(":")
     if not colon or not file.endswith(".py") or not function.isidentifier():
         return f'{target!r}: write "file.py:function"'
+    return ""
+
+
+def missing_workflows(config: Config, place: Place) -> Iterator[Judgement]:
+    """The workflows that are not where the configuration has them. Their code is not run to find out.
+
+    Not judged when the configuration is read: runs can be shown although the code of a workflow is being edited.
+    """
+    for name, target in config.workflows.items():
+        if wrong := _missing_workflow(target, place):
+            yield ("workflows", name), wrong
+
+
+def _missing_workflow(target: str, place: Place) -> str:
+    file, _, function = target.rpartition(":")
     try:
         tree = ast.parse(read_bounded(Path(place.named(file)), MIB))
     except (OSError, OddFile) as error:

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Generic, TypeVar
 
 from orchestra.core.errors import Canceled, Suspended
@@ -40,8 +40,8 @@ class Branches(Generic[T]):
         self._running = 0
         self._settled = 0
 
-    async def run(self, names: Iterable[str]) -> dict[str, T]:
-        """What came of each. Raises Canceled, else the first failure in the order of `names`, else Suspended."""
+    async def run(self, names: Collection[str]) -> dict[str, T]:
+        """What came of each, in the order of `names`. Raises Canceled, else the first failure, else Suspended."""
         async with asyncio.TaskGroup() as self._group:
             self._fill()
         if self._canceled is not None:
@@ -51,7 +51,7 @@ class Branches(Generic[T]):
                 raise self._failed[name]
         if self._parked is not None:
             raise self._parked
-        return self._done
+        return {name: self._done[name] for name in names if name in self._done}  # the same order on every replay
 
     def _fill(self) -> None:
         ready = self._order.ready

@@ -112,6 +112,7 @@ class RunCreated(Struct, frozen=True):
     typed: tuple[str, ...] = ()
     forkedFrom: Origin | None = None
     scenario: Any = ""
+    own: bool = False  # of a person's own workflow, which may not be known here
     maxFixIterations: int = 3
     recorded_params: Params | None = field(name="params", default=None)
 

@@ -25,12 +25,12 @@ from orchestra.core.events import Events
 from orchestra.core.files import MIB, entries_below, mode_and_size
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
-from orchestra.core.reading import Request, RunCreated, StepEvent, effect_of, key_of, outcome_of, recorded
+from orchestra.core.reading import Request, StepEvent, effect_of, key_of, outcome_of, recorded
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import misfit
 from orchestra.core.store import Store
-from orchestra.core.tables import Fold
+from orchestra.core.tables import Fold, Table
 from orchestra.workflows.description import Check, Findings, Workflow
 
 MOST = 100  # findings of one kind
@@ -78,15 +78,20 @@ class _Walk:
     def see(self, event: Event) -> None:
         self.count += 1
         if self.count == 1:
-            self._found = [(check, []) for check in self._checks(RunCreated.of(event).workflow)]
+            self._found = [(check, []) for check in self._checks(event)]
         for check, found in self._found:
             for finding in check.see(self.count, event):
                 _add(found, finding)
 
-    def _checks(self, name: str) -> Iterator[Check]:
+    def _checks(self, created: Event) -> Iterator[Check]:
         """Those of every run, and those of its workflow, with the most basic first."""
-        folder, workflow = self._folder, self._workflows(name)
-        yield from (_Ids(folder), _Order(name, workflow), _Steps(), _State(folder), _Artifacts(folder), _Logs(folder))
+        folder, facts = self._folder, RunCreated.of(created)
+        name = facts.workflow
+        workflow = self._workflows(name)
+        table = workflow.transitions if workflow else None
+        if table is None and facts.own:
+            table = Table.any(name)
+        yield from (_Ids(folder), _Order(name, table), _Steps(), _State(folder), _Artifacts(folder), _Logs(folder))
         yield from workflow.checks(folder) if workflow else ()
 
     def findings(self) -> Findings:
@@ -167,9 +172,9 @@ class _Ids:
 class _Order:
     """The workflow's table."""
 
-    def __init__(self, name: str, workflow: Workflow | None) -> None:
+    def __init__(self, name: str, table: Table | None) -> None:
         self._name = name
-        self._table = workflow.transitions if workflow else None
+        self._table = table
         self._state = self._table.start if self._table else ""
 
     def see(self, number: int, event: Event) -> Findings:

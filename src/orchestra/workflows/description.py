@@ -83,6 +83,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     flow: Callable[[Context, Any], Awaitable[Verdict]]
     goal: Callable[[Any], str]  # of a job: what a person reads, and the slug of the run's id
     table: Table | None = None  # None: any step at any time
+    returns: Any = None  # the type of its result; None: as it is recorded
     root: Callable[[Project], Path] = lambda project: usual_root(project)
 
     # -- starting
@@ -107,6 +108,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # what a person must know at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()
     hopeless: frozenset[str] = frozenset()  # error codes that a fork would meet again
+    printed: Callable[[Any], str] = lambda result: ""  # of a completed run's result, on standard output
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
     leaves: Callable[[Reported], Mapping[str, str]] | None = None  # files written before its end; None: report.md
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run

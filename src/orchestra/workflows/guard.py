@@ -11,6 +11,7 @@ Both are named as the configuration names them; the gatekeeper looks where they 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from orchestra.config.borders import Place
@@ -18,6 +19,7 @@ from orchestra.config.sections import RUN_ID, Config
 from orchestra.core.errors import UsageError
 from orchestra.patch.safety import CONFIGURATION
 from orchestra.providers.choose import Models, Providers
+from orchestra.workflows.own.definition import DEFINED
 
 
 def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
@@ -33,6 +35,8 @@ def code_files(config: Config, file: Path | None, place: Place, providers: Provi
     found = {place.named(target): f"the program of `tools.{name}`" for name, target in config.tools.items()}
     for name, target in config.workflows.items():
         found[place.named(target.rpartition(":")[0])] = f"the code of `workflows.{name}`"
+    for own in DEFINED.values():
+        found[os.path.abspath(own.function.__code__.co_filename)] = f"the code of workflow {own.name}"
     specs = {f"roles.{name}": spec for name, spec in (*config.roles.items(), *models.roles.items())}
     specs |= {f"providers.{name}": name for name in config.providers}
     for where, spec in ({"--provider": models.default} | specs).items():

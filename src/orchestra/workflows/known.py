@@ -17,6 +17,8 @@ from orchestra.workflows.description import Workflow, usual_root
 from orchestra.workflows.own.load import own_names, own_workflow
 from orchestra.workflows.project import Project
 
+_OURS = frozenset(workflow.name for workflow in ALL)
+
 
 class Workflows:
     """The workflows of one project."""
@@ -24,6 +26,10 @@ class Workflows:
     def __init__(self, project: Project, more: tuple[Workflow, ...] = ()) -> None:
         self._project = project
         self._known = {workflow.name: workflow for workflow in (*ALL, *more)}
+        for name in (*(own.name for own in more), *project.config.workflows):
+            if name in _OURS:
+                where = f"{project.origins.where('workflows', name)}: " if name in project.config.workflows else ""
+                raise UsageError(f"{where}orchestra has a workflow {name} of its own; give yours another name")
 
     def __iter__(self) -> Iterator[Workflow]:
         return iter(self._known.values())
@@ -73,10 +79,11 @@ class Workflows:
 
         The agents of the person's own workflows are not known before these run: with one, any name may be right.
         """
-        if (workflow is not None and workflow.agents is None) or self._project.config.workflows:
-            return ""
         names = (*ROLES, *(agent for known in self for agent in known.agents or ()))
-        return "" if name in names else f"there is no such role or agent; there are {', '.join(names)}"
+        if name in names or any(known.agents is None for known in (*self, *filter(None, (workflow,)))):
+            return ""
+        own = next(own_names(self._project), "")
+        return "" if own else f"there is no such role or agent; there are {', '.join(names)}"
 
 
 async def _unknown(ctx: Context, job: object) -> Verdict:

@@ -9,7 +9,8 @@ Rules
 
 from __future__ import annotations
 
-import typing
+import functools
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
@@ -23,7 +24,7 @@ from orchestra.core.model import Constraints, Prompt
 from orchestra.core.records import Role
 from orchestra.core.work import AskPerson, CommandOutcome, ModelCall, RunCommand
 from orchestra.workflows.gate import Ticket, pass_gate, run_command
-from orchestra.workflows.own.definition import Definition
+from orchestra.workflows.own.definition import Definition, hints_of, refuse_another
 from orchestra.workflows.own.effects import CallFunction, KeepDiff
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 
 _USUAL_RETRY = Retry()
+_COUNTED = re.compile(r"[.][0-9]+$")
 CHILD_FAILED = "CHILD_FAILED"  # how a step fails whose child run did not complete
 
 
@@ -167,6 +169,8 @@ class Context:
     async def call(self, name: str, workflow: Definition[..., Any] | str, /, *args: Any, **params: Any) -> Any:
         """Run another workflow as a child run and return its result; StepFailed if it does not complete."""
         known = workflow if isinstance(workflow, Definition) else None
+        if known:
+            refuse_another(known)
         target = known.name if known else str(workflow)
         job = known.job(*args, **params) if known else params
         key = self._run.peek_key(name)
@@ -204,19 +208,24 @@ def typed(value: Any, hint: Any) -> Any:
     if hint in (None, Any, object, type(None)):
         return value
     try:
-        return msgspec.convert(value, hint)
+        return msgspec.convert(value, hint, str_keys=True)  # keys of JSON are text
     except (msgspec.ValidationError, TypeError):
         return value
 
 
 def _returned(function: Callable[..., Any]) -> Any:
-    try:
-        return typing.get_type_hints(function).get("return")
-    except (NameError, TypeError, AttributeError):  # no function, or names that cannot be looked up from here
-        return None
+    """The type that a function is declared to return; None if it declares none."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        return function  # a class makes its own instances
+    if not hasattr(function, "__annotations__"):
+        function = type(function).__call__  # an object that can be called
+    return hints_of(function).get("return")
 
 
 def _file_name(key: str) -> str:
-    """A step's key as a name of files and requests: the first of its name without its number."""
+    """A step's key as a name of files and requests, another for each: the first of a name without its number."""
     stem, _, number = key.rpartition(".")
-    return (stem if number == "1" else f"{stem}-{number}").replace("/", "~")
+    plain = stem if number == "1" and not _COUNTED.search(stem) else key
+    return plain.replace("%", "%25").replace("~", "%7E").replace("/", "~")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+import types
 import typing
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import msgspec
@@ -28,7 +30,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 class Definition(Generic[P, R]):
     """One workflow of a person's own."""
 
-    def __init__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> None:
+    def __init__(
+        self, function: Callable[Concatenate[Context, P], Awaitable[R]], local: Mapping[str, Any] | None = None
+    ) -> None:
+        """`local`: names that the types of the parameters may use besides those of the function's module."""
         name = getattr(function, "__name__", "")
         if not inspect.iscoroutinefunction(function):
             raise UsageError(f"@orchestra.workflow: {name or function!r} is no `async def` function")
@@ -37,11 +42,11 @@ class Definition(Generic[P, R]):
         self.name = name
         self.function = function
         self.__doc__ = function.__doc__
-        hints = _hints(function)
+        hints = hints_of(function, local)
         first, *parameters = inspect.signature(function).parameters.values() or (None,)
         if first is None or any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters):
             raise UsageError(f"@orchestra.workflow: {name} takes the context first, then named parameters")
-        self._names = tuple(one.name for one in parameters)
+        self.names = tuple(one.name for one in parameters)
         self.returns = hints.get("return")
         self._struct = _only_struct(parameters, hints)
         self.params: Any = self._struct or msgspec.defstruct(
@@ -51,6 +56,13 @@ class Definition(Generic[P, R]):
             kw_only=True,
             forbid_unknown_fields=True,
         )
+        try:
+            msgspec.json.schema(self.params)
+        except (TypeError, NameError) as wrong:
+            types = "text, numbers, lists, dicts or structs"
+            raise UsageError(
+                f"@orchestra.workflow: the parameters of {name} must be {types} ({self.shown()})"
+            ) from wrong
 
     def __call__(self, ctx: Context, /, *args: P.args, **params: P.kwargs) -> Awaitable[R]:
         """The function itself."""
@@ -63,9 +75,12 @@ class Definition(Generic[P, R]):
         """The job of a run with these parameters; UsageError says which is wrong."""
         if self._struct and len(args) == 1 and not params and isinstance(args[0], self._struct):
             return args[0]
-        given = {**dict(zip(self._names, args, strict=False)), **params}
-        if len(args) > len(self._names):
-            raise UsageError(f"{self.name} takes {len(self._names)} parameters, not {len(args)}")
+        given = {**dict(zip(self.names, args, strict=False)), **params}
+        if len(args) > len(self.names):
+            raise UsageError(f"{self.name} takes {len(self.names)} parameters, not {len(args)}")
+        fields = [one.encode_name for one in msgspec.structs.fields(self.params)]
+        if unknown := [name for name in given if name not in fields]:
+            raise UsageError(f"{self.name} has no parameter {unknown[0]!r}. Its parameters: {self.shown()}")
         try:
             return msgspec.convert(msgspec.to_builtins(given), self.params)
         except (msgspec.ValidationError, TypeError) as wrong:
@@ -76,7 +91,7 @@ class Definition(Generic[P, R]):
         call: Callable[..., Awaitable[R]] = self.function
         if self._struct:
             return call(ctx, job)
-        return call(ctx, **{name: getattr(job, name) for name in self._names})
+        return call(ctx, **{name: getattr(job, name) for name in self.names})
 
     def shown(self) -> str:
         """The parameters, for a person."""
@@ -89,16 +104,29 @@ DEFINED: dict[str, Definition[..., Any]] = {}  # every workflow this process has
 
 def workflow(function: Callable[Concatenate[Context, P], Awaitable[R]]) -> Definition[P, R]:
     """Make an async function a durable workflow; its name is the function's."""
-    made = Definition(function)
+    made = Definition(function, sys._getframe(1).f_locals)
     DEFINED[made.name] = made
     return made
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function)
-    except (NameError, TypeError):  # the types are local to a function: the values are taken as they come
-        return {}
+def refuse_another(own: Definition[..., Any]) -> None:
+    """UsageError if a later workflow of this process has taken the name: a run is resumed by its workflow's name."""
+    if DEFINED.get(own.name, own) is not own:
+        places = (f"{one.function.__module__}.{one.function.__qualname__}" for one in (own, DEFINED[own.name]))
+        raise UsageError(f"two workflows of this program are named {own.name}: {' and '.join(places)}. Rename one")
+
+
+def hints_of(function: Callable[..., Any], local: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The types in a function's signature, each for itself: one that cannot be looked up does not hide the others."""
+    found: dict[str, Any] = {}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        try:
+            one = types.SimpleNamespace(__annotations__={name: hint})
+            found |= typing.get_type_hints(one, names, dict(local or {}), include_extras=True)
+        except (NameError, TypeError, AttributeError, SyntaxError):
+            continue  # imported for type checkers only: the value is taken as it comes
+    return found
 
 
 def _only_struct(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Any:
@@ -111,6 +139,7 @@ def _only_struct(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> 
 
 def _field(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     hint = hints.get(parameter.name, Any)
+    hint = Any if hint is object else hint
     if parameter.default is inspect.Parameter.empty:
         return (parameter.name, hint)
     default = parameter.default

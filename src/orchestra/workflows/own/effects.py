@@ -4,14 +4,19 @@ Rules
 1. A function is called when its step has no recorded result, and never otherwise. It may be called twice if a kill
    falls between its end and the record; what it does outside should bear that.
 2. What it returns is recorded as JSON, and the flow gets that record, live as after a crash.
-3. A plain function runs in a thread: it may block without holding up the branches beside it.
+3. A plain function runs in a thread: it may block without holding up the branches beside it. Nobody waits for that
+   thread when the program is interrupted: it ends with the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import functools
 import inspect
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -46,7 +51,10 @@ class CallFunction(Effect[Called], frozen=True):
 
     @property
     def name(self) -> str:
-        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        function = self.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        return getattr(function, "__qualname__", type(function).__qualname__)
 
     def identity(self) -> str:
         return digest_of(["CallFunction", self.name, [_shown(one) for one in self.arguments]])
@@ -74,13 +82,13 @@ async def call_function(effect: CallFunction, step: Step) -> Called:
         if inspect.iscoroutinefunction(effect.function):
             value = await effect.function(*effect.arguments)
         else:
-            value = await asyncio.to_thread(effect.function, *effect.arguments)
+            value = await _in_thread(effect.function, effect.arguments)
             if inspect.isawaitable(value):  # a partial or a lambda around a coroutine function
                 value = await value
     except OrchestraError:
         raise
-    except Exception as error:
-        message = f"{effect.name}: {type(error).__name__}: {error}{_place(error)}"
+    except (Exception, SystemExit) as error:
+        message = f"{effect.name}: {type(error).__name__}: {error}{place_of(error)}"
         raise StepFailed(step.key, FAILED, message, retriable=effect.again) from error
     try:
         return Called(msgspec.json.decode(msgspec.json.encode(value)))
@@ -89,10 +97,37 @@ async def call_function(effect: CallFunction, step: Step) -> Called:
         raise StepFailed(step.key, NOT_JSON, f"{what}: return text, numbers, lists, dicts or structs") from error
 
 
+async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call a function in a thread of its own and return what it returned (rule 3)."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    variables = contextvars.copy_context()
+
+    def tell(value: Any, error: BaseException | None) -> None:
+        if not done.done():  # nobody waits any more
+            done.set_result((value, error))
+
+    def work() -> None:
+        value, raised = None, None
+        try:
+            value = variables.run(function, *arguments)
+        except BaseException as error:
+            raised = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the program was interrupted
+            loop.call_soon_threadsafe(tell, value, raised)
+
+    threading.Thread(target=work, name=f"step {getattr(function, '__name__', '')}", daemon=True).start()
+    value, error = await done
+    if error is not None:
+        raise error
+    return value
+
+
 async def keep_diff(effect: KeepDiff, step: Step) -> Reply:
     """Handler of KeepDiff."""
     ledger = step.ledger
-    text = f"{PATCH_BEGIN}\n{effect.diff.rstrip()}\n{PATCH_END}\n"
+    diff = effect.diff.rstrip("\n")  # and no spaces: a line of context may be empty
+    text = f"{PATCH_BEGIN}\n{diff}\n{PATCH_END}\n"
     data = utf8(text)
     path = ledger.folder.artifact(effect.artifact)
     ledger.disk.publish(path, data, durable=True)
@@ -108,7 +143,7 @@ def _shown(argument: Any) -> Any:
     return argument
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The line of the person's code that raised, as the end of a message."""
     found = error.__traceback__
     while found is not None and found.tb_next is not None:

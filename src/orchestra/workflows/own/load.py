@@ -3,8 +3,10 @@
 Rules
 1. A workflow is code on the host. What the configuration names is loaded only when it is needed, and only after the
    person agreed to the line (config/consent.py). A package that the person installed needs no consent.
-2. The first that has the name is taken: this process, the configuration, the entry points.
-3. A file is loaded as a script is: the folder it lies in is where its imports are looked for first.
+2. The first that has the name is taken: what the program defines, the configuration, what a loaded file defines
+   besides, the entry points.
+3. A file is loaded as a script is: the folder it lies in is where its imports are looked for first. Once it is loaded,
+   that folder is where they are looked for last: a file that comes into it later hides no module of orchestra's.
 """
 
 from __future__ import annotations
@@ -21,27 +23,33 @@ from typing import Any
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.own.definition import DEFINED, Definition
+from orchestra.workflows.own.effects import place_of
 from orchestra.workflows.own.workflow import described, refuse_unfit
 from orchestra.workflows.project import Project
 
 GROUP = "orchestra.workflows"  # of entry points
 _loaded: dict[str, ModuleType] = {}  # by path: a file is loaded once
+_besides: dict[str, Definition[..., Any]] = {}  # defined by files that the configuration names, and their imports
 
 
 def own_workflow(project: Project, name: str) -> Workflow | None:
     """The person's own workflow of this name; None if there is none."""
-    if name in DEFINED:
-        return described(DEFINED[name])
+    defined = DEFINED.get(name)
+    if defined is not None and defined is not _besides.get(name):
+        return described(defined)
     if target := project.config.workflows.get(name):
         project.consent.require()  # rule 1
         return described(_from_file(project.base, name, target), name)
+    if defined is not None:
+        return described(defined)
     for entry in importlib.metadata.entry_points(group=GROUP, name=name):
         return described(_from_package(entry), name)
     return None
 
 
 def own_names(project: Project) -> Iterator[str]:
-    """The names of the workflows that are configured or installed, without loading one."""
+    """The names of the workflows that are defined, configured or installed, without loading one."""
+    yield from DEFINED
     yield from project.config.workflows
     yield from (entry.name for entry in importlib.metadata.entry_points(group=GROUP))
 
@@ -49,37 +57,57 @@ def own_names(project: Project) -> Iterator[str]:
 def _from_file(base: Path, name: str, target: str) -> Definition[..., Any]:
     file, _, function = target.rpartition(":")
     path = Path(os.path.normpath(base / file))
-    module = _loaded.get(str(path)) or _load(path, name)
-    found = getattr(module, function, None)
+    if str(path) not in _loaded:
+        before = dict(DEFINED)
+        _loaded[str(path)] = _imported(path) or _load(path, name)
+        _besides.update({name: one for name, one in DEFINED.items() if before.get(name) is not one})
+    found = getattr(_loaded[str(path)], function, None)
     if found is None:
         raise UsageError(f"workflows.{name}: {path} has no {function}")
     return refuse_unfit(found, name)
 
 
+def _imported(path: Path) -> ModuleType | None:
+    """The module of this file, if another file has imported it already: its workflows are defined once."""
+    module = sys.modules.get(path.stem)
+    return module if module is not None and getattr(module, "__file__", None) == str(path) else None
+
+
 def _load(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    title = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.parent}"  # another module's name
+    spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UsageError(f"workflows.{name}: there is no Python file {path}")
     module = importlib.util.module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # rule 3
-    sys.modules.setdefault(path.stem, module)  # types of the module are looked up by its name
+    sys.modules[title] = module  # the types of its structs are looked up there
+    sys.path.insert(0, str(path.parent))  # rule 3
     try:
         spec.loader.exec_module(module)
-    except OrchestraError:
-        raise
-    except Exception as error:
-        raise UsageError(f"workflows.{name}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
-    _loaded[str(path)] = module
+    except OrchestraError as error:
+        del sys.modules[title]
+        raise UsageError(f"workflows.{name}: {path} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:
+        del sys.modules[title]
+        raise UsageError(f"workflows.{name}: {path} cannot be loaded: {_why(error)}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
     return module
+
+
+def _why(error: BaseException) -> str:
+    """What a module raised when it was loaded, with the line."""
+    if isinstance(error, SystemExit):
+        cure = 'put that below `if __name__ == "__main__":`'
+        return f"it ends the program (SystemExit: {error}){place_of(error)}; {cure}"
+    return f"{type(error).__name__}: {error}{place_of(error)}"
 
 
 def _from_package(entry: importlib.metadata.EntryPoint) -> Definition[..., Any]:
     try:
         found: object = entry.load()
-    except OrchestraError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"workflow {entry.name} of an installed package ({entry.value}) cannot be loaded"
-        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{what}: {_why(error)}") from error
     return refuse_unfit(found, entry.name)

@@ -33,6 +33,8 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
     return Workflow(
         name=name or own.name,
         params=own.params,
+        returns=own.returns,
+        printed=lambda result: result if isinstance(result, str) else msgspec.json.encode(result).decode(),
         flow=flow,
         goal=lambda job: _goal(name or own.name, job),
         facts=_facts,
@@ -44,7 +46,9 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
 
 
 def _facts(project: Project, job: Any) -> dict[str, Any]:
-    return {"approval": project.config.loop.approval, "policy": msgspec.to_builtins(project.policy)}
+    """`own` lets a run be verified where its program is not known: any step may follow any other."""
+    policy = msgspec.to_builtins(project.policy)
+    return {"own": True, "approval": project.config.loop.approval, "policy": policy}
 
 
 def _effects(running: Running) -> Handlers:
