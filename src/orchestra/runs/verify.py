@@ -25,7 +25,7 @@ from orchestra.core.events import Events
 from orchestra.core.files import MIB, entries_below, mode_and_size
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
-from orchestra.core.reading import Request, StepEvent, effect_of, key_of, outcome_of, recorded
+from orchestra.core.reading import Request, RunCreated, StepEvent, effect_of, key_of, outcome_of, recorded
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
 from orchestra.core.shape import misfit
