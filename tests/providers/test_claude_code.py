@@ -227,7 +227,7 @@ def test_any_bytes_it_prints_are_read_or_refused(data: bytes) -> None:
     reader = CliReader(bounds(0))
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
-    assert failure(reader.response(0.0)).message
+    assert failure(reader.reply.response(0.0)).message
 
 
 FAKE = """#!/bin/sh

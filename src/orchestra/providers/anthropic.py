@@ -13,8 +13,9 @@ from msgspec import UNSET, UnsetType
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.providers.bounds import bounds
 from orchestra.providers.http import Http
-from orchestra.providers.messages import MessagesReader
+from orchestra.providers.messages import MessagesWire
 from orchestra.providers.prompting import context
+from orchestra.providers.reading import StreamedReply
 
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 16_384  # the API demands a limit
@@ -45,8 +46,8 @@ class Anthropic:
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Make one request and stream the reply."""
-        reader = MessagesReader(bounds(self._limit(request)))
-        return await self._http.converse("/v1/messages", self.body(request), reader, request, on_token)
+        reply = StreamedReply(bounds(self._limit(request)), MessagesWire())
+        return await self._http.converse("/v1/messages", self.body(request), reply, request, on_token)
 
     def _limit(self, request: ProviderRequest) -> int:
         return request.constraints.maxOutputTokens or self._max_tokens

@@ -22,7 +22,6 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -32,11 +31,11 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.providers.bounds import Bounds, bounds
 from orchestra.providers.failures import meaning
-from orchestra.providers.messages import Event, MessagesReader
+from orchestra.providers.messages import Event, MessagesWire
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.program import Converse, Ended, Talk
 from orchestra.providers.prompting import user_text
-from orchestra.providers.reading import UNREADABLE
+from orchestra.providers.reading import UNREADABLE, StreamedReply
 
 LOGIN = ".claude/.credentials.json"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -66,6 +65,7 @@ _ARGUMENTS = (
 _NO_MORE = ("--max-budget-usd", "0.0000001")
 _BUDGET = "error_max_budget_usd"  # the subtype of its report when the budget stopped it; no error (rule 2)
 _ASKS_AGAIN = (400, 404)  # statuses after which the CLI makes a second request
+_WIRE = "a line of claude's stream-json"
 _NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
 
 
@@ -118,7 +118,7 @@ class ClaudeCode:
         def heard(data: bytes) -> bool:
             for text in reader.feed(data):
                 on_token(text)
-            patience.heard(reader.news)
+            patience.heard(reader.reply.news)
             return reader.enough
 
         login = self._login()
@@ -138,8 +138,8 @@ class ClaudeCode:
                 ended = await self._converse(self._program, talk)
             _judge(reader, ended)
         except TimeoutError:
-            reader.fail("TIMEOUT", f"{self._program}: {patience.why}", retriable=True)
-        return reader.response(time.monotonic() - began)
+            reader.reply.fail("TIMEOUT", f"{self._program}: {patience.why}", retriable=True)
+        return reader.reply.response(time.monotonic() - began)
 
     def _arguments(self, keyed: bool) -> tuple[str, ...]:
         # With a key, `--bare` ignores the user's set-up. It would also ignore a login, so it is not used with one.
@@ -239,15 +239,14 @@ _decode = msgspec.json.Decoder(_Line).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 
 
-class CliReader(MessagesReader):
-    """One reply of the CLI: its Messages events, then its own report."""
-
-    wire: ClassVar[str] = "a line of claude's stream-json"
+class CliReader:
+    """Reads the CLI's output into a reply: its Messages events, then its own report."""
 
     def __init__(self, bounds: Bounds, *, stops_itself: bool = True, server: str = "") -> None:
-        super().__init__(bounds)
+        self._messages = MessagesWire()
+        self.reply = StreamedReply(bounds, self._messages)
+        self.reply.where = "claude: "
         self._stops_itself = stops_itself
-        self.where = "claude: "
         self.server = server  # the server's address, for error messages
         self._rest = bytearray()  # the start of an incomplete line
         self._heard = 0
@@ -265,11 +264,11 @@ class CliReader(MessagesReader):
             lines.insert(0, bytes(self._rest))
             self._rest = bytearray(lines.pop())
         texts = [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
-        if self._heard > self.bounds.wire:
-            self.pass_bounds(self.bounds.wire_passed)
-        elif len(self._rest) > self.bounds.event:
-            self.pass_bounds(self.bounds.event_passed)
-        self.enough |= self.too_long
+        if self._heard > self.reply.bounds.wire:
+            self.reply.pass_bounds(self.reply.bounds.wire_passed)
+        elif len(self._rest) > self.reply.bounds.event:
+            self.reply.pass_bounds(self.reply.bounds.event_passed)
+        self.enough |= self.reply.too_long
         return texts
 
     def _line(self, line: bytes) -> str:
@@ -277,7 +276,7 @@ class CliReader(MessagesReader):
             said = _decode(line)
             event = _decode_event(said.event) if said.type == "stream_event" else None
         except UNREADABLE:
-            self.garbage(line.decode("utf-8", "replace"))
+            self.reply.garbage(_WIRE, line.decode("utf-8", "replace"))
             self.enough = True
             return ""
         if said.type == "result":
@@ -285,36 +284,36 @@ class CliReader(MessagesReader):
             self._judge_report(said)
             self.enough = True
         elif said.type == "system" and said.subtype.startswith("model_refusal"):
-            self.fail("BAD_REQUEST", "the model refused to answer", retriable=False)
-        elif event is not None and self.done:
+            self.reply.fail("BAD_REQUEST", "the model refused to answer", retriable=False)
+        elif event is not None and self.reply.done:
             self.enough = event.type == "message_start"  # rule 2
         elif event is not None:
-            text = self.take(event)
+            text = self._messages.take(self.reply, event)
             # Rule 2: after a whole reply the report follows; after any other, perhaps another request.
-            whole = self.finish == "stop" and self.size
-            self.enough = not self._stops_itself and self.finish is not None and not whole
-            self.done |= self.enough
+            whole = self.reply.finish == "stop" and self.reply.size
+            self.enough = not self._stops_itself and self.reply.finish is not None and not whole
+            self.reply.done |= self.enough
             return text
         return ""
 
     def _judge_report(self, said: _Line) -> None:
         if said.total_cost_usd is not None:
-            self.cost = said.total_cost_usd
+            self.reply.cost = said.total_cost_usd
         if not said.is_error or said.subtype == _BUDGET:
             return
-        self.requests = 2 if said.api_error_status in _ASKS_AGAIN else 1  # rule 2
+        self.reply.requests = 2 if said.api_error_status in _ASKS_AGAIN else 1  # rule 2
         message = said.result or "; ".join(said.errors or []) or "no reason given"
         if said.api_error_status:
             code, retriable = meaning(said.api_error_status)
             cure = f". {_LOG_IN}" if code == "AUTH" else ""
             what = f"claude: status {said.api_error_status}: {message}{cure}{self.server}"
-            self.fail(code, what, retriable=retriable)
+            self.reply.fail(code, what, retriable=retriable)
         elif any(words in message.lower() for words in _NOT_LOGGED_IN):
-            self.fail("AUTH", f"claude: {message}. {_LOG_IN}", retriable=False)
+            self.reply.fail("AUTH", f"claude: {message}. {_LOG_IN}", retriable=False)
         elif "timed out" in message.lower():
-            self.fail("TIMEOUT", f"claude: {message}", retriable=True)
+            self.reply.fail("TIMEOUT", f"claude: {message}", retriable=True)
         else:
-            self.fail("UNKNOWN", f"claude: {message}{self.server}", retriable=True)
+            self.reply.fail("UNKNOWN", f"claude: {message}{self.server}", retriable=True)
 
 
 _LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
@@ -322,17 +321,18 @@ _LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
 
 def _judge(reader: CliReader, ended: Ended) -> None:
     """Set the failure of a CLI that ended without a report."""
-    if reader.done:
+    reply, report = reader.reply, reader.report
+    if reply.done:
         return
-    if reader.report is not None and reader.report.result and not reader.size:
-        reader.requests = 2  # rule 2: the first was for a stream
-        reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
-    elif reader.report is not None:  # it was ended after its report: its exit code means nothing
-        said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))
-        reader.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'no reason given'})", retriable=True)
+    if report is not None and report.result and not reply.size:
+        reply.requests = 2  # rule 2: the first was for a stream
+        reply.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
+    elif report is not None:  # it was ended after its report: its exit code means nothing
+        said = ": ".join(filter(None, (report.subtype, "; ".join(report.errors or []))))
+        reply.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'no reason given'})", retriable=True)
     elif ended.problem:
-        reader.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
+        reply.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
     else:
         last = ended.stderr.strip().splitlines()[-1:] or ["no reason given"]
         what = f"claude ended with exit code {ended.exit_code} before the reply was complete"
-        reader.fail("UNKNOWN", f"{what}: {last[0]}", retriable=True)
+        reply.fail("UNKNOWN", f"{what}: {last[0]}", retriable=True)
