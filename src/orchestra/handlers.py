@@ -26,8 +26,9 @@ from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.binding import asks_more
 from orchestra.policy.decide import ApprovalPolicy
 from orchestra.providers.calling import Caller, Remembers, Route
-from orchestra.providers.choose import Choice, Models
+from orchestra.providers.choose import Models
 from orchestra.providers.rawfiles import UNKNOWN, settle
+from orchestra.providers.setup import Choice
 from orchestra.runs.find import Runs
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow

@@ -15,7 +15,8 @@ import pytest
 
 from orchestra.core.model import Usage
 from orchestra.providers.bounds import bounds
-from orchestra.providers.claude_code import ClaudeCode, CliReader, login_file
+from orchestra.providers.claude_code import ClaudeCode, login_file
+from orchestra.providers.claude_stream import CliReader
 from orchestra.providers.patience import Limits
 from orchestra.providers.program import Converse, Ended, Talk
 from tests.support.models import KEY, Line, failure, needs_claude, request

@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.errors import UsageError
 from orchestra.core.model import (
+    Destination,
     FinishReason,
     OnToken,
     ProviderCapabilities,
@@ -25,10 +27,12 @@ from orchestra.core.model import (
     Usage,
 )
 from orchestra.providers.bounds import bounds
-from orchestra.providers.http import Http
+from orchestra.providers.http import Endpoint, Http, is_here
 from orchestra.providers.prompting import THINK_BYPASS, user_text
 from orchestra.providers.reading import UNREADABLE, StreamedReply, figure
+from orchestra.providers.setup import WAYS, ProviderSetup
 
+URL = "https://api.openai.com/v1"
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "eos": "stop", "length": "length"}
 
 
@@ -115,6 +119,51 @@ class OpenAICompat:
     async def models(self, run: str = "") -> list[str]:
         """The names of the server's models, requested for a run if there is one; OSError if it does not list them."""
         return await self._http.models("/models", run)
+
+
+def make(setup: ProviderSetup) -> OpenAICompat:
+    """The provider of an entry or of the usual variables; UsageError if neither names a server or a key."""
+    url, url_from = _url(setup)
+    key, key_from = setup.key("OPENAI_API_KEY")
+    if not key and url == URL:
+        raise UsageError(
+            f"provider openai_compat needs a server or a key: set OPENAI_BASE_URL or OPENAI_API_KEY; {WAYS}"
+        )
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    choice, entry = setup.choice, setup.choice.entry
+    endpoint = Endpoint(
+        base_url=url,
+        headers=headers,
+        secret=key,
+        key_from=key_from,
+        url_from=url_from,
+        trace_header=setup.trace_header,
+        idempotent=True,
+        connect_sec=setup.choice.entry.connect_sec,
+        limits=setup.limits,
+    )
+    return OpenAICompat(
+        Http(endpoint),
+        Wishes(
+            model=choice.model,
+            max_output_tokens=entry.max_output_tokens or 0,
+            limit_name="max_completion_tokens" if url == URL else "max_tokens",
+            context_tokens=choice.context_tokens,
+            constrain=entry.constrain,
+            think_bypass=entry.think_bypass,
+            extra=entry.extra,
+        ),
+    )
+
+
+def destination(setup: ProviderSetup) -> Destination:
+    """The server's address."""
+    url, _ = _url(setup)
+    return Destination(url, leaves=not is_here(url))
+
+
+def _url(setup: ProviderSetup) -> tuple[str, str]:
+    return setup.url("OPENAI_BASE_URL", URL)
 
 
 def _one(models: list[str]) -> str:

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from msgspec import UNSET
 
 from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.errors import UsageError
 from orchestra.core.files import read_bounded
 from orchestra.core.journal import read_journal
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
@@ -18,6 +19,7 @@ from orchestra.core.records import Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.bounds import MOST_TEXT
 from orchestra.providers.calling import request_digest
+from orchestra.providers.setup import ProviderSetup
 
 
 class ReplayProvider:
@@ -73,6 +75,13 @@ class ReplayProvider:
             error=call.error or UNSET,
             source=call.key,
         )
+
+
+def make(setup: ProviderSetup) -> ReplayProvider:
+    """The provider of a recorded run."""
+    if not setup.choice.argument:
+        raise UsageError("provider replay needs a run: --provider replay:RUN")
+    return ReplayProvider(setup.find(setup.choice.argument))
 
 
 def _refused(message: str) -> ProviderResponse:
