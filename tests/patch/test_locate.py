@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestra.core.errors import UsageError
 from orchestra.patch.diff import Refused
-from orchestra.patch.locate import Diffstat, FileStat, Image, Prepared, PreparedFile, compute, diffstat
+from orchestra.patch.locate import Image, Prepared, PreparedFile, compute
 from orchestra.patch.prepared import sha256
 
 from .support import changes_of, make_diff, patch_of, patched, prepare
@@ -338,37 +337,11 @@ def test_blank_lines_without_plus_inside_a_new_file_are_its_blank_lines() -> Non
 # --- after preparing ------------------------------------------------------------------------------------------------
 
 
-def test_files_can_be_accepted_one_by_one() -> None:
-    diff = (
-        make_diff("a", "1\n", "2\n") + "diff --git a/b b/c\nrename from b\nrename to c\n" + make_diff("d", None, "x\n")
-    )
-    whole = ready(diff, {"a": "1\n", "b": "2\n"})
-    assert [file.path for file in whole.select(["d", "b"]).files] == ["c", "d"]
-    part = whole.select({"a"})
-    assert (part.added, part.removed, part.diff) == (1, 1, whole.files[0].diff)
-    assert part.digest != whole.digest
-    assert whole.select(["a", "b", "d"]) == whole
-    with pytest.raises(UsageError, match="nope"):
-        whole.select(["nope"])
-
-
 def test_the_digest_binds_the_files_before_as_well_as_after() -> None:  # D-11
     one = ready(hunk("-b", "+B"), {"f.txt": "a\nb\n"})
     same_text_elsewhere = ready(hunk("-b", "+B"), {"f.txt": "a\nb\n\nc\n"})
     assert one.digest == ready(hunk("-b", "+B", start="@@ -2 +2 @@"), {"f.txt": "a\nb\n"}).digest
     assert one.digest != same_text_elsewhere.digest
-
-
-def test_the_diffstat_counts_and_aligns_hangul() -> None:
-    diff = (
-        make_diff("문서.md", "1\n2\n", "1\nx\ny\n")
-        + make_diff("a.py", None, "x\n")
-        + "diff --git a/b b/c\nrename from b\nrename to c\n"
-    )
-    stat = diffstat(ready(diff, {"문서.md": "1\n2\n", "b": "z\n"}))
-    assert stat == Diffstat((FileStat("문서.md", 2, 1), FileStat("a.py", 1, 0), FileStat("b => c", 0, 0)), 3, 1)
-    assert stat.render() == " 문서.md | 3 ++-\n a.py    | 1 +\n b => c  | 0\n 3 files changed, +3 -1"
-    assert Diffstat((FileStat("f", 900, 100),), 900, 100).render(10).split("\n")[0] == " f | 1000 +++++++++-"
 
 
 TEXTS = st.lists(

@@ -23,12 +23,12 @@ from orchestra.patch.diff import FileChange, Hunk, Line, Refused
 from orchestra.patch.explain import applied_already, mismatch, several, withheld
 from orchestra.patch.find import find
 from orchestra.patch.match import Nowhere, Place, Several
-from orchestra.patch.prepared import Diffstat, FileStat, Prepared, PreparedFile, diffstat, prepared, sha256
+from orchestra.patch.prepared import Prepared, PreparedFile, prepared, sha256
 from orchestra.patch.text import BOM, KEYS, FileText
 from orchestra.patch.unified import Edit, Names, render, replaced, trim
 
 # The types that `compute` returns, re-exported for callers of this module.
-__all__ = ["Diffstat", "FileStat", "Image", "Prepared", "PreparedFile", "compute", "diffstat"]
+__all__ = ["Image", "Prepared", "PreparedFile", "compute"]
 
 
 class Image(msgspec.Struct, frozen=True):

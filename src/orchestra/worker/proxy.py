@@ -53,14 +53,6 @@ class ProxyLimits(msgspec.Struct, frozen=True, kw_only=True):
 LIMITS = ProxyLimits()
 
 
-class Traffic(msgspec.Struct, frozen=True):
-    """Counts: requests carried out, bytes from and to the sandbox."""
-
-    requests: int = 0
-    sent: int = 0
-    received: int = 0
-
-
 class Proxy:
     """Serves one listening socket until `close`. The proxy owns the socket."""
 
@@ -69,15 +61,13 @@ class Proxy:
         listener: socket.socket,
         domains: tuple[str, ...],
         *,
-        on_denial: Callable[[Denial], None] | None = None,
         resolve: Resolve | None = None,
         is_global: Callable[[str], bool] | None = None,
         limits: ProxyLimits = LIMITS,
     ) -> None:
-        """`on_denial` is called once for each kind of refusal. `is_global` is for tests with servers on loopback."""
+        """`is_global` is for tests with servers on loopback."""
         self._listener = listener
         self._entries = tuple(map(parse_entry, domains))
-        self._on_denial = on_denial
         # Its own threads: slow look-ups of a hostile command must not delay those of other commands.
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="proxy-resolve") if resolve is None else None
         self._resolve = resolve or self._look_up
@@ -87,16 +77,11 @@ class Proxy:
         self._slots = asyncio.Semaphore(limits.connections)
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
-        self._requests = self._sent = self._received = 0
 
     @property
     def denials(self) -> tuple[Denial, ...]:
         """The refusals so far, each kind once."""
         return tuple(Denial(host, port, reason, times) for (host, port, reason), times in self._denials.items())
-
-    @property
-    def traffic(self) -> Traffic:
-        return Traffic(self._requests, self._sent, self._received)
 
     async def start(self) -> None:
         """Begin to accept."""
@@ -152,14 +137,9 @@ class Proxy:
         if not any(entry.covers(request.host, request.port) for entry in self._entries):
             raise Denied(403, "not in allow_domains", host=request.host, port=request.port)
         async with _Line(await self._dial(request)) as server:
-            self._requests += 1
-            try:
-                async with asyncio.timeout(self._limits.idle_seconds) as timer:
-                    client.timer = server.timer = _Idle(timer, self._limits.idle_seconds)
-                    await (self._tunnel if request.tunnel else self._forward)(request, client, server)
-            finally:
-                self._sent += client.taken
-                self._received += server.taken
+            async with asyncio.timeout(self._limits.idle_seconds) as timer:
+                client.timer = server.timer = _Idle(timer, self._limits.idle_seconds)
+                await (self._tunnel if request.tunnel else self._forward)(request, client, server)
 
     async def _head(self, client: _Line) -> bytes:
         try:
@@ -249,9 +229,7 @@ class Proxy:
         key = (host, denied.port, denied.reason)
         if key not in self._denials and len(self._denials) >= self._limits.denials:
             key = ("", 0, "other refused connections")
-        self._denials[key] = times = self._denials.get(key, 0) + 1
-        if times == 1 and self._on_denial is not None:
-            self._on_denial(Denial(*key))
+        self._denials[key] = self._denials.get(key, 0) + 1
 
 
 class _Idle:
@@ -271,7 +249,6 @@ class _Line:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self.taken = 0  # bytes read from it, without the head of a request
         self.said = False  # whether any byte was written to it
         self.timer: _Idle | None = None
 
@@ -287,13 +264,13 @@ class _Line:
             pass  # the reason of the end is known already
 
     async def read(self, most: int = _PIECE) -> bytes:
-        return self._counted(await self.reader.read(most))
+        return self._alive(await self.reader.read(most))
 
     async def until(self, end: bytes) -> bytes:
-        return self._counted(await self.reader.readuntil(end))
+        return self._alive(await self.reader.readuntil(end))
 
     async def exactly(self, size: int) -> bytes:
-        return self._counted(await self.reader.readexactly(size))
+        return self._alive(await self.reader.readexactly(size))
 
     def write(self, data: bytes) -> None:
         self.said = True
@@ -323,8 +300,7 @@ class _Line:
         except (OSError, TimeoutError):
             pass  # the time is up
 
-    def _counted(self, data: bytes) -> bytes:
-        self.taken += len(data)
+    def _alive(self, data: bytes) -> bytes:
         if self.timer is not None:
             self.timer.moved()
         return data
