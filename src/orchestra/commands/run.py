@@ -190,8 +190,6 @@ class Runner:
             sandbox,
             stdout,
             stderr,
-            redactor=self._ledger.redactor,
-            disk=self._ledger.disk,
             on_line=lambda line: self._face.tell(Output(self._ledger.folder.id, key, line)),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )

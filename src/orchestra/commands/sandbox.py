@@ -71,7 +71,7 @@ class Workshop:
         self.toolbox = toolbox
         self.disk = disk
         self.redactor = redactor
-        self.launcher = Launcher()
+        self.launcher = Launcher(disk, redactor)
         self.scratch = scratch
         self.env = env
         self._proofs: dict[Tier, Proof] = {}
@@ -102,7 +102,7 @@ class Workshop:
     async def prove(self, tier: Tier, *, near: Path | None = None) -> Proof:
         """Try to break out of it, and remember that it held for as long as the machine stays the same."""
         near = near or self.scratch
-        proof = await prove(self.launcher, tier, redactor=self.redactor, disk=self.disk, run_as=self.run_as, near=near)
+        proof = await prove(self.launcher, tier, run_as=self.run_as, near=near)
         if proof.held:
             self.disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
         return proof

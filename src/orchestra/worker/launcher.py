@@ -60,7 +60,10 @@ MakeProxy = Callable[[socket.socket], Proxy]
 class Launcher:
     """Starts commands, through one spawner process that exists from the first command on."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk, redactor: Redactor) -> None:
+        """`disk` and `redactor` are for the stored output of all commands."""
+        self._disk = disk
+        self._redactor = redactor
         self._link: Link | None = None
 
     async def prepare(
@@ -70,8 +73,6 @@ class Launcher:
         stdout: str | Path,
         stderr: str | Path | None,
         *,
-        redactor: Redactor,
-        disk: Disk,
         on_line: OnLine | None = None,
         proxy: MakeProxy | None = None,
     ) -> Held:
@@ -79,42 +80,28 @@ class Launcher:
 
         A command that cannot start is returned too, with pid 0: the result of `run` has the reason.
         """
-        streams = Streams(command, redactor=redactor, on_line=on_line)
+        streams = Streams(command, redactor=self._redactor, on_line=on_line)
         held = Held(command, sandbox, streams, self._live_link())
-        await held.begin(lambda: streams.store(stdout, stderr, disk), proxy)
+        await held.begin(lambda: streams.store(stdout, stderr, self._disk), proxy)
         return held
 
-    async def listen(
-        self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes, *, redactor: Redactor, disk: Disk
-    ) -> CommandResult:
+    async def listen(self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes) -> CommandResult:
         """Run a program; pass its stdout to `on_bytes` as it arrives, unstored, until that returns True."""
-        streams = Streams(command, redactor=redactor, on_line=None)
+        streams = Streams(command, redactor=self._redactor, on_line=None)
         held = Held(command, sandbox, streams, self._live_link())
 
         def heard(data: bytes) -> None:
             if on_bytes(data):
                 held.enough()
 
-        await held.begin(lambda: streams.tap(heard, stderr, disk), None)
+        await held.begin(lambda: streams.tap(heard, stderr, self._disk), None)
         return await held.run()
 
     async def launch(
-        self,
-        command: Command,
-        sandbox: Sandbox,
-        stdout: str | Path,
-        stderr: str | Path | None,
-        *,
-        redactor: Redactor,
-        disk: Disk,
-        on_line: OnLine | None = None,
-        proxy: MakeProxy | None = None,
+        self, command: Command, sandbox: Sandbox, stdout: str | Path, stderr: str | Path | None
     ) -> CommandResult:
         """Run one command until it and all processes it started have ended."""
-        held = await self.prepare(
-            command, sandbox, stdout, stderr, redactor=redactor, disk=disk, on_line=on_line, proxy=proxy
-        )
-        return await held.run()
+        return await (await self.prepare(command, sandbox, stdout, stderr)).run()
 
     async def close(self) -> None:
         """End all running commands and the spawner."""
