@@ -12,30 +12,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from orchestra.patch.header import Kind
+from orchestra.core.work import PatchFile
 
 
 class PreparedFile(msgspec.Struct, frozen=True):
-    """One file's change. `before`/`after`: `sha256:<hex>`, None for no file; `mode`: the permission bits after.
-    `doubts`: sentences on what cannot be known from the patch, so that only a person may approve it."""
+    """One file's change: what is recorded of it, and its new text.
 
-    path: str
-    kind: Kind
-    old_path: str | None
-    before: str | None
-    after: str | None
-    mode: int | None
-    data: bytes | None
-    added: int
-    removed: int
+    `doubts` are sentences on what cannot be known from the patch, so that only a person may approve it.
+    """
+
+    file: PatchFile
+    data: bytes | None  # None: the file is removed
     diff: str
-    before_mode: int | None = None
     doubts: tuple[str, ...] = ()
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Every path that is written or removed."""
-        return (self.path,) if self.old_path is None else (self.old_path, self.path)
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -48,12 +37,12 @@ class Prepared(msgspec.Struct, frozen=True):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        return tuple(doubt for file in self.files for doubt in file.doubts)
+        return tuple(doubt for part in self.files for doubt in part.doubts)
 
     @property
     def digest(self) -> str:
         """The digest that an approval is bound to (D-11): of names, modes and both hashes of every file."""
-        facts = [(f.path, f.old_path, f.kind, f.before, f.after, f.mode) for f in self.files]
+        facts = [(f.path, f.oldPath, f.change, f.before, f.after, f.mode) for f in (part.file for part in self.files)]
         return sha256(msgspec.json.encode(facts))
 
 
@@ -61,9 +50,9 @@ def prepared(files: Sequence[PreparedFile]) -> Prepared:
     """Make a `Prepared` of files."""
     return Prepared(
         files=tuple(files),
-        diff="".join(file.diff for file in files),
-        added=sum(file.added for file in files),
-        removed=sum(file.removed for file in files),
+        diff="".join(part.diff for part in files),
+        added=sum(part.file.added for part in files),
+        removed=sum(part.file.removed for part in files),
     )
 
 
