@@ -24,7 +24,7 @@ from orchestra.core.vouching import elsewhere
 from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.binding import asks_more
-from orchestra.policy.decide import ApprovalPolicy
+from orchestra.policy.policy import ApprovalPolicy
 from orchestra.providers.calling import Caller, Remembers, Route
 from orchestra.providers.choose import Models
 from orchestra.providers.rawfiles import UNKNOWN, settle

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.domains import Entry, common, parse_entry
-from orchestra.policy.decide import Bounds, Constraints, Layer, Policy, Rule, decide, digest, for_task, narrow, within
+from orchestra.policy.decide import decide
+from orchestra.policy.policy import Bounds, Constraints, Layer, Policy, Rule, digest, for_task, narrow, within
 
 STRICTNESS = {"allow": 0, "ask": 1, "forbid": 2}
 WORDS = ("git", "push", "make", "test", "env", "-C", "sh")

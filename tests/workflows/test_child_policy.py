@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from orchestra.core.journal import read_events
-from orchestra.policy.decide import Layer
+from orchestra.policy.policy import Layer
 from tests.support.children import WIDE, run
 from tests.support.graph import task
 

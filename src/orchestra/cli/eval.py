@@ -34,7 +34,7 @@ from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, PolicyError, ProviderErrorCode, UsageError
 from orchestra.core.records import FINAL
 from orchestra.core.text import cell
-from orchestra.policy.decide import ApprovalPolicy
+from orchestra.policy.policy import ApprovalPolicy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import RunSummary
 from orchestra.workflows.dag.report import board_of

@@ -51,8 +51,8 @@ from orchestra.core.work import (
 )
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
-from orchestra.policy.decide import Constraints, Policy, for_task
-from orchestra.policy.decide import digest as policy_digest
+from orchestra.policy.policy import Constraints, Policy, for_task
+from orchestra.policy.policy import digest as policy_digest
 from orchestra.worker.kept import fold, prune
 from orchestra.worker.launcher import PROXY_PORT, Held
 from orchestra.worker.layer import changes

@@ -27,7 +27,8 @@ from orchestra.core.errors import PolicyError, SandboxError
 from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
 from orchestra.core.work import NOT_GRANTED, RunCommand
-from orchestra.policy.decide import Policy, decide, within
+from orchestra.policy.decide import decide
+from orchestra.policy.policy import Policy, within
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.machine import fingerprint
 from orchestra.worker.probe import Proof, prove

@@ -13,7 +13,7 @@ from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool
 from orchestra.core.errors import SandboxError
-from orchestra.policy.decide import Policy
+from orchestra.policy.policy import Policy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
 from orchestra.worker.task import Command

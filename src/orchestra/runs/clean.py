@@ -28,7 +28,7 @@ from orchestra.core.files import entries_below, mode_and_size
 from orchestra.core.journal import read_first
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import REMOVED, RunFolder, digest, is_driven
-from orchestra.policy.decide import within
+from orchestra.policy.policy import within
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms

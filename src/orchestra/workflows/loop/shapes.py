@@ -20,7 +20,7 @@ from orchestra.core.work import CommandOutcome, ModelReply, Note, Refusal
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
-from orchestra.policy.decide import ApprovalPolicy
+from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.loop.effects import CheckResult, Decision
 
 FAILURE_CHARS = 4_000  # of a failing check's output, per check, in a prompt: its head and tail
