@@ -25,8 +25,9 @@ from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy
-from orchestra.providers.calling import Caller, Remembers, Route
+from orchestra.providers.calling import Caller
 from orchestra.providers.choose import Models
+from orchestra.providers.contract import Remembers, Route
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.setup import Choice
 from orchestra.runs.find import Runs

@@ -25,8 +25,9 @@ from orchestra.core.model import (
 )
 from orchestra.core.work import ModelCall
 from orchestra.providers.bounds import MOST_TEXT, bounds
-from orchestra.providers.calling import Caller, Route
+from orchestra.providers.calling import Caller
 from orchestra.providers.claude_stream import CliReader
+from orchestra.providers.contract import Route
 from tests.support.core import open_ledger
 from tests.support.memory import measured
 from tests.support.models import KEY, Line, failure, request

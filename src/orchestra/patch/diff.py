@@ -239,9 +239,8 @@ class _Reader:
             if line.startswith("diff --git "):
                 self._open(OpenHeader(line.removeprefix("diff --git ").rstrip("\r")))
             elif line.startswith(("diff --cc ", "diff --combined ", "@@@")):
-                return Refusal(
-                    "invalid_patch", f"combined diffs cannot be applied: line {index + 1} of the diff, {line[:80]!r}"
-                )
+                what = f"line {index + 1} of the diff, {line[:80]!r}"
+                return Refusal("invalid_patch", f"combined diffs cannot be applied: {what}")
             elif size := self._header_lines(index):
                 self._name(index, size)
                 index += size - 1
@@ -255,9 +254,8 @@ class _Reader:
         section = self._sections[-1] if self._sections else None
         if section is None:
             if HUNK.match(line):
-                return Refusal(
-                    "invalid_patch", f"line {index + 1} of the diff is a hunk, but no file was named before it"
-                )
+                why = f"line {index + 1} of the diff is a hunk, but no file was named before it"
+                return Refusal("invalid_patch", why)
         elif section.header.binary:
             pass  # data lines of a binary patch; safety.py refuses the file
         elif line.startswith("@@"):
@@ -270,9 +268,8 @@ class _Reader:
         elif line[:1] in ("+", "-"):
             if section.hunks or not section.header.named:
                 name = section.header.guess()
-                return Refusal(
-                    "invalid_patch", f"{name}: line {index + 1} of the diff is outside a hunk: {line[:80]!r}", name
-                )
+                why = f"{name}: line {index + 1} of the diff is outside a hunk: {line[:80]!r}"
+                return Refusal("invalid_patch", why, name)
             self._hunk = OpenHunk()  # `+++` and then the lines, without `@@`
             section.hunks.append(self._hunk)
             self._hunk.add(line)

@@ -31,7 +31,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.model import Destination, Provider
 from orchestra.core.records import Role
 from orchestra.core.run import RunFolder
-from orchestra.providers.calling import Route
+from orchestra.providers.contract import Route
 from orchestra.providers.prices import Price
 from orchestra.providers.program import Converse
 from orchestra.providers.setup import WAYS, Choice, ProviderSetup, wrong_url

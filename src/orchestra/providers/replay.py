@@ -18,7 +18,7 @@ from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure,
 from orchestra.core.records import Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.bounds import MOST_TEXT
-from orchestra.providers.calling import request_digest
+from orchestra.providers.contract import request_digest
 from orchestra.providers.setup import ProviderSetup
 
 

@@ -40,7 +40,7 @@ from orchestra.core.model import (
 )
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
-from orchestra.providers.calling import late
+from orchestra.providers.contract import late
 from orchestra.providers.setup import ProviderSetup
 
 _MOST_SCRIPT = 16 * MIB  # all replies of a run
