@@ -26,7 +26,7 @@ from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Approval, AutoApprove, CommandOutcome, RunCommand
-from orchestra.policy.decide import Layer, Policy
+from orchestra.policy.policy import Layer, Policy
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag

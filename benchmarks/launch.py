@@ -61,13 +61,13 @@ def _launched(folder: Path) -> Iterator[Timed]:
     folder.mkdir()
     command = Command(argv=("/bin/true",), cwd=str(folder), env={}, timeout_ms=10_000)
     sandbox = Sandbox(workspace=str(folder))
-    redactor, disk, numbers, launcher = Redactor(), Disk(), itertools.count(), Launcher()
+    numbers, launcher = itertools.count(), Launcher(Disk(), Redactor())
     with asyncio.Runner() as runner:
 
         def once() -> float:
             path = folder / f"{next(numbers)}.txt"
             start = time.perf_counter()
-            result = runner.run(launcher.launch(command, sandbox, path, None, redactor=redactor, disk=disk))
+            result = runner.run(launcher.launch(command, sandbox, path, None))
             taken = time.perf_counter() - start
             if result.exitCode != 0:
                 raise RuntimeError(result.error)

@@ -17,7 +17,8 @@ from orchestra.core import inbox
 from orchestra.core.collector import uncollected
 from orchestra.core.journal import FileJournal
 from orchestra.core.records import EventType, Phase, Time
-from orchestra.patch.diff import Refused, parse_diff
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import Image, compute
 from orchestra.patch.safety import check
 
@@ -123,7 +124,7 @@ def _patch() -> Row:
     def computed() -> float:
         start = time.perf_counter()
         changes = parse_diff(text)
-        if isinstance(changes, Refused) or check(changes) or isinstance(compute(changes, images), Refused):
+        if isinstance(changes, Refusal) or check(changes) or isinstance(compute(changes, images), Refusal):
             raise RuntimeError("the patch was refused")
         return time.perf_counter() - start
 

@@ -30,7 +30,7 @@ from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.work import AutoApprove, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
-from orchestra.policy.decide import Layer, Policy
+from orchestra.policy.policy import Layer, Policy
 from orchestra.worker.task import Command, Sandbox
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt

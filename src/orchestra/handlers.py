@@ -24,10 +24,12 @@ from orchestra.core.vouching import elsewhere
 from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.binding import asks_more
-from orchestra.policy.decide import ApprovalPolicy
-from orchestra.providers.calling import Caller, Remembers, Route
-from orchestra.providers.choose import Choice, Models
+from orchestra.policy.policy import ApprovalPolicy
+from orchestra.providers.calling import Caller
+from orchestra.providers.choose import Models
+from orchestra.providers.contract import Remembers, Route
 from orchestra.providers.rawfiles import UNKNOWN, settle
+from orchestra.providers.setup import Choice
 from orchestra.runs.find import Runs
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow

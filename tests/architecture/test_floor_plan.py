@@ -12,6 +12,7 @@ from tests.architecture.numbers import SOURCE, Module, cycles, imports, measure,
 from tests.architecture.test_layers import LAYERS
 
 FOUND = modules()
+GRAPH = imports(FOUND)
 NAMES = {workflow.name for workflow in ALL}
 FOLDERS = tuple(f"orchestra.workflows.{name}" for name in sorted(NAMES))
 LIST = "orchestra.workflows.all"
@@ -45,7 +46,7 @@ def _docstring(node: ast.AST) -> ast.Constant | None:
 def test_no_workflow_is_known_outside_its_folder_its_verbs_and_the_list(module: Module) -> None:
     if module.name.startswith(FOLDERS) or module.name in VERBS | {LIST}:
         return
-    known = {name for name in imports(FOUND)[module.name] if name.startswith(FOLDERS)}
+    known = {name for name in GRAPH[module.name] if name.startswith(FOLDERS)}
     assert known == set()
     if module.name not in TABLES:
         assert [(text, line) for text, line in strings(module) if text in NAMES] == []
@@ -59,14 +60,14 @@ def test_a_workflow_is_read_in_the_same_order_everywhere() -> None:
 
 def test_core_knows_no_workflow_and_no_face() -> None:
     for module in (module for module in FOUND if module.name.startswith("orchestra.core")):
-        assert {name for name in imports(FOUND)[module.name] if not name.startswith("orchestra.core")} == set()
+        assert {name for name in GRAPH[module.name] if not name.startswith("orchestra.core")} == set()
 
 
 def test_the_floor_plan_in_numbers() -> None:
     found = measure(FOUND)
     assert found.flat <= 6
     assert len(LAYERS) <= 12
-    assert cycles(imports(FOUND)) == []  # imports in functions counted
+    assert cycles(GRAPH) == []  # imports in functions counted
     assert found.app <= 15
     assert found.function[2] <= 60
     assert found.module[1] <= 350

@@ -12,7 +12,8 @@ import pytest
 from orchestra.config.sections import Config
 from orchestra.config.settings import FILE_NAME, find_config, policy_of, read_config
 from orchestra.core.errors import UsageError
-from orchestra.policy.decide import TaskWishes, decide, for_task
+from orchestra.policy.decide import decide
+from orchestra.policy.policy import TaskWishes, for_task
 from tests.support.project import Project
 from tests.support.tasks import Tasks, step
 

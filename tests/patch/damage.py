@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from orchestra.patch.diff import Refused
+from orchestra.core.work import Refusal
 from orchestra.patch.result import Patch, Unparsable, parse_result
 
 from .support import canonical, make_diff, prepare
@@ -438,11 +438,11 @@ def _judged(kind: str, sample: Sample) -> Case:
         why = result.message if isinstance(result, Unparsable) else ""
         return Case(kind, sample.commit, sample.diff, "refused", why)
     done = prepare(result.diff, {path: old for path, (old, _) in sample.files.items() if old is not None})
-    if isinstance(done, Refused):
+    if isinstance(done, Refusal):
         return Case(kind, sample.commit, sample.diff, "refused", done.message)
     if done.doubts:
         return Case(kind, sample.commit, sample.diff, "asked", "; ".join(done.doubts))
-    after = {file.path: file.data for file in done.files}
+    after = {part.file.path: part.data for part in done.files}
     right = after == {path: new for path, (_, new) in sample.files.items()}
     return Case(kind, sample.commit, sample.diff, "right" if right else "wrong")
 

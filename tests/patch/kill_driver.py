@@ -88,7 +88,7 @@ def main(base: Path, scratch: Path, mode: str) -> None:
         chaos = Chaos.from_spec(f"{at}:{mode}")
         line["first"] = in_child(Disk(chaos), root=root, patch=patch, scratch=scratch)
         line["found"] = tree(root)
-        line["states"] = [state.state for state in status(root, patch.files)]
+        line["states"] = [state.state for state in status(root, [part.file for part in patch.files])]
         line["second"] = in_child(Disk(), root=root, patch=patch, scratch=scratch)
         line["third"] = in_child(Disk(Chaos(1, "before")), root=root, patch=patch, scratch=scratch)  # dies if it writes
         line["tree"] = tree(root)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestra.core.disk import Disk
+from orchestra.core.work import Refusal
 from orchestra.patch.apply import AppliedFiles, apply, read_images
-from orchestra.patch.diff import FileChange, Refused, parse_diff
+from orchestra.patch.diff import FileChange, parse_diff
 from orchestra.patch.locate import Image, Prepared, compute
 from orchestra.patch.result import Patch, parse_result
 from orchestra.patch.safety import check
@@ -45,14 +46,14 @@ def canonical(diff: str, summary: str = "what it does") -> str:
 
 def changes_of(diff: str) -> tuple[FileChange, ...]:
     changes = parse_diff(diff)
-    assert not isinstance(changes, Refused), changes.message
+    assert not isinstance(changes, Refusal), changes.message
     return changes
 
 
-def prepare(diff: str, files: Mapping[str, bytes | str]) -> Prepared | Refused:
+def prepare(diff: str, files: Mapping[str, bytes | str]) -> Prepared | Refusal:
     """Parse, check and locate a diff over files held in memory."""
     changes = parse_diff(diff)
-    if isinstance(changes, Refused):
+    if isinstance(changes, Refusal):
         return changes
     refused = check(changes)
     if refused:
@@ -62,10 +63,10 @@ def prepare(diff: str, files: Mapping[str, bytes | str]) -> Prepared | Refused:
     return compute(changes, {path: Image(data[path], 0o644) if path in data else None for path in touched})
 
 
-def patched(diff: str, old: bytes | str, path: str = "f.txt") -> bytes | Refused:
+def patched(diff: str, old: bytes | str, path: str = "f.txt") -> bytes | Refusal:
     """What one file becomes."""
     done = prepare(diff, {path: old})
-    if isinstance(done, Refused):
+    if isinstance(done, Refusal):
         return done
     assert done.files[0].data is not None
     return done.files[0].data
@@ -76,13 +77,13 @@ def prepare_in(root: Path, diff: str) -> Prepared:
     changes = changes_of(diff)
     assert check(changes) is None
     images = read_images(root, changes)
-    assert not isinstance(images, Refused), images.message
+    assert not isinstance(images, Refusal), images.message
     done = compute(changes, images)
-    assert not isinstance(done, Refused), done.message
+    assert not isinstance(done, Refusal), done.message
     return done
 
 
-def apply_in(root: Path, diff: str) -> AppliedFiles | Refused:
+def apply_in(root: Path, diff: str) -> AppliedFiles | Refusal:
     return apply(root, prepare_in(root, diff), disk=Disk(), scratch=root.parent / "scratch")
 
 

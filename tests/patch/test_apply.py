@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.disk import Disk
+from orchestra.core.work import PatchFile, Refusal
 from orchestra.patch.apply import AppliedFiles, FileStatus, apply, read_images, status
-from orchestra.patch.diff import FileChange, Refused
+from orchestra.patch.diff import FileChange
 from orchestra.patch.locate import Image, Prepared
 from orchestra.patch.prepared import PreparedFile, prepared, sha256
 from orchestra.patch.safety import check
@@ -34,7 +35,7 @@ B = make_diff("sub/b.txt", "x\n", "y\n")
 NEW = make_diff("new/deep/c.txt", None, "c\n")
 
 
-def put(root: Path, patch: Prepared, disk: Disk | None = None) -> AppliedFiles | Refused:
+def put(root: Path, patch: Prepared, disk: Disk | None = None) -> AppliedFiles | Refusal:
     return apply(root, patch, disk=disk or Disk(), scratch=root.parent / "scratch")
 
 
@@ -57,7 +58,10 @@ def test_applying_again_after_success_writes_nothing(root: Path) -> None:
 def test_a_half_applied_patch_is_completed(root: Path) -> None:
     patch = prepare_in(root, A + B)
     (root / "a.txt").write_text("1\nTWO\n3\n")
-    assert status(root, patch.files) == (FileStatus("a.txt", "after"), FileStatus("sub/b.txt", "before"))
+    assert status(root, [part.file for part in patch.files]) == (
+        FileStatus("a.txt", "after"),
+        FileStatus("sub/b.txt", "before"),
+    )
     assert put(root, patch) == AppliedFiles(("sub/b.txt",), ("a.txt",))
 
 
@@ -81,7 +85,7 @@ def test_a_file_changed_meanwhile_is_a_conflict_and_nothing_is_written(root: Pat
                 target.symlink_to("../a.txt")
     before = snapshot(root)
     refused = put(root, patch)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert (refused.reason, refused.path) == (
         "conflict",
         "new/deep/c.txt" if disturb == "new file taken" else "sub/b.txt",
@@ -155,29 +159,29 @@ def test_nothing_is_read_or_written_through_a_symlink(root: Path, where: str) ->
     before, elsewhere = snapshot(root), snapshot(outside)
     for diff in (make_diff(path, "x\n", "y\n"), make_diff(path, None, "y\n"), make_diff(path, "x\n", None)):
         images = read_images(root, changes_of(diff))
-        assert isinstance(images, Refused)
+        assert isinstance(images, Refusal)
         assert images.reason == "unsafe"
         assert "symbolic link" in images.message
-    forged = PreparedFile(path, "create", None, None, sha256(b"y\n"), 0o644, b"y\n", 1, 0, "")
-    assert isinstance(put(root, prepared([forged])), Refused)
+    forged = PreparedFile(PatchFile(path, "create", None, sha256(b"y\n"), 1, 0, 0o644), b"y\n", "")
+    assert isinstance(put(root, prepared([forged])), Refusal)
     assert (snapshot(root), snapshot(outside)) == (before, elsewhere)
 
 
 @pytest.mark.parametrize("path", ["../out.txt", "/tmp/orchestra-out.txt", "a/../../out.txt", "./x", "a//b", ""])
 def test_a_forged_path_never_leaves_the_root(root: Path, path: str) -> None:
-    forged = PreparedFile(path, "create", None, None, sha256(b"y\n"), 0o644, b"y\n", 1, 0, "")
+    forged = PreparedFile(PatchFile(path, "create", None, sha256(b"y\n"), 1, 0, 0o644), b"y\n", "")
     before = snapshot(root.parent)
     refused = put(root, prepared([forged]))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert snapshot(root.parent) == before
-    assert isinstance(read_images(root, [FileChange("create", None, path)]), Refused)
+    assert isinstance(read_images(root, [FileChange("create", None, path)]), Refusal)
 
 
 def test_special_files_and_folders_are_refused(root: Path) -> None:
     os.mkfifo(root / "pipe")
     for path in ("pipe", "sub", "a.txt/below"):
         images = read_images(root, [FileChange("modify", path, path)])
-        assert isinstance(images, Refused)
+        assert isinstance(images, Refusal)
         assert images.reason == "unsafe"
 
 
@@ -187,7 +191,7 @@ def test_a_link_put_in_the_way_after_preparing_is_not_followed(root: Path) -> No
     outside.mkdir()
     (root / "new").symlink_to(outside)
     refused = put(root, patch)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert list(outside.iterdir()) == []
 
 
@@ -232,7 +236,7 @@ def test_a_failure_half_way_takes_everything_back(root: Path, at: int) -> None:
     patch = prepare_in(root, A + make_diff("gone.txt", "g\n", None) + NEW + rename)
     before = snapshot(root)
     refused = put(root, patch, FailingDisk(at))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert refused.reason == "io_error"
     assert "as they were before" in refused.message
     assert snapshot(root) == before
@@ -259,7 +263,7 @@ class MeddlingDisk(Disk):
 def test_a_file_changed_while_applying_keeps_that_change_and_the_rest_is_taken_back(root: Path, victim: str) -> None:
     patch = prepare_in(root, A + B)
     refused = put(root, patch, MeddlingDisk(root / victim))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert (refused.reason, refused.path) == ("conflict", victim)
     texts = {"a.txt": "1\n2\n3\n", "sub/b.txt": "x\n"} | {victim: "mine\n"}
     assert {name: (root / name).read_text() for name in texts} == texts

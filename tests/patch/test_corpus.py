@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestra.patch.diff import Refused
+from orchestra.core.work import Refusal
 
 from .support import canonical, lines_of, make_diff, patch_of, patched
 
@@ -196,7 +196,7 @@ def outcomes(name: str, *, ending: str = "\n", final: bool = True) -> tuple[int,
         old, new = ("\n".join(text) + "\n" * final for text in (lines, after))
         damaged = damage(make_diff("f.txt", old, new), rng)
         result = patched(damaged, old.replace("\n", ending))
-        if isinstance(result, Refused):
+        if isinstance(result, Refusal):
             refused += 1
         elif result == new.replace("\n", ending).encode():
             right += 1

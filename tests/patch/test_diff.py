@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orchestra.patch.diff import MAX_DIFF_BYTES, FileChange, Hunk, Line, Refused, parse_diff
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import MAX_DIFF_BYTES, FileChange, Hunk, Line, parse_diff
 from orchestra.patch.paths import quote, unquote
 
 from .support import changes_of, make_diff
@@ -16,9 +17,9 @@ HUNK = "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 BODY = (Hunk(1, (Line(" ", "a"), Line("-", "b"), Line("+", "B"), Line(" ", "c"))),)
 
 
-def refused(diff: str) -> Refused:
+def refused(diff: str) -> Refusal:
     result = parse_diff(diff)
-    assert isinstance(result, Refused), result
+    assert isinstance(result, Refusal), result
     return result
 
 
@@ -238,5 +239,5 @@ DIFFS = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=6)), ma
 @example('diff --git a/x b/x\nsimilarity index 100%\nrename from \nrename to ""')
 def test_any_text_gives_changes_or_a_refusal_and_always_the_same(diff: str) -> None:
     result = parse_diff(diff)
-    assert isinstance(result, Refused) or all(isinstance(change, FileChange) and change.path for change in result)
+    assert isinstance(result, Refusal) or all(isinstance(change, FileChange) and change.path for change in result)
     assert parse_diff(diff) == result

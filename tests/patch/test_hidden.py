@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orchestra.core.redact import Redactor
-from orchestra.core.work import Masked
-from orchestra.patch.diff import FileChange, Refused, parse_diff
+from orchestra.core.work import Masked, Refusal
+from orchestra.patch.diff import FileChange, parse_diff
 from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import Image, compute
 from tests.support.project import gone_file, new_file
@@ -19,7 +19,7 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(["A1b2" * 16] * 5) + "\n--
 
 def changes(diff: str) -> tuple[FileChange, ...]:
     found = parse_diff(diff)
-    assert not isinstance(found, Refused), found
+    assert not isinstance(found, Refusal), found
     return found
 
 
@@ -29,8 +29,8 @@ def told(diff: str, **files: bytes) -> list[Masked]:
     images: dict[str, Image | None] = {path: None for change in wanted for path in change.paths}
     images |= {name.replace("_", "."): Image(data, 0o644) for name, data in files.items()}
     prepared = compute(wanted, images)
-    assert not isinstance(prepared, Refused), prepared
-    return [span for file in prepared.files for span in hidden_lines(file.path, file.diff, REDACTOR)]
+    assert not isinstance(prepared, Refusal), prepared
+    return [span for part in prepared.files for span in hidden_lines(part.file.path, part.diff, REDACTOR)]
 
 
 def test_an_added_line_is_told_by_its_number_in_the_new_file_whatever_the_header_claims() -> None:
@@ -90,13 +90,13 @@ def test_neither_a_rename_nor_a_deletion_nor_a_guess_tells_what_is_in_a_secret_f
     assert right.message == wrong.message
 
 
-def refusal(diff: str, path: str, data: bytes) -> Refused:
+def refusal(diff: str, path: str, data: bytes) -> Refusal:
     wanted = changes(diff)
     images = {name: Image(data, 0o644) if name == path else None for change in wanted for name in change.paths}
     refused = compute(wanted, images)
-    assert isinstance(refused, Refused), refused
+    assert isinstance(refused, Refusal), refused
     return refused
 
 
-def told_nothing(refused: Refused) -> bool:
+def told_nothing(refused: Refusal) -> bool:
     return CANARY not in refused.message and "first line" not in refused.message

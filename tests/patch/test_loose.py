@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestra.patch.diff import Refused
+from orchestra.core.work import Refusal
 
 from .support import patched, prepare
 
@@ -17,7 +17,7 @@ def diff(*lines: str, start: str = "@@ @@") -> str:
 
 def refusal(text: str, old: str) -> str:
     result = patched(text, old)
-    assert isinstance(result, Refused), result
+    assert isinstance(result, Refusal), result
     return result.message
 
 
@@ -26,13 +26,13 @@ def test_two_hunks_written_as_one_are_placed_apart() -> None:
     new = FILE.replace("line 4\n", "four\n").replace("line 20\n", "line 20\ntwenty and a half\n")
     assert patched(two, FILE) == new.encode()
     backwards = diff(" line 20", "-line 21", "+x", " line 22", " line 3", "-line 4", "+four", " line 5")
-    assert isinstance(patched(backwards, FILE), Refused)
+    assert isinstance(patched(backwards, FILE), Refusal)
 
 
 def test_parts_that_fit_twice_are_not_placed() -> None:
     old = FILE + "line 20\nline 21\n"
     two = diff(" line 3", "-line 4", "+four", " line 5", " line 20", "+x", " line 21")
-    assert isinstance(patched(two, old), Refused)
+    assert isinstance(patched(two, old), Refusal)
 
 
 def test_lines_missing_next_to_an_added_line_leave_its_place_unknown() -> None:
@@ -40,7 +40,7 @@ def test_lines_missing_next_to_an_added_line_leave_its_place_unknown() -> None:
         (" line 3", "-line 4", "+four", " line 5", " line 20", "+x", " line 22"),
         (" line 3", " line 4", "+x", " line 6", " line 7"),
     ):
-        assert isinstance(patched(diff(*lines, start="@@ -3,5 +3,6 @@"), FILE), Refused)
+        assert isinstance(patched(diff(*lines, start="@@ -3,5 +3,6 @@"), FILE), Refusal)
 
 
 def test_a_context_line_written_twice_is_read_once() -> None:
@@ -52,7 +52,7 @@ def test_a_context_line_written_twice_is_read_once() -> None:
     ):
         assert patched(diff(*lines), FILE) == new
     assert isinstance(
-        patched(diff(" line 4", "-line 5", "-line 5", "+five"), FILE), Refused
+        patched(diff(" line 4", "-line 5", "-line 5", "+five"), FILE), Refusal
     )  # a removed line is no slip
 
 
@@ -61,7 +61,7 @@ def test_lines_the_counts_miss_may_be_left_out_beside_a_removed_line() -> None:
     lines = (" line 2", " line 3", "-line 5", "+five", " line 6")  # line 4 is left out
     assert patched(diff(*lines, start="@@ -2,5 +2,5 @@"), FILE) == new
     for start in ("@@ -2,4 +2,4 @@", "@@ -2,6 +2,6 @@", "@@ -2,6 +2,5 @@", "@@ @@"):  # the counts do not say that
-        assert isinstance(patched(diff(*lines, start=start), FILE), Refused)
+        assert isinstance(patched(diff(*lines, start=start), FILE), Refusal)
 
 
 def test_lines_added_below_context_that_lost_its_last_line_have_no_place() -> None:
@@ -90,7 +90,7 @@ def test_context_with_blanks_for_tabs_is_found_if_the_changed_lines_have_tabs(si
         (f" {one}if x:", f"-{one}{one}return 1", f"+{one}{one}return 7", f" {one}return 2"),
         (f" {one}if x:", f"+{one}{one}print(x)", f" {one}{one}return 1"),
     ):
-        assert isinstance(patched(diff(" def f():", *lines), CODE), Refused)  # tabs of the added line are lost
+        assert isinstance(patched(diff(" def f():", *lines), CODE), Refusal)  # tabs of the added line are lost
 
 
 @pytest.mark.parametrize("blanks", [2, 4])
@@ -99,14 +99,14 @@ def test_a_shifted_indentation_is_found_with_a_doubt(blanks: int) -> None:
     old = "class 가:\n    def f(self):\n        return 1\n"
     text = diff(f" {more}    def f(self):", f"-{more}        return 1", f"+{more}        return 2")
     done = prepare(text, {"f.txt": old})
-    assert not isinstance(done, Refused)
+    assert not isinstance(done, Refusal)
     assert done.doubts == (
         f"f.txt, hunk 1: its lines are indented by {blanks} blanks more than the file's; "
         "its added lines were moved alike, which may be wrong",
     )
     gone = diff(f" {more}    def f(self):", f"-{more}        return 1")
     nothing_added = prepare(gone, {"f.txt": old})
-    assert not isinstance(nothing_added, Refused)
+    assert not isinstance(nothing_added, Refusal)
     assert nothing_added.doubts == ()
 
 
@@ -115,7 +115,7 @@ def test_a_long_hunk_that_does_not_fit_is_refused_without_trying_every_cut() -> 
     lines = [f"line {number}" for number in range(2000)]
     old = "".join(f"{line}\n" for line in [*lines, *lines])
     body = [f" {line}" for line in lines[:1000]] + ["-gone", "+here"] + [f" {line}" for line in lines[1000:]]
-    assert isinstance(patched(diff(*body, start="@@ -1,2003 +1,2003 @@"), old), Refused)
+    assert isinstance(patched(diff(*body, start="@@ -1,2003 +1,2003 @@"), old), Refusal)
 
 
 def test_a_blank_line_missing_beside_added_lines_is_not_found_by_dropping_the_rest() -> None:

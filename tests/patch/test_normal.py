@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from orchestra.patch.diff import FileChange, Hunk, Line, Refused, parse_diff
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import FileChange, Hunk, Line, parse_diff
 from orchestra.patch.normal import Normal, normal_form
 from orchestra.patch.safety import check
 
@@ -102,7 +103,7 @@ def test_what_was_repaired_names_the_files_without_a_header() -> None:
 )
 def test_what_may_mean_two_files_is_refused(diff: str, says: str) -> None:
     result = parse_diff(diff)
-    assert isinstance(result, Refused)
+    assert isinstance(result, Refusal)
     assert says in result.message
     assert normal_form(diff) == Normal(diff)  # left as it is, for its reader to refuse
 
@@ -148,7 +149,7 @@ def test_any_text_has_a_normal_form_and_only_one(diff: str) -> None:
     assert normal_form(normal.diff).diff == normal.diff
     assert bool(normal.repaired) == (normal.diff != diff)
     before, after = parse_diff(diff), parse_diff(normal.diff)
-    assert isinstance(before, Refused) == isinstance(after, Refused)
+    assert isinstance(before, Refusal) == isinstance(after, Refusal)
 
 
 def test_git_takes_the_normal_form(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.names import OWN
-from orchestra.patch.diff import FileChange, Hunk, Line, Refused, parse_diff
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import FileChange, Hunk, Line, parse_diff
 from orchestra.patch.safety import check, guarded, judged_by, risks
 
 from .support import changes_of, make_diff
@@ -101,7 +102,7 @@ def test_both_names_of_a_rename_are_judged() -> None:
 @pytest.mark.parametrize("line", ["/etc/passwd", "a//etc/passwd", "a/../../x", "C:\\x", "a/C:/x"])
 def test_an_absolute_or_climbing_path_in_diff_text_is_refused(line: str) -> None:
     changes = parse_diff(f"--- {line}\n+++ {line.replace('a/', 'b/', 1)}\n@@ -1 +1 @@\n-a\n+b\n")
-    refused = changes if isinstance(changes, Refused) else check(changes)
+    refused = changes if isinstance(changes, Refusal) else check(changes)
     assert refused is not None and refused.reason == "path_violation"
 
 
@@ -152,7 +153,7 @@ UNSAFE = {
 @pytest.mark.parametrize("diff", UNSAFE.values(), ids=UNSAFE.keys())
 def test_modes_binaries_and_sizes_that_are_never_taken(diff: str) -> None:  # T-4
     changes = parse_diff(diff)
-    refused = changes if isinstance(changes, Refused) else check(changes)
+    refused = changes if isinstance(changes, Refusal) else check(changes)
     assert refused is not None and refused.reason == "unsafe"
 
 
@@ -366,8 +367,8 @@ def test_the_gate_judges_whatever_was_parsed(
     parts: list[tuple[str, str | None, str | None]], existing: list[str]
 ) -> None:
     changes = parse_diff("".join(make_diff(*part) for part in parts))
-    assert not isinstance(changes, Refused) or changes.message
-    if isinstance(changes, Refused):
+    assert not isinstance(changes, Refusal) or changes.message
+    if isinstance(changes, Refusal):
         return
     found = check(changes)
     clean = [part for part in parts if part[0] in ("a", "src/b.py", "가.md", "x.sh")]
@@ -382,8 +383,8 @@ def test_the_gate_judges_whatever_was_parsed(
 
 @settings(max_examples=200, deadline=None)
 @given(DIFFS.map(parse_diff))
-def test_the_gate_raises_nothing_whatever_was_parsed(changes: tuple[FileChange, ...] | Refused) -> None:
-    if not isinstance(changes, Refused):
+def test_the_gate_raises_nothing_whatever_was_parsed(changes: tuple[FileChange, ...] | Refusal) -> None:
+    if not isinstance(changes, Refusal):
         refused = check(changes)
         assert refused is None or refused.message
         assert all(risks(changes))

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.disk import Disk
+from orchestra.core.work import Refusal
 from orchestra.patch.apply import AppliedFiles, apply, read_images
-from orchestra.patch.diff import Refused, parse_diff
+from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.safety import check
 from orchestra.patch.written import WrittenDiff, diff_of
@@ -62,12 +63,12 @@ def read(root: Path) -> Tree:
 def through_the_gate(root: Path, made: WrittenDiff, scratch: Path) -> None:
     assert made.refused == ()
     changes = parse_diff(made.diff)
-    assert not isinstance(changes, Refused), changes
+    assert not isinstance(changes, Refusal), changes
     assert check(changes) is None
     images = read_images(root, changes)
-    assert not isinstance(images, Refused), images
+    assert not isinstance(images, Refusal), images
     prepared = compute(changes, images)
-    assert not isinstance(prepared, Refused), prepared
+    assert not isinstance(prepared, Refusal), prepared
     assert isinstance(apply(root, prepared, disk=Disk(), scratch=scratch), AppliedFiles)
 
 

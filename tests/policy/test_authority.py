@@ -13,7 +13,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.records import ErrorInfo
 from orchestra.core.redact import Redactor
 from orchestra.core.work import NOT_GRANTED, Asker, RunCommand, command_digest
-from orchestra.policy.decide import Layer, Policy, Rule
+from orchestra.policy.policy import Layer, Policy, Rule
 
 ASKS = Rule(prefix=(("ls",),), decision="ask", reason="look first")
 POLICY = Policy(layers=(Layer(whitelist=("ls", "cat"), rules=(ASKS,)),))

@@ -6,18 +6,9 @@ from typing import Literal
 
 import pytest
 
-from orchestra.policy.decide import (
-    RUNNERS,
-    WRAPPERS,
-    Example,
-    Layer,
-    Policy,
-    Rule,
-    Ruling,
-    decide,
-    failed_examples,
-    reasons_to_ask,
-)
+from orchestra.policy.decide import Ruling, decide, failed_examples, reasons_to_ask
+from orchestra.policy.policy import Example, Layer, Policy, Rule
+from orchestra.policy.readings import RUNNERS, WRAPPERS
 
 WHITELIST = ("echo", "ls", "cat", "node", "python", "poetry", "pnpm", "git")
 PUSH = Rule(prefix=(("git",), ("push", "fetch")), decision="forbid", reason="no remote here", where="c.yaml:7")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestra.core.domains import Entry, common, covered, parse_entry
-from orchestra.policy.decide import Bounds, Layer, Policy, Rule, TaskWishes, decide, digest, for_task, narrow, within
+from orchestra.core.domains import Entry, common, parse_entry
+from orchestra.policy.decide import decide
+from orchestra.policy.policy import Bounds, Layer, Policy, Rule, TaskWishes, digest, for_task, narrow, within
 
 STRICTNESS = {"allow": 0, "ask": 1, "forbid": 2}
 WORDS = ("git", "push", "make", "test", "env", "-C", "sh")
@@ -64,7 +65,7 @@ def writable(policy: Policy) -> set[str]:
 
 
 def reachable(policy: Policy) -> set[tuple[str, int]]:
-    return {host for host in HOSTS if covered(*host, policy.domains)}
+    return {host for host in HOSTS if any(entry.covers(*host) for entry in policy.domains)}
 
 
 @settings(deadline=None)
@@ -238,4 +239,6 @@ def test_what_two_entries_have_in_common_is_what_both_cover(one: str, other: str
     ours, theirs = parse_entry(one), parse_entry(other)
     both = common(ours, theirs)
     for host, port in HOSTS:
-        assert covered(host, port, both) == (ours.covers(host, port) and theirs.covers(host, port))
+        assert any(entry.covers(host, port) for entry in both) == (
+            ours.covers(host, port) and theirs.covers(host, port)
+        )

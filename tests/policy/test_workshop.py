@@ -12,7 +12,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import SandboxError
 from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
-from orchestra.policy.decide import Policy
+from orchestra.policy.policy import Policy
 
 NOTHING = Policy(layers=())
 

@@ -25,8 +25,9 @@ from orchestra.core.model import (
 )
 from orchestra.core.work import ModelCall
 from orchestra.providers.bounds import MOST_TEXT, bounds
-from orchestra.providers.calling import Caller, Route
-from orchestra.providers.claude_code import CliReader
+from orchestra.providers.calling import Caller
+from orchestra.providers.claude_stream import CliReader
+from orchestra.providers.contract import Route
 from tests.support.core import open_ledger
 from tests.support.memory import measured
 from tests.support.models import KEY, Line, failure, request
@@ -130,14 +131,14 @@ def test_a_program_that_talks_without_end_is_ended(data: bytes, words: str) -> N
         heard += "".join(reader.feed(data))
         if reader.enough:
             break
-    assert reader.enough and f"claude: {words}" in failure(reader.response(0.0)).message
-    assert heard == reader.response(0.0).rawText and len(heard.encode()) <= 65_536
+    assert reader.enough and f"claude: {words}" in failure(reader.reply.response(0.0)).message
+    assert heard == reader.reply.response(0.0).rawText and len(heard.encode()) <= 65_536
 
 
 def test_a_line_in_many_parts_is_put_together(tmp_path: Path) -> None:
     reader, whole = CliReader(bounds(0)), delta("한 글자씩") + delta("온다")
     said = [text for at in range(len(whole)) for text in reader.feed(whole[at : at + 1])]
-    assert said == ["한 글자씩", "온다"] and reader.text == "한 글자씩온다"
+    assert said == ["한 글자씩", "온다"] and reader.reply.text == "한 글자씩온다"
 
 
 def test_a_good_reply_of_many_megabytes_takes_a_few_times_its_size(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from orchestra.core.model import Usage
 from orchestra.providers.bounds import bounds
-from orchestra.providers.claude_code import ClaudeCode, CliReader, login_file
+from orchestra.providers.claude_code import ClaudeCode, login_file
+from orchestra.providers.claude_stream import CliReader
 from orchestra.providers.patience import Limits
 from orchestra.providers.program import Converse, Ended, Talk
 from tests.support.models import KEY, Line, failure, needs_claude, request
@@ -227,7 +228,7 @@ def test_any_bytes_it_prints_are_read_or_refused(data: bytes) -> None:
     reader = CliReader(bounds(0))
     for at in range(len(data)):
         reader.feed(data[at : at + 1])
-    assert failure(reader.response(0.0)).message
+    assert failure(reader.reply.response(0.0)).message
 
 
 FAKE = """#!/bin/sh

@@ -16,10 +16,11 @@ from msgspec import UNSET
 
 from orchestra.core.model import ProviderResponse, Usage
 from orchestra.providers.bounds import bounds
-from orchestra.providers.messages import MessagesReader
-from orchestra.providers.openai_compat import ChatReader
+from orchestra.providers.messages import MessagesWire
+from orchestra.providers.openai_compat import ChatWire
 from orchestra.providers.prices import Price
 from orchestra.providers.prompting import THINK_BYPASS
+from orchestra.providers.reading import StreamedReply
 from tests.support.models import KEY, Line, failure, request
 from tests.support.modelserver import (
     Behaviour,
@@ -345,23 +346,25 @@ def test_the_only_model_of_a_server_is_used_without_being_named(tmp_path: Path) 
     assert response.finishReason == "stop"
 
 
-@pytest.mark.parametrize("reader", [ChatReader, MessagesReader])
+@pytest.mark.parametrize("wire", [ChatWire, MessagesWire])
 @pytest.mark.parametrize(
     "data",
     ["{", "null", "[]", '{"choices": 3}', '{"type": 7}', "\ud800", DEEP, '{"error": {}}', '{"delta": 1}'],
 )
-def test_any_event_is_read_or_refused_and_nothing_is_raised(reader: Any, data: str) -> None:
-    told = reader(bounds(0))
-    told.hear("message", data)
+def test_any_event_is_read_or_refused_and_nothing_is_raised(wire: Any, data: str) -> None:
+    told = StreamedReply(bounds(0), wire())
+    told.wire.hear(told, "message", data)
     assert failure(told.response(0.0)).message
 
 
 def test_a_figure_that_a_messages_server_does_not_send_is_none_of_it() -> None:
-    told = MessagesReader(bounds(0))
-    told.hear("", '{"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 10}}}')
-    told.hear("", '{"type": "content_block_delta", "delta": {"text": "네"}}')
-    told.hear("", '{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}')
-    told.hear("", '{"type": "message_stop"}')
+    wire = MessagesWire()
+    told = StreamedReply(bounds(0), wire)
+    wire.hear(told, "", '{"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 10}}}')
+    wire.hear(told, "", '{"type": "content_block_delta", "delta": {"text": "네"}}')
+    end = '{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}'
+    wire.hear(told, "", end)
+    wire.hear(told, "", '{"type": "message_stop"}')
     usage = told.response(0.0).usage
     assert usage == Usage(10, 3, 13, cacheReadTokens=0, cacheWriteTokens=0)
     assert Price(input=3, output=15, cache_read=0.3, cache_write=3.75).of(usage) == pytest.approx((30 + 45) / 1e6)

@@ -58,7 +58,7 @@ class Range:
             sandbox = msgspec.structs.replace(sandbox, limits=layers.watchdog(sandbox.limits, "watchdog"))
         out, err = self.place.top.parent / f"{self.place.mark}-out", self.place.top.parent / f"{self.place.mark}-err"
         try:
-            result = await self.launcher.launch(command, sandbox, out, err, redactor=Redactor([]), disk=Disk())
+            result = await self.launcher.launch(command, sandbox, out, err)
             said = dict(json.loads(line) for line in out.read_text().splitlines())
             if len(said) != len(cases):
                 said["the launch"] = f"mistake: {result!r}"
@@ -80,7 +80,7 @@ class Range:
         sandbox = self.place.sandbox(upper=True, limits=layers.watchdog(bomb.limits, self.without), run_as=self.run_as)
         out, err = self.place.top.parent / f"{self.place.mark}-out", self.place.top.parent / f"{self.place.mark}-err"
         try:
-            result = await self.launcher.launch(command, sandbox, out, err, redactor=Redactor([]), disk=Disk())
+            result = await self.launcher.launch(command, sandbox, out, err)
             return _judged(bomb.ended, result)
         finally:
             out.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ async def drive(category: str, *, without: str | None, run_as: int | None, only:
     said: dict[str, str] = {}
     outside: dict[str, list[str]] = {}
     with place() as where:
-        launcher = Launcher()
+        launcher = Launcher(Disk(), Redactor([]))
         try:
             range_ = Range(launcher, where, run_as, without)
             with layers.removed(without):

@@ -1,6 +1,6 @@
 """The sandbox minus one layer: if no case notices, either the layer or the range is worth nothing.
 
-Layers are taken away where the launcher hands them over: bwrap's options, the limits of a process and those of the
+Layers are taken away where the launcher's request is written: bwrap's options, the limits of a process and those of the
 watchdog.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from orchestra.worker import launcher
+from orchestra.worker import starting
 from orchestra.worker.task import Command, Limits, Sandbox
 from orchestra.worker.wrap import WrapFacts
 from orchestra.worker.wrap import wrap as original
@@ -55,19 +55,19 @@ EDITS: dict[str, Callable[[Options, bytes], Options]] = {
 @contextlib.contextmanager
 def removed(layer: str | None) -> Iterator[None]:
     """The launcher of this process without the layer."""
-    wrap, rlimits = original, launcher._rlimits
+    wrap, rlimits = original, starting._rlimits
 
     def edited(command: Command, sandbox: Sandbox, facts: WrapFacts) -> Options:
         options = wrap(command, sandbox, facts)
         return EDITS[layer](options, sandbox.workspace.encode()) if layer in EDITS else options
 
     try:
-        launcher.wrap = edited  # type: ignore[attr-defined]  # the seam is the name the launcher calls
+        starting.wrap = edited  # type: ignore[attr-defined]  # the seam is the name that starting.py calls
         if layer == "limits of a process":
-            launcher._rlimits = lambda limits: []
+            starting._rlimits = lambda limits: []
         yield
     finally:
-        launcher.wrap, launcher._rlimits = wrap, rlimits  # type: ignore[attr-defined]
+        starting.wrap, starting._rlimits = wrap, rlimits  # type: ignore[attr-defined]
 
 
 def watchdog(limits: Limits, layer: str | None) -> Limits:

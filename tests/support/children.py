@@ -13,7 +13,7 @@ from orchestra.app import App
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Beginning
 from orchestra.core.run import RunFolder
-from orchestra.policy.decide import Layer, Policy
+from orchestra.policy.policy import Layer, Policy
 from orchestra.workflows.description import Workflow
 from tests.support.graph import job
 

@@ -28,7 +28,7 @@ from orchestra.core.work import (
     ModelReply,
     RunCommand,
 )
-from orchestra.policy.decide import Layer, Policy
+from orchestra.policy.policy import Layer, Policy
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag

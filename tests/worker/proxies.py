@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from orchestra.worker.proxy import Proxy, ProxyLimits
-from orchestra.worker.task import Denial
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi\n"
 ENTRIES = ("allowed.test:PORT", "*.below.test:PORT", "example.com", "*.wild.example.com")
@@ -49,7 +48,6 @@ class Range:
     def __init__(self, server: Server, addresses: Sequence[Sequence[str]]) -> None:
         self.server = server
         self.looked_up: list[str] = []
-        self.told: list[Denial] = []
         self._addresses = addresses
         self.proxy: Proxy
         self.listener: socket.socket
@@ -91,7 +89,6 @@ async def started(
     field.proxy = Proxy(
         listener,
         names,
-        on_denial=field.told.append,
         resolve=field.resolve,
         is_global=None if strict else lambda address: address == "127.0.0.1",
         limits=limits,

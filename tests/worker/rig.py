@@ -90,16 +90,9 @@ class Rig:
         what = command(self.workspace, argv, **changes)
 
         async def once(launcher: Launcher) -> CommandResult:
-            return await launcher.launch(
-                what,
-                sandbox or self.sandbox,
-                self.out,
-                self.err if apart else None,
-                redactor=REDACTOR,
-                disk=disk or Disk(),
-            )
+            return await launcher.launch(what, sandbox or self.sandbox, self.out, self.err if apart else None)
 
-        return with_launcher(once)
+        return with_launcher(once, disk)
 
     async def prepare(self, launcher: Launcher, *argv: str, name: str = "out", **changes: object) -> Held:
         on_line = changes.pop("on_line", None)
@@ -111,8 +104,6 @@ class Rig:
             sandbox,  # type: ignore[arg-type]  # as above
             path,
             None,
-            redactor=REDACTOR,
-            disk=Disk(),
             on_line=on_line,  # type: ignore[arg-type]  # as above
         )
 
@@ -121,9 +112,9 @@ class Rig:
         return marked(self.mark)
 
 
-def with_launcher(act: Callable[[Launcher], Awaitable[T]]) -> T:
+def with_launcher(act: Callable[[Launcher], Awaitable[T]], disk: Disk | None = None) -> T:
     async def main() -> T:
-        launcher = Launcher()
+        launcher = Launcher(disk or Disk(), REDACTOR)
         try:
             return await act(launcher)
         finally:

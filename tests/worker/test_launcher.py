@@ -17,7 +17,7 @@ import pytest
 
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
-from orchestra.core.redact import MASK, Redactor
+from orchestra.core.redact import MASK
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.task import Captured, CommandResult
 from tests.support.others import as_ordinary_user
@@ -323,7 +323,7 @@ def test_a_file_that_cannot_be_made_leaves_no_process(rig: Rig) -> None:
     async def act(launcher: Launcher) -> list[int]:
         what = command(rig.workspace, python("import time; time.sleep(600)", rig.mark))
         with pytest.raises(IsADirectoryError):
-            await launcher.launch(what, rig.sandbox, rig.out, rig.err, redactor=Redactor(), disk=Disk())
+            await launcher.launch(what, rig.sandbox, rig.out, rig.err)
         return rig.left()
 
     assert with_launcher(act) == []

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.disk import Disk
+from orchestra.core.work import Refusal
 from orchestra.patch.apply import AppliedFiles, apply, read_images
-from orchestra.patch.diff import Refused as NotTaken
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.written import diff_of
@@ -276,11 +276,11 @@ def test_a_layer_as_a_patch_makes_the_workspace_what_the_command_saw(make: Make,
     assert made.refused == ()
     if made.diff:
         parsed = parse_diff(made.diff)
-        assert not isinstance(parsed, NotTaken)
+        assert not isinstance(parsed, Refusal)
         images = read_images(place.workspace, parsed)
-        assert not isinstance(images, NotTaken)
+        assert not isinstance(images, Refusal)
         prepared = compute(parsed, images)
-        assert not isinstance(prepared, NotTaken)
+        assert not isinstance(prepared, Refusal)
         assert isinstance(apply(place.workspace, prepared, disk=Disk(), scratch=tmp_path / "scratch"), AppliedFiles)
     now = {
         str(file.relative_to(place.workspace)): (file.read_bytes(), bool(file.stat().st_mode & 0o100))

@@ -18,9 +18,9 @@ from orchestra.worker.task import Tier
 
 def prove(tier: Tier, near: Path) -> probe.Proof:
     async def go() -> probe.Proof:
-        launcher = Launcher()
+        launcher = Launcher(Disk(), Redactor([]))
         try:
-            return await probe.prove(launcher, tier, redactor=Redactor([]), disk=Disk(), near=near)
+            return await probe.prove(launcher, tier, near=near)
         finally:
             await launcher.close()
 

@@ -33,7 +33,7 @@ def test_a_request_is_written_anew() -> None:
             assert field.server.heard == b"GET /?q=1 HTTP/1.1\r\n" + host + b"Accept: */*\r\nConnection: close\r\n\r\n"
             assert field.looked_up == ["allowed.test"]
             assert field.proxy.denials == ()
-            assert field.proxy.traffic.requests == 1
+            assert field.server.connections == 1
 
     asyncio.run(run())
 
@@ -180,8 +180,6 @@ def test_a_tunnel_carries_both_directions_and_half_closes() -> None:
             head, _, body = reply.partition(b"\r\n\r\n")
             assert head == b"HTTP/1.1 200 Connection established"
             assert body == b"EARLY AND LATE" * 50_000
-            assert field.proxy.traffic.received == len(body)
-            assert field.proxy.traffic.sent == len(body)
 
     asyncio.run(run())
 
@@ -227,7 +225,6 @@ def test_refusals_are_counted_and_bounded() -> None:
                 ("evil2.test", 1),
                 ("", 2),
             ]
-            assert len(field.told) == 4
 
     asyncio.run(run())
 

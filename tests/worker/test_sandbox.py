@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.disk import Disk
 from orchestra.worker import host
 from orchestra.worker.launcher import PROXY_PORT, Launcher
 from orchestra.worker.task import MIB, CommandResult, Denial
 from tests.support.others import needs_open_checkout
-from tests.worker.rig import PYTHON, REDACTOR, Rig, command, python, sh, with_launcher
+from tests.worker.rig import PYTHON, Rig, command, python, sh, with_launcher
 
 pytestmark = pytest.mark.skipif(not os.path.exists(PYTHON), reason="needs a Python that a sandbox can see")
 
@@ -290,9 +289,7 @@ def test_a_listener_inside_is_served_from_outside_and_nothing_else_is_reached(ri
         with socket.create_server(("127.0.0.1", 0)) as outside:
             what = command(rig.workspace, python(code, str(outside.getsockname()[1])))
             sandbox = rig.changed(domains=("example.com",))
-            return await launcher.launch(
-                what, sandbox, rig.out, rig.err, redactor=REDACTOR, disk=Disk(), proxy=OneAnswer
-            )
+            return await (await launcher.prepare(what, sandbox, rig.out, rig.err, proxy=OneAnswer)).run()
 
     result = with_launcher(act)
     assert result.stdout.excerpt == "proxied hello\n\nConnection refused\n", result.stderr.excerpt

@@ -51,13 +51,11 @@ DRIVER = """
     from orchestra.worker.task import Command, Sandbox
 
     async def main():
-        launcher = Launcher()
+        launcher = Launcher(Disk(), Redactor())
         command = Command(argv={argv!r}, cwd={cwd!r}, env={{}}, timeout_ms=600_000)
         sandbox = Sandbox(tier={tier!r}, workspace={cwd!r})
         async def one(n):
-            held = await launcher.prepare(
-                command, sandbox, Path({out!r} + str(n)), None, redactor=Redactor(), disk=Disk(), on_line=print
-            )
+            held = await launcher.prepare(command, sandbox, Path({out!r} + str(n)), None, on_line=print)
             print("held", held.pid, held.start_time, flush=True)
             if {release!r}:
                 await held.run()

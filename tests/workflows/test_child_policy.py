@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestra.policy.decide import Layer
+from orchestra.policy.policy import Layer
 from tests.support.children import WIDE, run
 from tests.support.graph import task
 from tests.support.runs import read_events

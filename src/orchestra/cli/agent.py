@@ -17,7 +17,7 @@ from orchestra.cli.policy import contained, opened, program_of, sandbox_facts
 from orchestra.cli.text import print_json, safe
 from orchestra.commands.tools import NoTool, Tool
 from orchestra.core.cells import table
-from orchestra.policy.decide import Policy
+from orchestra.policy.policy import Policy
 from orchestra.workflows.dag.agents import Agents, Answerer, Flags, Inspected, Told, find_level
 
 _WIDTH = 100  # at most

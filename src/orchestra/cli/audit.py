@@ -21,7 +21,7 @@ from orchestra.core.files import MIB
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count, some
-from orchestra.providers.choose import token_counts
+from orchestra.providers.prompting import token_counts
 from orchestra.workflows.bill import often
 
 _MOST_PROMPT = 32 * MIB

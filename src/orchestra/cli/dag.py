@@ -12,7 +12,7 @@ from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.cli.text import print_json
 from orchestra.core.errors import UsageError
-from orchestra.policy.decide import ApprovalPolicy, Policy
+from orchestra.policy.policy import ApprovalPolicy, Policy
 from orchestra.workflows.dag.shapes import planner_prompt
 from orchestra.workflows.dag.workflow import configured_job
 

@@ -35,7 +35,7 @@ from orchestra.core.errors import OrchestraError, PolicyError, ProviderErrorCode
 from orchestra.core.reading import Request, RunEnded
 from orchestra.core.records import FINAL
 from orchestra.core.text import cell
-from orchestra.policy.decide import ApprovalPolicy
+from orchestra.policy.policy import ApprovalPolicy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import RunSummary
 from orchestra.workflows.dag.report import board_of

@@ -11,7 +11,7 @@ import click
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
-from orchestra.policy.decide import ApprovalPolicy
+from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.loop.shapes import Job
 
 _OPERATORS = "|&;<>"  # what a shell would act on

@@ -15,7 +15,7 @@ from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import ProviderError, UsageError
 from orchestra.core.model import Constraints, Prompt, ProviderRequest, ProviderResponse
-from orchestra.providers.choose import Offer
+from orchestra.providers.offers import Offer, offers, reached
 
 _SYSTEM = "Answer the user, briefly."
 
@@ -36,10 +36,10 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
     app = App(project)
     if reach:
         app.project.consent.require()  # a key goes to whoever is asked
-    offers = asyncio.run(_offers(app, reach=reach))
-    code = 6 if reach and any(offer.default and not offer.ready for offer in offers) else 0
+    listed = asyncio.run(_offers(app, reach=reach))
+    code = 6 if reach and any(offer.default and not offer.ready for offer in listed) else 0
     if as_json:
-        for offer in offers:
+        for offer in listed:
             print_json(offer)
         return code
     rows = [
@@ -50,23 +50,24 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
             f"{offer.inputUsd:g} / {offer.outputUsd:g}" if offer.inputUsd is not None else "-",
             "ready" if offer.ready else "not ready",
         )
-        for offer in offers
+        for offer in listed
     ]
     for line in table(("  provider", "model", "context", "$/M in / out", "state"), rows):
         click.echo(safe(line))
-    for offer in offers:
+    for offer in listed:
         if offer.state != "ready":
             click.echo(f"{offer.name}: {safe(app.project.redactor.text(offer.state))}")
-    if not any(offer.default for offer in offers):
+    if not any(offer.default for offer in listed):
         click.echo(f"nobody answers unless you say who (--provider NAME); {app.project.providers.ways}", err=True)
     return code
 
 
 async def _offers(app: App, *, reach: bool) -> list[Offer]:
-    offers = app.project.providers.offers()
+    providers = app.project.providers
+    listed = offers(providers)
     if not reach:
-        return offers
-    return list(await asyncio.gather(*map(app.project.providers.reached, offers)))
+        return listed
+    return list(await asyncio.gather(*(reached(providers, offer) for offer in listed)))
 
 
 @models.command(name="try")

@@ -17,8 +17,9 @@ from orchestra.commands.tools import NoTool, Tool, Toolbox
 from orchestra.config.settings import FILE_NAME
 from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
-from orchestra.policy.decide import Layer, Policy, Rule, Ruling, decide, digest, failed_examples
+from orchestra.policy.decide import Ruling, decide, failed_examples
 from orchestra.policy.inputs import check_inputs
+from orchestra.policy.policy import Layer, Policy, Rule, digest
 
 FORBIDDEN = 5  # exit code (D-14)
 _SAMPLE = """\

@@ -16,8 +16,9 @@ from orchestra.cli.text import safe
 from orchestra.core.errors import PolicyError, UsageError
 from orchestra.core.files import MIB, open_below
 from orchestra.core.run import MOST_ARTIFACT, RunFolder
-from orchestra.policy.decide import FsMode, Policy, decide
+from orchestra.policy.decide import decide
 from orchestra.policy.inputs import check_inputs
+from orchestra.policy.policy import FsMode, Policy
 from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.workflow import shown_config

@@ -21,6 +21,7 @@ from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.events import Events
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import elsewhere
+from orchestra.providers.offers import offers
 
 
 @click.command()
@@ -139,14 +140,14 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
     if not app.project.config.security.redact_secrets:
         yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
     yield from _sandbox(app)
-    offers = app.project.providers.offers()
-    for offer in offers:
+    found = offers(app.project.providers)
+    for offer in found:
         if offer.default:
             what = f"models: {offer.name} answers" + (f" with {offer.model}" if offer.model else "")
             yield offer.ready, what, app.project.redactor.text(offer.state)
         elif offer.name in app.project.config.providers:
             yield True if offer.ready else None, f"models: {offer.name}", app.project.redactor.text(offer.state)
-    if not any(offer.default for offer in offers):
+    if not any(offer.default for offer in found):
         yield None, "models: nobody answers unless you say who (--provider NAME)", app.project.providers.ways
 
 

@@ -79,10 +79,7 @@ class Programs:
                 timeout_ms=talk.timeout_ms,
                 grace_ms=500,
             )
-            redactor, disk = self._shop.redactor, self._shop.disk
-            result = await self._shop.launcher.listen(
-                command, sandbox, folder / "stderr.txt", talk.on_bytes, redactor=redactor, disk=disk
-            )
+            result = await self._shop.launcher.listen(command, sandbox, folder / "stderr.txt", talk.on_bytes)
             if result.refused:
                 raise SandboxError(f"{result.error}. Look: orchestra doctor")
             code = result.exitCode if result.signal is None else -result.signal

@@ -52,8 +52,8 @@ from orchestra.core.work import (
 )
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
-from orchestra.policy.decide import Policy, TaskWishes, for_task
-from orchestra.policy.decide import digest as policy_digest
+from orchestra.policy.policy import Policy, TaskWishes, for_task
+from orchestra.policy.policy import digest as policy_digest
 from orchestra.worker.kept import fold, prune
 from orchestra.worker.launcher import PROXY_PORT, Held
 from orchestra.worker.layer import changes
@@ -189,8 +189,6 @@ class Runner:
             sandbox,
             stdout,
             stderr,
-            redactor=self._ledger.redactor,
-            disk=self._ledger.disk,
             on_line=lambda line: self._face.tell(Output(self._ledger.folder.id, key, line)),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )

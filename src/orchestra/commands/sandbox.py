@@ -27,7 +27,8 @@ from orchestra.core.errors import PolicyError, SandboxError
 from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
 from orchestra.core.work import NOT_GRANTED, RunCommand
-from orchestra.policy.decide import Policy, decide, within
+from orchestra.policy.decide import decide
+from orchestra.policy.policy import Policy, within
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.machine import fingerprint
 from orchestra.worker.probe import Proof, prove
@@ -71,7 +72,7 @@ class Workshop:
         self.toolbox = toolbox
         self.disk = disk
         self.redactor = redactor
-        self.launcher = Launcher()
+        self.launcher = Launcher(disk, redactor)
         self.scratch = scratch
         self.env = env
         self._proofs: dict[Tier, Proof] = {}
@@ -102,7 +103,7 @@ class Workshop:
     async def prove(self, tier: Tier, *, near: Path | None = None) -> Proof:
         """Try to break out of it, and remember that it held for as long as the machine stays the same."""
         near = near or self.scratch
-        proof = await prove(self.launcher, tier, redactor=self.redactor, disk=self.disk, run_as=self.run_as, near=near)
+        proof = await prove(self.launcher, tier, run_as=self.run_as, near=near)
         if proof.held:
             self.disk.publish(self._memory(tier), msgspec.json.encode(_Remembered(fingerprint(), proof)), durable=False)
         return proof

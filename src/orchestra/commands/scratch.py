@@ -22,7 +22,7 @@ from orchestra.config.borders import scratch_places
 from orchestra.context.workspace import Leftovers, keepable, missed, only_built
 from orchestra.core.errors import SandboxError
 from orchestra.core.run import digest
-from orchestra.policy.decide import within
+from orchestra.policy.policy import within
 from orchestra.worker.kept import prune
 from orchestra.worker.layer import changes
 from orchestra.worker.removal import discard

@@ -26,7 +26,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from orchestra.config.borders import homes
-from orchestra.policy.decide import within, wrong_tool_name
+from orchestra.policy.decide import wrong_tool_name
+from orchestra.policy.policy import within
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what every sandbox has of the host
 STAND_INS = {

@@ -13,7 +13,7 @@ from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool
 from orchestra.core.errors import SandboxError
-from orchestra.policy.decide import Policy
+from orchestra.policy.policy import Policy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
 from orchestra.worker.task import Command
@@ -31,9 +31,7 @@ async def must_run(shop: Workshop, policy: Policy, scratch: Scratch) -> None:
     sandbox = shop.sandbox(policy, tool, upper=folder if policy.tier == "strict" else None, layers=())
     command = Command(argv=(tool.path,), cwd=str(shop.workspace), env={}, timeout_ms=20_000)
     try:
-        result = await shop.launcher.launch(
-            command, sandbox, folder / "output", None, redactor=shop.redactor, disk=shop.disk
-        )
+        result = await shop.launcher.launch(command, sandbox, folder / "output", None)
     finally:
         discard(folder)
     if result.refused or result.error:

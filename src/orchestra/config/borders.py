@@ -25,7 +25,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestra.core.names import OWN
-from orchestra.policy.decide import within
+from orchestra.policy.policy import within
 
 OURS = (*OWN, ".git")
 _LIVE = ("/proc", "/sys", "/dev", "/run", "/var/run")

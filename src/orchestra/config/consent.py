@@ -36,7 +36,7 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.keyring import state_folder, within_project
 from orchestra.core.records import now
 from orchestra.core.text import clean
-from orchestra.policy.decide import within
+from orchestra.policy.policy import within
 
 TRUST = "ORCHESTRA_TRUST"
 _NATIVE = "this file is read by native code on your machine"

@@ -14,8 +14,9 @@ from orchestra.config.yamlfile import Mistake, Origins
 from orchestra.core.domains import parse_entry
 from orchestra.core.errors import OddFile, PolicyError, UsageError
 from orchestra.core.files import MIB, read_bounded
-from orchestra.policy.decide import within, wrong_tool_name
+from orchestra.policy.decide import wrong_tool_name
 from orchestra.policy.inputs import wrong_variable
+from orchestra.policy.policy import within
 
 _RESERVED: tuple[str, ...] = (
     "host",

@@ -4,7 +4,7 @@ Rules
 1. Sections are merged key by key, at any depth; a list or a value takes the place of the project's. Relative paths are
    the project's, as in its own file.
 2. What comes of it is judged like the file itself, and a mistake is told where it stands in the scenario.
-3. It can only narrow, like the policy of a child run or a task (policy/decide.py, rule 5). A scenario is data that may
+3. It can only narrow, like the policy of a child run or a task (policy/policy.py, rule 1). A scenario is data that may
    come from anybody and runs unattended, often in CI; the project's file is what its owner agreed to. So the run is
    bound by the policies of both, and a wish for more is refused (PolicyError) before anything runs: cut down in
    silence, the scenario would try out something else than it says. A person at the command line may allow more, by a
@@ -33,7 +33,7 @@ from orchestra.config.settings import FILE_NAME, Loaded, policy_of
 from orchestra.config.yamlfile import Origins
 from orchestra.core.errors import PolicyError
 from orchestra.policy.binding import ASKING, said
-from orchestra.policy.decide import Bounds, Policy, narrow
+from orchestra.policy.policy import Bounds, Policy, narrow
 
 _LIMITS: dict[str, tuple[str, ...]] = {  # field of the policy -> its key
     "fs": ("policies", "default_fs_mode"),

@@ -25,7 +25,7 @@ from orchestra.config.sections import Config, RuleSection, alternatives
 from orchestra.config.yamlfile import Origins, read_yaml
 from orchestra.core.domains import parse_entry
 from orchestra.core.errors import UsageError
-from orchestra.policy.decide import Bounds, Example, Layer, Policy, Rule
+from orchestra.policy.policy import Bounds, Example, Layer, Policy, Rule
 
 FILE_NAME = "orchestra.config.yaml"
 

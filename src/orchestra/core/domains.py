@@ -96,8 +96,3 @@ def common(one: Entry, other: Entry) -> tuple[Entry, ...]:
     if one.port == other.port:
         return (Entry(inner.name, inner.below, one.port),)
     return tuple(Entry(inner.name, inner.below, port) for port in one.ports if port in other.ports)
-
-
-def covered(host: str, port: int, entries: tuple[Entry, ...]) -> bool:
-    """Whether any entry covers the host at the port."""
-    return any(entry.covers(host, port) for entry in entries)

@@ -223,6 +223,14 @@ class Masked(Struct, frozen=True):
     what: str
 
 
+class Refusal(Struct, frozen=True, omit_defaults=True):
+    """Why a patch is refused. `message` names file, hunk and the file's real text; it goes into the fix prompt."""
+
+    reason: Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
+    message: str
+    path: str = ""
+
+
 class PatchProposal(Struct, frozen=True, omit_defaults=True):
     """A patch as it would change the workspace now; `refusal` says why it would not apply."""
 
@@ -239,14 +247,6 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     exact: ArtifactRef | None = None  # the reply with the patch's exact bytes, where what is shown differs
     repaired: tuple[str, ...] = ()  # what the reply's diff lacked and was given; `patch` has it in the normal form
     doubts: tuple[str, ...] = ()  # what was worked out but cannot be known; only a person may grant it
-
-
-class Refusal(Struct, frozen=True, omit_defaults=True):
-    """Why a patch was not applied; `message` is precise enough for a fixer."""
-
-    reason: str
-    message: str
-    path: str = ""
 
 
 class ProposePatch(Effect[PatchProposal], frozen=True):

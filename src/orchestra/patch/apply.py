@@ -23,9 +23,10 @@ from pathlib import Path
 import msgspec
 
 from orchestra.core.disk import Disk
-from orchestra.patch.diff import FileChange, Refused
+from orchestra.core.work import PatchFile, Refusal
+from orchestra.patch.diff import FileChange
 from orchestra.patch.locate import Image
-from orchestra.patch.prepared import Prepared, PreparedFile
+from orchestra.patch.prepared import Prepared
 from orchestra.patch.tree import Tree, Unsafe
 from orchestra.patch.writer import State, Writer, state_of, targets_of
 
@@ -45,7 +46,7 @@ class AppliedFiles(msgspec.Struct, frozen=True):
     already: tuple[str, ...]
 
 
-def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | None] | Refused:
+def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | None] | Refusal:
     """Read every file that the changes touch; None for a file that does not exist."""
     images: dict[str, Image | None] = {}
     with Tree(root) as tree:
@@ -55,7 +56,7 @@ def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | 
             except Unsafe as unsafe:
                 return unsafe.refused
             except OSError as error:
-                return Refused("io_error", path, f"{path} cannot be read: {error.strerror}")
+                return Refusal("io_error", f"{path} cannot be read: {error.strerror}", path)
     return images
 
 
@@ -82,28 +83,28 @@ def _names(tree: Tree, path: str) -> list[str]:
         return []  # the folder cannot be listed: there is nothing to compare with
 
 
-def status(root: Path, files: Sequence[PreparedFile]) -> tuple[FileStatus, ...]:
+def status(root: Path, files: Sequence[PatchFile]) -> tuple[FileStatus, ...]:
     """Compare the disk with the hashes of each file. A rename half done counts as `before`: it is still to do."""
     with Tree(root) as tree:
         return tuple(_file_status(tree, file) for file in files)
 
 
-def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> AppliedFiles | Refused:
+def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> AppliedFiles | Refusal:
     """Write a patch. Safe to call again after a crash at any point, and after success.
 
     A full disk raises `DiskFull`, after taking back what can be taken back.
     """
     with Tree(root) as tree:
-        states = [_file_status(tree, file) for file in prepared.files]
+        states = [_file_status(tree, part.file) for part in prepared.files]
         wrong = [state for state in states if state.state == "conflict"]
         if wrong:
             return _conflict(wrong[0], states)
-        targets = [target for file in prepared.files for target in targets_of(file)]
+        targets = [target for part in prepared.files for target in targets_of(part.file, part.data)]
         try:
             scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             room = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            return Refused("io_error", "", f"the scratch folder cannot be used: {error}. Nothing was written")
+            return Refusal("io_error", f"the scratch folder cannot be used: {error}. Nothing was written")
         try:
             refused = Writer(tree, disk, room=room).write(targets)
         finally:
@@ -117,7 +118,7 @@ def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> Appli
     )
 
 
-def _file_status(tree: Tree, file: PreparedFile) -> FileStatus:
+def _file_status(tree: Tree, file: PatchFile) -> FileStatus:
     states: set[State] = set()
     for target in targets_of(file):
         try:
@@ -133,7 +134,7 @@ def _file_status(tree: Tree, file: PreparedFile) -> FileStatus:
     return FileStatus(file.path, "after" if states == {"after"} else "before")
 
 
-def _conflict(wrong: FileStatus, states: Sequence[FileStatus]) -> Refused:
+def _conflict(wrong: FileStatus, states: Sequence[FileStatus]) -> Refusal:
     done = [state.path for state in states if state.state == "after"]
     rest = f" Already as patched: {', '.join(done)}." if done else ""
-    return Refused("conflict", wrong.path, f"{wrong.message}. Nothing was written by this call.{rest}")
+    return Refusal("conflict", f"{wrong.message}. Nothing was written by this call.{rest}", wrong.path)

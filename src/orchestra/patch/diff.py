@@ -1,4 +1,4 @@
-"""Unified diff text -> file changes. Total: any string gives changes or a `Refused`, never an exception.
+"""Unified diff text -> file changes. Total: any string gives changes or a `Refusal`, never an exception.
 
 Rules
 1. Hunk counts are never trusted (T-1: the sample of S1 is wrong); line numbers are kept as a hint. Counts only
@@ -21,24 +21,15 @@ from typing import Literal
 
 import msgspec
 
+from orchestra.core.work import Refusal
 from orchestra.patch.header import Kind, OpenHeader, is_extended, is_move
 from orchestra.patch.paths import read_name
 
 Op = Literal[" ", "+", "-"]
-Reason = Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
 
 MAX_DIFF_BYTES = 2 * 1024 * 1024  # MS-6.8
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _SIGNATURE = re.compile(r"\d+(\.\d+)+\S*")  # what git format-patch writes below "-- "
-
-
-class Refused(msgspec.Struct, frozen=True):
-    """Why a patch is refused. `message` names file, hunk and the file's real text; it goes into the fix prompt."""
-
-    reason: Reason
-    path: str
-    message: str
-    hunk: int | None = None
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -104,30 +95,28 @@ class Sections(msgspec.Struct, frozen=True):
     files: tuple[Section, ...]
 
 
-def parse_diff(diff: str) -> tuple[FileChange, ...] | Refused:
+def parse_diff(diff: str) -> tuple[FileChange, ...] | Refusal:
     """Read every file of a diff."""
     read = read_sections(diff)
-    return read if isinstance(read, Refused) else tuple(section.change for section in read.files)
+    return read if isinstance(read, Refusal) else tuple(section.change for section in read.files)
 
 
-def read_sections(diff: str) -> Sections | Refused:
+def read_sections(diff: str) -> Sections | Refusal:
     """Read every file of a diff, with the position of its header."""
     refused = _unreadable(diff)
     if refused:
         return refused
     lines = _without_signature(_without_cr(diff.removesuffix("\n").split("\n")))
     opened = _Reader(lines).read()
-    if isinstance(opened, Refused):
+    if isinstance(opened, Refusal):
         return opened
     if not opened:
-        return Refused(
-            "invalid_patch", "", "the diff names no file: want `diff --git a/PATH b/PATH`, `--- `, `+++ `, `@@`"
-        )
+        return Refusal("invalid_patch", "the diff names no file: want `diff --git a/PATH b/PATH`, `--- `, `+++ `, `@@`")
     prefixed = not any(section.header.unprefixed for section in opened)
     sections: list[Section] = []
     for section in opened:
         change = section.close(prefixed=prefixed)
-        if isinstance(change, Refused):
+        if isinstance(change, Refusal):
             return change
         sections.append(Section(change, section.bare))
     return Sections(tuple(lines), tuple(sections))
@@ -219,11 +208,11 @@ class _Section:
         self.bare = bare
         self.hunks: list[OpenHunk] = []
 
-    def close(self, *, prefixed: bool) -> FileChange | Refused:
+    def close(self, *, prefixed: bool) -> FileChange | Refusal:
         header = self.header.close(prefixed=prefixed)
         if isinstance(header, str):
             name = self.header.guess()
-            return Refused("invalid_patch", name, f"{name or 'a file of the diff'}: {header}")
+            return Refusal("invalid_patch", f"{name or 'a file of the diff'}: {header}", name)
         return FileChange(
             kind=header.kind,
             old=header.old,
@@ -243,18 +232,15 @@ class _Reader:
         self._sections: list[_Section] = []
         self._hunk: OpenHunk | None = None
 
-    def read(self) -> list[_Section] | Refused:
+    def read(self) -> list[_Section] | Refusal:
         index = 0
         while index < len(self._lines):
             line = self._lines[index]
             if line.startswith("diff --git "):
                 self._open(OpenHeader(line.removeprefix("diff --git ").rstrip("\r")))
             elif line.startswith(("diff --cc ", "diff --combined ", "@@@")):
-                return Refused(
-                    "invalid_patch",
-                    "",
-                    f"combined diffs cannot be applied: line {index + 1} of the diff, {line[:80]!r}",
-                )
+                what = f"line {index + 1} of the diff, {line[:80]!r}"
+                return Refusal("invalid_patch", f"combined diffs cannot be applied: {what}")
             elif size := self._header_lines(index):
                 self._name(index, size)
                 index += size - 1
@@ -263,14 +249,13 @@ class _Reader:
             index += 1
         return self._sections
 
-    def _take(self, line: str, index: int) -> Refused | None:
+    def _take(self, line: str, index: int) -> Refusal | None:
         """A line that opens no file: a hunk header, a line of the hunk, a header line, or prose."""
         section = self._sections[-1] if self._sections else None
         if section is None:
             if HUNK.match(line):
-                return Refused(
-                    "invalid_patch", "", f"line {index + 1} of the diff is a hunk, but no file was named before it"
-                )
+                why = f"line {index + 1} of the diff is a hunk, but no file was named before it"
+                return Refusal("invalid_patch", why)
         elif section.header.binary:
             pass  # data lines of a binary patch; safety.py refuses the file
         elif line.startswith("@@"):
@@ -283,9 +268,8 @@ class _Reader:
         elif line[:1] in ("+", "-"):
             if section.hunks or not section.header.named:
                 name = section.header.guess()
-                return Refused(
-                    "invalid_patch", name, f"{name}: line {index + 1} of the diff is outside a hunk: {line[:80]!r}"
-                )
+                why = f"{name}: line {index + 1} of the diff is outside a hunk: {line[:80]!r}"
+                return Refusal("invalid_patch", why, name)
             self._hunk = OpenHunk()  # `+++` and then the lines, without `@@`
             section.hunks.append(self._hunk)
             self._hunk.add(line)
@@ -338,15 +322,13 @@ class _Reader:
         self._hunk = None
 
 
-def _unreadable(diff: str) -> Refused | None:
+def _unreadable(diff: str) -> Refusal | None:
     if len(diff) > MAX_DIFF_BYTES or len(diff.encode("utf-8", "surrogatepass")) > MAX_DIFF_BYTES:
-        return Refused(
-            "unsafe", "", f"the diff is larger than {MAX_DIFF_BYTES // 1024 // 1024} MiB; send smaller patches"
-        )
+        return Refusal("unsafe", f"the diff is larger than {MAX_DIFF_BYTES // 1024 // 1024} MiB; send smaller patches")
     if "\0" in diff:
-        return Refused("unsafe", "", "the diff holds NUL characters: binary data is refused")  # S1-91
+        return Refusal("unsafe", "the diff holds NUL characters: binary data is refused")  # S1-91
     if re.search(r"[\ud800-\udfff]", diff):
-        return Refused("invalid_patch", "", "the diff holds lone surrogates: it is no valid Unicode text")
+        return Refusal("invalid_patch", "the diff holds lone surrogates: it is no valid Unicode text")
     return None
 
 

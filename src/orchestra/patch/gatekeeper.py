@@ -48,10 +48,10 @@ from orchestra.core.work import (
     Reply,
 )
 from orchestra.patch.apply import apply, names_beside, read_images, status
-from orchestra.patch.diff import FileChange, Refused, parse_diff
+from orchestra.patch.diff import FileChange, parse_diff
 from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import compute
-from orchestra.patch.prepared import Prepared, PreparedFile
+from orchestra.patch.prepared import Prepared
 from orchestra.patch.result import Patch, parse_result
 from orchestra.patch.safety import check, guarded, judged_by, risks
 
@@ -85,21 +85,20 @@ class Gatekeeper:
         """What the patch would do to the files as they are now; writes only the readable `*.patch` (S1-105, S1-108)."""
         ledger = step.ledger
         exact = exact_patch(effect.reply, ledger.folder)
-        if isinstance(exact, Refused):
-            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=_refusal(exact))
+        if isinstance(exact, Refusal):
+            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=exact)
         diff, path = exact.diff, ledger.folder.artifact(effect.artifact)
         changes = parse_diff(diff)
-        prepared = changes if isinstance(changes, Refused) else self._judged(changes, ledger)
+        prepared = changes if isinstance(changes, Refusal) else self._judged(changes, ledger)
         shown = utf8(ledger.redactor.text(_readable(exact, prepared)))
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
-        if isinstance(prepared, Refused):
-            refusal = _refusal(prepared)
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=refusal, repaired=exact.repaired)
-        assert not isinstance(changes, Refused)
+        if isinstance(prepared, Refusal):
+            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=prepared, repaired=exact.repaired)
+        assert not isinstance(changes, Refusal)
         made = self._files_made(ledger)
         judges = {change.path for change in changes if judged_by(change, made)}
-        files = tuple(_file(f, judges=f.path in judges) for f in prepared.files)
+        files = tuple(msgspec.structs.replace(f.file, judges=f.file.path in judges) for f in prepared.files)
         beside = names_beside(self._workspace, (c.new for c in changes if c.new is not None and c.new != c.old))
         found = (*risks(changes, existing=beside, made=made), *_secrets(changes, self._watchful), *prepared.doubts)
         held = guarded(changes, {name: what for path, what in self._code.items() for name in self._names(path)})
@@ -114,13 +113,13 @@ class Gatekeeper:
             risks=found,
             approval=self._approval,
             guarded=held,
-            masked=tuple(span for f in prepared.files for span in hidden_lines(f.path, f.diff, ledger.redactor)),
+            masked=tuple(span for f in prepared.files for span in hidden_lines(f.file.path, f.diff, ledger.redactor)),
             exact=effect.reply.raw if shown != utf8(_readable(exact, prepared)) else None,
             repaired=exact.repaired,
             doubts=prepared.doubts,
         )
 
-    def _judged(self, changes: tuple[FileChange, ...], ledger: Ledger) -> Prepared | Refused:
+    def _judged(self, changes: tuple[FileChange, ...], ledger: Ledger) -> Prepared | Refusal:
         """What the changes would do, unless their names alone refuse them."""
         return _secret_name(changes, ledger) or self._shut(changes) or _unveiled(changes) or self._prepare(changes)
 
@@ -137,39 +136,39 @@ class Gatekeeper:
         announced = tuple(FileStat(f.path, f.added, f.removed) for f in effect.files)
         refused = self._apply(effect, step.ledger) or self._unfinished(effect)
         if refused is not None:
-            return Applied(before=announced, after=(), digest=effect.digest, refusal=_refusal(refused))
+            return Applied(before=announced, after=(), digest=effect.digest, refusal=refused)
         _note_made(self._files_made(step.ledger), effect.files)
         return Applied(before=announced, after=announced, digest=effect.digest)
 
-    def _unfinished(self, effect: ApplyPatch) -> Refused | None:
+    def _unfinished(self, effect: ApplyPatch) -> Refusal | None:
         """Look at the disk once more: PATCH_APPLIED is recorded only if every file is as granted (T-2)."""
-        for file in status(self._workspace, tuple(map(_prepared_file, effect.files))):
+        for file in status(self._workspace, effect.files):
             if file.state != "after":
-                return Refused("conflict", file.path, f"{file.path} is not as granted after applying. {file.message}")
+                return Refusal("conflict", f"{file.path} is not as granted after applying. {file.message}", file.path)
         return None
 
-    def _apply(self, effect: ApplyPatch, ledger: Ledger) -> Refused | None:
-        found = status(self._workspace, tuple(map(_prepared_file, effect.files)))
+    def _apply(self, effect: ApplyPatch, ledger: Ledger) -> Refusal | None:
+        found = status(self._workspace, effect.files)
         for file in found:
             if file.state == "conflict":
                 why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
-                return Refused("conflict", file.path, why)
+                return Refusal("conflict", why, file.path)
         undone = {file.path for file in found if file.state == "before"}
         exact = exact_patch(effect.reply, ledger.folder)
-        changes = exact if isinstance(exact, Refused) else parse_diff(exact.diff)
-        if isinstance(changes, Refused):
+        changes = exact if isinstance(exact, Refusal) else parse_diff(exact.diff)
+        if isinstance(changes, Refusal):
             return changes
         changes = tuple(c for c in changes if c.path in undone)
         prepared = (self._shut(changes) if changes else None) or self._prepare(changes, half_done=effect.files)
-        if isinstance(prepared, Refused):
+        if isinstance(prepared, Refusal):
             return prepared
         granted = {file.path: (file.before, file.after) for file in effect.files if file.path in undone}
-        if {file.path: (file.before, file.after) for file in prepared.files} != granted:  # D-11
-            return Refused("conflict", "", "what would be written now is not what was granted; nothing was written")
+        if {part.file.path: (part.file.before, part.file.after) for part in prepared.files} != granted:  # D-11
+            return Refusal("conflict", "what would be written now is not what was granted; nothing was written")
         done = apply(self._workspace, prepared, disk=ledger.disk, scratch=ledger.folder.scratch)
-        return done if isinstance(done, Refused) else None
+        return done if isinstance(done, Refusal) else None
 
-    def _shut(self, changes: tuple[FileChange, ...]) -> Refused | None:
+    def _shut(self, changes: tuple[FileChange, ...]) -> Refusal | None:
         """Rule 5: why these changes are never taken in this project, by name or by where a link leads."""
         closed = tuple(name for folder in self._closed for name in self._names(folder))
         if refused := check(changes, closed=closed):
@@ -178,7 +177,7 @@ class Gatekeeper:
             for name in self._names(str(self._workspace / path)):
                 if folder := met_folder(name, closed):
                     why = f"{path!r}: it leads to {name}, and {folder}/ belongs to orchestra; no patch writes there"
-                    return Refused("path_violation", path, why)
+                    return Refusal("path_violation", why, path)
         return None
 
     def _names(self, path: str) -> Iterator[str]:
@@ -194,9 +193,9 @@ class Gatekeeper:
             self._made = _made_by(ledger.events)
         return self._made
 
-    def _prepare(self, changes: tuple[FileChange, ...], half_done: tuple[PatchFile, ...] = ()) -> Prepared | Refused:
+    def _prepare(self, changes: tuple[FileChange, ...], half_done: tuple[PatchFile, ...] = ()) -> Prepared | Refusal:
         images = read_images(self._workspace, changes)
-        if isinstance(images, Refused):
+        if isinstance(images, Refusal):
             return images
         for file in half_done:
             image = images.get(file.path)
@@ -209,17 +208,17 @@ def parts_about(diff: str, paths: set[str]) -> str:
     """The parts of a diff about these files; names may be quoted as git does it."""
     parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
     changes = [(part, parse_diff(part)) for part in parts]
-    return "".join(part for part, made in changes if isinstance(made, Refused) or {c.path for c in made} & paths)
+    return "".join(part for part, made in changes if isinstance(made, Refusal) or {c.path for c in made} & paths)
 
 
-def _readable(exact: Patch, prepared: Prepared | Refused) -> str:
+def _readable(exact: Patch, prepared: Prepared | Refusal) -> str:
     """What people read: the diff of the reply; if it had to be repaired, what will really change."""
     if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
         return prepared.diff
     return exact.diff
 
 
-def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refused:
+def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refusal:
     """The patch as the model wrote it: inline if redaction left the reply alone, else from its raw file (rule 4)."""
     text = reply.text
     if digest(utf8(text)) != reply.raw.sha256:
@@ -228,21 +227,21 @@ def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refused:
             why = (
                 f"the exact reply ({reply.raw.path}) is gone or was changed, and its redacted copy is no patch to apply"
             )
-            return Refused("conflict", "", why)
+            return Refusal("conflict", why)
         text = path.read_bytes().decode("utf-8", "replace")
     result = parse_result(text)
-    return result if isinstance(result, Patch) else Refused("invalid_patch", "", "the reply holds no patch")
+    return result if isinstance(result, Patch) else Refusal("invalid_patch", "the reply holds no patch")
 
 
-def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refused | None:
+def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refusal | None:
     """A path that holds a secret could not be written down, so it cannot be applied either."""
     for path in (path for change in changes for path in change.paths):
         if ledger.redactor.text(path) != path:
-            return Refused("path_violation", "", "a file name in the patch holds a secret; choose another name")
+            return Refusal("path_violation", "a file name in the patch holds a secret; choose another name")
     return None
 
 
-def _unveiled(changes: tuple[FileChange, ...]) -> Refused | None:
+def _unveiled(changes: tuple[FileChange, ...]) -> Refusal | None:
     """A file that no model is shown may not get a name under which it would be."""
     for change in changes:
         if change.kind == "rename" and (why := secret_by_name(change.old or "")) and not secret_by_name(change.path):
@@ -250,7 +249,7 @@ def _unveiled(changes: tuple[FileChange, ...]) -> Refused | None:
                 f"{change.old} is a secret by its name ({why}) and is not shown to models; {change.path} would be."
                 " Choose a name that is one, too, or leave the renaming to a person"
             )
-            return Refused("unsafe", change.path, message)
+            return Refusal("unsafe", message, change.path)
     return None
 
 
@@ -278,38 +277,3 @@ def _note_made(made: set[str], files: Iterable[PatchFile]) -> None:
     for file in files:
         if file.change == "create" or file.oldPath in made:
             made.add(file.path)
-
-
-def _file(prepared: PreparedFile, *, judges: bool) -> PatchFile:
-    return PatchFile(
-        path=prepared.path,
-        change=prepared.kind,
-        before=prepared.before,
-        after=prepared.after,
-        added=prepared.added,
-        removed=prepared.removed,
-        mode=prepared.mode,
-        beforeMode=prepared.before_mode,
-        oldPath=prepared.old_path,
-        judges=judges,
-    )
-
-
-def _prepared_file(file: PatchFile) -> PreparedFile:
-    return PreparedFile(
-        path=file.path,
-        kind=file.change,
-        old_path=file.oldPath,
-        before=file.before,
-        after=file.after,
-        mode=file.mode,
-        data=None,
-        added=file.added,
-        removed=file.removed,
-        diff="",
-        before_mode=file.beforeMode,
-    )
-
-
-def _refusal(refused: Refused) -> Refusal:
-    return Refusal(reason=refused.reason, message=refused.message, path=refused.path)

@@ -19,16 +19,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.patch.diff import FileChange, Hunk, Line, Refused
+from orchestra.core.work import PatchFile, Refusal
+from orchestra.patch.diff import FileChange, Hunk, Line
 from orchestra.patch.explain import applied_already, mismatch, several, withheld
 from orchestra.patch.find import find
 from orchestra.patch.match import Nowhere, Place, Several
-from orchestra.patch.prepared import Diffstat, Prepared, PreparedFile, diffstat, prepared, sha256
+from orchestra.patch.prepared import Prepared, PreparedFile, prepared, sha256
 from orchestra.patch.text import BOM, KEYS, FileText
 from orchestra.patch.unified import Edit, Names, render, replaced, trim
 
 # The types that `compute` returns, re-exported for callers of this module.
-__all__ = ["Diffstat", "Image", "Prepared", "PreparedFile", "compute", "diffstat"]
+__all__ = ["Image", "Prepared", "PreparedFile", "compute"]
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -38,18 +39,18 @@ class Image(msgspec.Struct, frozen=True):
     mode: int
 
 
-def compute(changes: Sequence[FileChange], images: Mapping[str, Image | None]) -> Prepared | Refused:
+def compute(changes: Sequence[FileChange], images: Mapping[str, Image | None]) -> Prepared | Refusal:
     """Compute the new text of every touched file. The first refusal refuses the whole patch (D-12)."""
     files: list[PreparedFile] = []
     for change in changes:
         file = _file(change, images)
-        if isinstance(file, Refused):
+        if isinstance(file, Refusal):
             return file
         files.append(file)
     return prepared(files)
 
 
-def _file(change: FileChange, images: Mapping[str, Image | None]) -> PreparedFile | Refused:
+def _file(change: FileChange, images: Mapping[str, Image | None]) -> PreparedFile | Refusal:
     old = images[change.old] if change.old is not None else None
     taken = images[change.new] if change.new is not None and change.new != change.old else None
     if taken is not None:
@@ -59,24 +60,24 @@ def _file(change: FileChange, images: Mapping[str, Image | None]) -> PreparedFil
     if old is None:
         if change.kind == "modify" and _is_unmarked_create(change):
             return _create(change)
-        return Refused(
+        return Refusal(
             "context_mismatch",
-            change.old or "",
             f"{change.old} does not exist. To create a file, write `new file mode 100644` and `--- /dev/null`",
+            change.old or "",
         )
     if b"\0" in old.data:
-        return Refused("unsafe", change.path, f"{change.old} is a binary file; text patches do not apply to it")
+        return Refusal("unsafe", f"{change.old} is a binary file; text patches do not apply to it", change.path)
     return _delete(change, old) if change.kind == "delete" else _modify(change, old)
 
 
-def _taken(change: FileChange, image: Image) -> Refused:
+def _taken(change: FileChange, image: Image) -> Refusal:
     if change.kind == "rename":
-        return Refused("conflict", change.path, f"{change.old} cannot become {change.new}: that file exists already")
+        return Refusal("conflict", f"{change.old} cannot become {change.new}: that file exists already", change.path)
     made = _create(change)
     same = isinstance(made, PreparedFile) and made.data == image.data
     same = same and not secret_by_name(change.path)  # for a secret no correct guess is confirmed
     how = "with exactly this text" if same else "with other text; change it with hunks instead of creating it"
-    return Refused("conflict", change.path, f"{change.path} cannot be created: it exists already, {how}")
+    return Refusal("conflict", f"{change.path} cannot be created: it exists already, {how}", change.path)
 
 
 def _is_unmarked_create(change: FileChange) -> bool:
@@ -86,19 +87,17 @@ def _is_unmarked_create(change: FileChange) -> bool:
     )
 
 
-def _create(change: FileChange) -> PreparedFile | Refused:
+def _create(change: FileChange) -> PreparedFile | Refusal:
     if len(change.hunks) > 1:
-        return Refused(
-            "invalid_patch", change.path, f"{change.path} is new, so it has one hunk; the patch has several", hunk=2
-        )
+        return Refusal("invalid_patch", f"{change.path} is new, so it has one hunk; the patch has several", change.path)
     lines: list[bytes] = []
     for line in _body(change.hunks, "+"):
         if line.op != "+":
             said = f"{change.path} is new, so every line starts with `+`; this one does not: {line.text[:80]!r}"
-            return Refused("invalid_patch", change.path, said, hunk=1)
+            return Refusal("invalid_patch", said, change.path)
         lines.append(line.text.encode() + (b"\n" if line.newline else b""))
     if any(not line.endswith(b"\n") for line in lines[:-1]):
-        return Refused("invalid_patch", change.path, f"{change.path}: only the last line may lack its newline", hunk=1)
+        return Refusal("invalid_patch", f"{change.path}: only the last line may lack its newline", change.path)
     mode = 0o755 if change.mode == "100755" else 0o644
     names = Names(None, change.path, None, _git_mode(mode))
     return _prepare(
@@ -106,7 +105,7 @@ def _create(change: FileChange) -> PreparedFile | Refused:
     )
 
 
-def _delete(change: FileChange, image: Image) -> PreparedFile | Refused:
+def _delete(change: FileChange, image: Image) -> PreparedFile | Refusal:
     key = KEYS["trailing blanks"]
     file = FileText(image.data)
     said, real = [key(line.text) for line in _body(change.hunks, "-") if line.op == "-"], file.keys("trailing blanks")
@@ -119,7 +118,7 @@ def _delete(change: FileChange, image: Image) -> PreparedFile | Refused:
         message = withheld(change.path, change.paths) or (
             f"{change.path} is deleted only if the patch removes its whole text; {there}"
         )
-        return Refused("context_mismatch", change.path, message, hunk=1 if change.hunks else None)
+        return Refusal("context_mismatch", message, change.path)
     names = Names(change.path, None, _git_mode(image.mode), None)
     return _prepare(change, names, [Edit(0, len(file.lines), ())], old=image, mode=None)
 
@@ -139,7 +138,7 @@ def _hard(hunk: Hunk) -> list[Line]:
     return lines
 
 
-def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
+def _modify(change: FileChange, image: Image) -> PreparedFile | Refusal:
     file = FileText(image.data)
     edits: list[Edit] = []
     doubts: list[str] = []
@@ -151,28 +150,26 @@ def _modify(change: FileChange, image: Image) -> PreparedFile | Refused:
             return _refusal(change, number, hunk, found=found, file=file)
         new = [edit for place in found for edit in _edits(place, file)]
         if _touching(edits, new):
-            return Refused(
-                "conflict", change.path, f"{change.path}: hunk {number} touches the place of another hunk", hunk=number
-            )
+            return Refusal("conflict", f"{change.path}: hunk {number} touches the place of another hunk", change.path)
         edits += new
         doubts += [f"{change.path}, hunk {number}: {place.doubt}" for place in found if place.doubt]
     edits = trim(sorted(edits, key=lambda edit: (edit.start, edit.stop)), file.lines)
     mode = _mode(image.mode, change.mode)
     if not edits and mode == image.mode and change.kind == "modify":
-        return Refused("invalid_patch", change.path, f"{change.path}: the patch changes nothing in the file as it is")
+        return Refusal("invalid_patch", f"{change.path}: the patch changes nothing in the file as it is", change.path)
     names = Names(change.old, change.new, _git_mode(image.mode), _git_mode(mode))
     done = _prepare(change, names, edits, old=image, mode=mode)
     return msgspec.structs.replace(done, doubts=tuple(doubts))
 
 
-def _refusal(change: FileChange, number: int, hunk: Hunk, *, found: Nowhere | Several, file: FileText) -> Refused:
+def _refusal(change: FileChange, number: int, hunk: Hunk, *, found: Nowhere | Several, file: FileText) -> Refusal:
     path, where = change.path, f"{change.path}, hunk {number}"
     if secret := withheld(where, change.paths):
-        return Refused("context_mismatch", path, secret, hunk=number)
+        return Refusal("context_mismatch", secret, path)
     if isinstance(found, Several):
-        return Refused("context_mismatch", path, several(where, found.starts), hunk=number)
+        return Refusal("context_mismatch", several(where, found.starts), path)
     message = mismatch(where, hunk, file=file, note=found.note) + applied_already(hunk, file)
-    return Refused("context_mismatch", path, message, hunk=number)
+    return Refusal("context_mismatch", message, path)
 
 
 def _edits(place: Place, file: FileText) -> list[Edit]:
@@ -264,16 +261,15 @@ def _prepare(
     lines = FileText(old.data).lines if old else []
     edits = trim(edits, lines)
     data = None if change.kind == "delete" else replaced(edits, lines)
-    return PreparedFile(
+    file = PatchFile(
         path=change.path,
-        kind=change.kind,
-        old_path=change.old if change.kind == "rename" else None,
+        change=change.kind,
         before=None if old is None else sha256(old.data),
         after=None if data is None else sha256(data),
-        mode=mode,
-        data=data,
         added=sum(len(edit.lines) for edit in edits),
         removed=sum(edit.stop - edit.start for edit in edits),
-        diff=render(names, edits, lines),
-        before_mode=None if old is None else old.mode,
+        mode=mode,
+        beforeMode=None if old is None else old.mode,
+        oldPath=change.old if change.kind == "rename" else None,
     )
+    return PreparedFile(file, data, render(names, edits, lines))

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from orchestra.patch.diff import FileChange, Refused, read_sections
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import FileChange, read_sections
 from orchestra.patch.header import is_extended
 from orchestra.patch.unified import git_line, side_lines
 
@@ -30,7 +31,7 @@ class Normal(msgspec.Struct, frozen=True):
 def normal_form(diff: str) -> Normal:
     """The diff with every header in full. An unreadable diff is returned unchanged; its reader refuses it."""
     read = read_sections(diff)
-    if isinstance(read, Refused):
+    if isinstance(read, Refusal):
         return Normal(diff)
     bare = [section for section in read.files if section.bare is not None]
     if not bare:

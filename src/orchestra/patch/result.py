@@ -25,7 +25,8 @@ from typing import Literal
 
 import msgspec
 
-from orchestra.patch.diff import Refused, ends_inside_hunk, parse_diff
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import ends_inside_hunk, parse_diff
 from orchestra.patch.markers import MarkedReply, cut, first_file
 from orchestra.patch.normal import normal_form
 
@@ -195,7 +196,7 @@ def _disjoint(blocks: Sequence[Sequence[str]]) -> bool:
     seen: set[str] = set()
     for block in blocks:
         changes = parse_diff("\n".join(block))
-        if isinstance(changes, Refused):
+        if isinstance(changes, Refusal):
             return False
         paths = {path for change in changes for path in change.paths}
         if paths & seen:

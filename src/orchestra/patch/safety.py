@@ -19,7 +19,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from orchestra.core.names import OWN, folded, has_unseen, is_name, met_folder
-from orchestra.patch.diff import FileChange, Line, Refused
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import FileChange, Line
 from orchestra.patch.sensitive import is_configuration, kind_of
 from orchestra.patch.testfiles import is_test
 
@@ -36,21 +37,21 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$|clock\$) 
 _DONE = {"modify": "edits", "delete": "deletes", "rename": "renames"}
 
 
-def check(changes: Sequence[FileChange], *, closed: Iterable[str] = OWN) -> Refused | None:
+def check(changes: Sequence[FileChange], *, closed: Iterable[str] = OWN) -> Refusal | None:
     """The first reason not to take these changes at all, or None. `closed` are folders that no patch may write."""
     if not changes:
-        return Refused("invalid_patch", "", "the patch changes no file")
+        return Refusal("invalid_patch", "the patch changes no file")
     if len(changes) > MAX_FILES:
-        return Refused("unsafe", "", f"the patch touches {len(changes)} files; at most {MAX_FILES} are taken at once")
+        return Refusal("unsafe", f"the patch touches {len(changes)} files; at most {MAX_FILES} are taken at once")
     for change in changes:
         for path in change.paths:
             if wrong := _wrong_path(path, closed) or _wrong_new_name(path, change):
-                return Refused("path_violation", path, f"{path!r}: {wrong}")  # S1-90
+                return Refusal("path_violation", f"{path!r}: {wrong}", path)  # S1-90
         if wrong := _wrong_content(change):
-            return Refused("unsafe", change.path, f"{change.path}: {wrong}")
+            return Refusal("unsafe", f"{change.path}: {wrong}", change.path)
         if not change.hunks and change.mode is None and change.kind == "modify":
-            return Refused(
-                "invalid_patch", change.path, f"{change.path}: the diff names the file but has no hunk for it"
+            return Refusal(
+                "invalid_patch", f"{change.path}: the diff names the file but has no hunk for it", change.path
             )
     return _overlap(changes)
 
@@ -168,18 +169,18 @@ def _wrong_content(change: FileChange) -> str:
     return ""
 
 
-def _overlap(changes: Sequence[FileChange]) -> Refused | None:
+def _overlap(changes: Sequence[FileChange]) -> Refusal | None:
     """The refusal of two changes for one path, or of a path that is also a folder of another."""
     seen: set[str] = set()
     for path in (path for change in changes for path in change.paths):
         if path in seen:
-            return Refused("invalid_patch", path, f"{path} is changed twice; put all its hunks under one header")
+            return Refusal("invalid_patch", f"{path} is changed twice; put all its hunks under one header", path)
         seen.add(path)
     for path in sorted(seen):
         parts = path.split("/")
         for folder in ("/".join(parts[:count]) for count in range(1, len(parts))):
             if folder in seen:
-                return Refused("invalid_patch", path, f"{folder} is a file in this patch and a folder in {path}")
+                return Refusal("invalid_patch", f"{folder} is a file in this patch and a folder in {path}", path)
     return None
 
 

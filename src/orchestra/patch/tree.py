@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestra.patch.diff import Refused
+from orchestra.core.work import Refusal
 from orchestra.patch.locate import Image
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -25,11 +25,11 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Unsafe(Exception):
-    """A path must not be touched. The package turns the exception into its `Refused`; callers never see it."""
+    """A path must not be touched. The package turns the exception into its `Refusal`; callers never see it."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(why)
-        self.refused = Refused("unsafe", path, f"{path}: {why}")
+        self.refused = Refusal("unsafe", f"{path}: {why}", path)
 
 
 class Tree:

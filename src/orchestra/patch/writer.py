@@ -20,9 +20,9 @@ import msgspec
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import DiskFull
-from orchestra.patch.diff import Refused
+from orchestra.core.work import PatchFile, Refusal
 from orchestra.patch.locate import Image
-from orchestra.patch.prepared import PreparedFile, sha256
+from orchestra.patch.prepared import sha256
 from orchestra.patch.tree import Tree, Unsafe
 
 State = Literal["before", "after", "conflict"]
@@ -43,13 +43,13 @@ class Target(msgspec.Struct, frozen=True):
     umask: bool = False
 
 
-def targets_of(file: PreparedFile) -> Iterator[Target]:
-    """The paths a file's change writes: one, or two for a rename."""
-    was, becomes = file.before_mode or 0, file.mode or 0
-    before = None if file.kind == "rename" else file.before
-    yield Target(file.path, before, file.after, was, becomes, file.data, umask=file.kind == "create")
-    if file.old_path is not None:  # last, so that the text always exists under one of the names
-        yield Target(file.old_path, file.before, None, was, 0, None)
+def targets_of(file: PatchFile, data: bytes | None = None) -> Iterator[Target]:
+    """The paths a file's change writes: one, or two for a rename. `data` is the new text; only writing needs it."""
+    was, becomes = file.beforeMode or 0, file.mode or 0
+    before = None if file.change == "rename" else file.before
+    yield Target(file.path, before, file.after, was, becomes, data, umask=file.change == "create")
+    if file.oldPath is not None:  # last, so that the text always exists under one of the names
+        yield Target(file.oldPath, file.before, None, was, 0, None)
 
 
 def state_of(target: Target, image: Image | None) -> State:
@@ -68,7 +68,7 @@ class Changed(Exception):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.refused = Refused("conflict", path, f"{path} was changed by someone else while the patch was applied")
+        self.refused = Refusal("conflict", f"{path} was changed by someone else while the patch was applied", path)
 
 
 class Writer:
@@ -81,7 +81,7 @@ class Writer:
         self._images: dict[int, Image] = {}
         self._done: list[tuple[int, Target]] = []
 
-    def write(self, targets: Sequence[Target]) -> Refused | None:
+    def write(self, targets: Sequence[Target]) -> Refusal | None:
         """Bring every target to `after`, or all of this call's targets back to `before`."""
         try:
             todo = [(i, t) for i, t in enumerate(targets) if state_of(t, self._tree.read(t.path)) != "after"]
@@ -95,7 +95,7 @@ class Writer:
             return self._taken_back(found.refused)
         except OSError as error:
             where = self._done[-1][1].path if self._done else ""
-            return self._taken_back(Refused("io_error", where, f"the patch could not be written: {error}"))
+            return self._taken_back(Refusal("io_error", f"the patch could not be written: {error}", where))
         except DiskFull as full:
             full.add_note(self._take_back())
             raise
@@ -177,7 +177,7 @@ class Writer:
             if state_of(target, self._tree.read(target.path)) != "after":
                 raise Changed(target.path)
 
-    def _taken_back(self, refused: Refused) -> Refused:
+    def _taken_back(self, refused: Refusal) -> Refusal:
         return msgspec.structs.replace(refused, message=f"{refused.message}. {self._take_back()}")
 
     def _take_back(self) -> str:

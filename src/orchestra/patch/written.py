@@ -17,7 +17,8 @@ from typing import Protocol
 
 import msgspec
 
-from orchestra.patch.diff import FileChange, Refused, parse_diff
+from orchestra.core.work import Refusal
+from orchestra.patch.diff import FileChange, parse_diff
 from orchestra.patch.locate import Image, compute
 from orchestra.patch.safety import check
 from orchestra.patch.text import FileText
@@ -46,17 +47,17 @@ class WrittenDiff(msgspec.Struct, frozen=True):
     """The diff of all changes that a diff can express, and the reasons why others are refused."""
 
     diff: str
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[Refusal, ...] = ()
 
 
 def diff_of(files: Iterable[WrittenFile]) -> WrittenDiff:
     """One diff that turns every `before` into its `after`."""
     parts: list[str] = []
     changes: list[FileChange] = []
-    refused: list[Refused] = []
+    refused: list[Refusal] = []
     for file in files:
         made = _file(file)
-        if isinstance(made, Refused):
+        if isinstance(made, Refusal):
             refused.append(made)
         else:
             parts.append(made[0])
@@ -65,13 +66,13 @@ def diff_of(files: Iterable[WrittenFile]) -> WrittenDiff:
         return WrittenDiff("", tuple(refused))
     diff = "".join(parts)
     read = parse_diff(diff)
-    wrong = read if isinstance(read, Refused) else check(read)
+    wrong = read if isinstance(read, Refusal) else check(read)
     if wrong is None and read != tuple(changes):
-        wrong = Refused("invalid_patch", "", "the files cannot be put together into one diff")
+        wrong = Refusal("invalid_patch", "the files cannot be put together into one diff")
     return WrittenDiff("", (*refused, wrong)) if wrong is not None else WrittenDiff(diff, tuple(refused))
 
 
-def _file(file: WrittenFile) -> tuple[str, FileChange] | Refused:
+def _file(file: WrittenFile) -> tuple[str, FileChange] | Refusal:
     """The diff of one file, and the change that the gate reads from it."""
     old, new = FileText(file.before or b"").lines, FileText(file.after or b"").lines
     names = Names(
@@ -80,12 +81,12 @@ def _file(file: WrittenFile) -> tuple[str, FileChange] | Refused:
         old_mode=_git_mode(file.before_mode),
         new_mode=_git_mode(file.after_mode),
     )
-    refused = Refused("invalid_patch", file.path, f"{file.path}: a diff cannot express its text")
+    refused = Refusal("invalid_patch", f"{file.path}: a diff cannot express its text", file.path)
     whole = [Edit(0, len(old), tuple(new))] if old != new else []
     for edits in (_edits(old, new), whole):
         diff = render(names, edits, old)
         read = _read_back(diff, file)
-        if not isinstance(read, Refused):
+        if not isinstance(read, Refusal):
             return diff, read
         refused = read
     return refused
@@ -107,21 +108,21 @@ def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> list[Edit]:
     ]
 
 
-def _read_back(diff: str, file: WrittenFile) -> FileChange | Refused:
+def _read_back(diff: str, file: WrittenFile) -> FileChange | Refusal:
     """The change that the gate reads from the diff; a refusal if its result is not the command's bytes (rule 1)."""
     changes = parse_diff(diff)
-    if isinstance(changes, Refused):
+    if isinstance(changes, Refusal):
         return changes
     if wrong := check(changes):
         return wrong
     image = None if file.before is None else Image(file.before, file.before_mode or 0)
     prepared = compute(changes, {path: image for change in changes for path in change.paths})
-    if isinstance(prepared, Refused):
+    if isinstance(prepared, Refusal):
         return prepared
-    found = [(made.path, made.data, made.mode is not None and bool(made.mode & 0o100)) for made in prepared.files]
+    found = [(part.file.path, part.data, bool((part.file.mode or 0) & 0o100)) for part in prepared.files]
     executable = file.after is not None and bool((file.after_mode or 0) & 0o100)
     if len(changes) != 1 or found != [(file.path, file.after, executable)]:
-        return Refused("invalid_patch", file.path, f"{file.path}: a diff cannot express its text")
+        return Refusal("invalid_patch", f"{file.path}: a diff cannot express its text", file.path)
     return changes[0]
 
 

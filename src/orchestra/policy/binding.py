@@ -22,7 +22,7 @@ import msgspec
 from orchestra.core.errors import UsageError
 from orchestra.core.reading import RunCreated, effect_of, outcome_of
 from orchestra.core.records import Event
-from orchestra.policy.decide import ApprovalPolicy, Policy, narrow, within
+from orchestra.policy.policy import ApprovalPolicy, Policy, narrow, within
 
 TYPED = ("approval", "fs", "max_retries", "max_workers")  # what a command line can say; all but the first are fields
 ASKING: tuple[ApprovalPolicy, ...] = ("never", "risk", "always")

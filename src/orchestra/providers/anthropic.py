@@ -10,14 +10,17 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.core.errors import UsageError
+from orchestra.core.model import Destination, OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
 from orchestra.providers.bounds import bounds
-from orchestra.providers.http import Http
-from orchestra.providers.messages import MessagesReader
+from orchestra.providers.http import Endpoint, Http, is_here
+from orchestra.providers.messages import MessagesWire
 from orchestra.providers.prompting import context
+from orchestra.providers.reading import StreamedReply
+from orchestra.providers.setup import MAX_OUTPUT, WAYS, ProviderSetup
 
 VERSION = "2023-06-01"
-DEFAULT_MAX_TOKENS = 16_384  # the API demands a limit
+URL = "https://api.anthropic.com"
 _CACHED = {"type": "ephemeral"}
 
 
@@ -29,7 +32,7 @@ class Anthropic:
     ) -> None:
         self._http = http
         self._model = model
-        self._max_tokens = max_output_tokens or DEFAULT_MAX_TOKENS
+        self._max_tokens = max_output_tokens or MAX_OUTPUT["anthropic"]  # the API demands a limit
         self._context_tokens = context_tokens
 
     @property
@@ -45,8 +48,8 @@ class Anthropic:
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
         """Make one request and stream the reply."""
-        reader = MessagesReader(bounds(self._limit(request)))
-        return await self._http.converse("/v1/messages", self.body(request), reader, request, on_token)
+        reply = StreamedReply(bounds(self._limit(request)), MessagesWire())
+        return await self._http.converse("/v1/messages", self.body(request), reply, request, on_token)
 
     def _limit(self, request: ProviderRequest) -> int:
         return request.constraints.maxOutputTokens or self._max_tokens
@@ -71,3 +74,41 @@ class Anthropic:
     async def models(self) -> list[str]:
         """The names of the server's models."""
         return await self._http.models("/v1/models?limit=100")
+
+
+def make(setup: ProviderSetup) -> Anthropic:
+    """The provider of an entry or of the usual variables; UsageError if its key is missing."""
+    url, url_from = _url(setup)
+    key, key_from = setup.key("ANTHROPIC_API_KEY")
+    token = "" if key or setup.choice.entry.base_url else setup.environ.get("ANTHROPIC_AUTH_TOKEN", "")
+    if not (key or token) and url == URL:
+        raise UsageError(f"provider anthropic needs a key: set ANTHROPIC_API_KEY; {WAYS}")
+    headers = {"authorization": f"Bearer {token}"} if token else {"x-api-key": key} if key else {}
+    headers["anthropic-version"] = VERSION
+    key_from = "ANTHROPIC_AUTH_TOKEN" if token else key_from
+    endpoint = Endpoint(
+        base_url=url,
+        headers=headers,
+        secret=key or token,
+        key_from=key_from,
+        url_from=url_from,
+        trace_header=setup.trace_header,
+        connect_sec=setup.choice.entry.connect_sec,
+        limits=setup.limits,
+    )
+    return Anthropic(
+        Http(endpoint),
+        model=setup.choice.model,
+        max_output_tokens=setup.max_output_tokens,
+        context_tokens=setup.choice.context_tokens,
+    )
+
+
+def destination(setup: ProviderSetup) -> Destination:
+    """The server's address."""
+    url, _ = _url(setup)
+    return Destination(url, leaves=not is_here(url))
+
+
+def _url(setup: ProviderSetup) -> tuple[str, str]:
+    return setup.url("ANTHROPIC_BASE_URL", URL)

@@ -15,15 +15,13 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import time
 import uuid
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UnsetType
 
 from orchestra.core.calls import Asked, PastCall, past_calls
 from orchestra.core.context import Step
@@ -32,23 +30,29 @@ from orchestra.core.faces import Face, Notice, Token
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import (
     ContextArtifact,
-    Destination,
     Gathered,
     Provider,
-    ProviderFailure,
     ProviderRequest,
     ProviderResponse,
-    Usage,
     Withheld,
 )
-from orchestra.core.records import ArtifactRef, Phase, Role, now, utf8
+from orchestra.core.records import ArtifactRef, now, utf8
 from orchestra.core.run import digest
 from orchestra.core.sent import Sent, parts_of
 from orchestra.core.work import ModelCall, ModelReply
-from orchestra.providers.bounds import Bounds, TooLong, bounds, cut
+from orchestra.providers.bounds import TooLong, bounds, cut
 from orchestra.providers.budget import Budget
-from orchestra.providers.prices import Price
-from orchestra.providers.prompting import context, estimated_tokens, most_tokens, user_text
+from orchestra.providers.contract import (
+    Recalls,
+    Remembers,
+    Route,
+    cost_of,
+    counted,
+    held_to_contract,
+    late,
+    request_digest,
+)
+from orchestra.providers.prompting import context, most_tokens
 from orchestra.providers.rawfiles import CallFiles, Sidecar
 from orchestra.providers.requestlog import log_request
 
@@ -58,43 +62,6 @@ CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can r
 _SPARE_TOKENS = 512  # for what a chat format adds
 _CALLS = uuid.UUID("6f0d0f0e-4c1b-5e0b-9d5e-0c7f1d9d6a11")  # of call ids
 _ATTEMPT = re.compile(r"(\.attempt-\d+)?\.raw\.txt$")
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A provider whose answers depend on what it answered before, across processes."""
-
-    def remember(self, call: PastCall) -> None: ...
-
-
-@runtime_checkable
-class Serves(Protocol):
-    """A provider that has only some roles' answers, and knows which."""
-
-    def serves(self, role: Role, phase: Phase, agent: str = "") -> bool: ...
-
-
-@runtime_checkable
-class Recalls(Protocol):
-    """A provider that stands in for others, and must be shown what they were shown."""
-
-    def context_of(self, key: str) -> int:
-        """How many bytes of files that step's model was shown at most; 0 if that is not known."""
-        ...
-
-
-class Route(Struct, frozen=True):
-    """Where a call goes."""
-
-    provider: Provider
-    name: str
-    model: str = ""
-    price: Price | None = Price()  # None: nobody knows it
-    max_output: int = 0  # tokens; what a call is held to if there is a budget
-    estimates: bool = False  # what it does not say about its usage is estimated
-    bytes_per_token: int = 3  # of a text that must fit into the context; a small vocabulary needs more tokens
-    price_of: Callable[[str], Price | None] | None = None  # for a model that is known only once it has answered
-    to: Destination = Destination()
 
 
 class Caller:
@@ -200,8 +167,8 @@ class Caller:
             self._tell(sent.withheld)
             if self._debug:
                 log_request(step.ledger, step.key, request, provider=route.provider, name=route.name, model=route.model)
-            response = _counted(await self._ask(effect, route.provider, request, sent, files, step), request, route)
-            cost = _cost(response, route)
+            response = counted(await self._ask(effect, route.provider, request, sent, files, step), request, route)
+            cost = cost_of(response, route)
         finally:
             self._budget.settle(step.key, cost or 0.0)
         data = utf8(response.rawText)
@@ -286,7 +253,7 @@ class Caller:
         try:
             # A provider keeps the limit itself and says TIMEOUT (S1-38); this is the net under one that does not.
             async with asyncio.timeout(request.constraints.timeoutMs / 1000 + GRACE_SECONDS):
-                return _held_to_contract(await provider.complete(request, arrived), most)
+                return held_to_contract(await provider.complete(request, arrived), most)
         except TimeoutError:
             return late(request, stream.text, time.monotonic() - began)
         except TooLong as passed:
@@ -305,30 +272,6 @@ def _lost(cut_off: Asked, most: float | None) -> float | None:
     if cut_off.lostUsd is None:
         return most * cut_off.times
     return cut_off.lostUsd + most  # of the last one, which was cut off since
-
-
-def _held_to_contract(response: ProviderResponse, most: Bounds) -> ProviderResponse:
-    """A reply is within its bounds, and a failure says why: one without its error gets one (rule 5)."""
-    text = cut(response.rawText, most.text)
-    if text != response.rawText:
-        failure = most.failure(most.text_passed)
-        return msgspec.structs.replace(response, rawText=text, finishReason="error", error=failure)
-    if response.finishReason in ("stop", "length") or not isinstance(response.error, UnsetType):
-        return response
-    what = "timed out" if response.finishReason == "timeout" else "failed"
-    failure = ProviderFailure(
-        code="TIMEOUT" if response.finishReason == "timeout" else "UNKNOWN",
-        message=f"the provider {what} and did not say why",
-        retriable=True,
-    )
-    return msgspec.structs.replace(response, error=failure)
-
-
-def late(request: ProviderRequest, text: str, seconds: float) -> ProviderResponse:
-    """The response of a call that ran out of time, with what had arrived (S1-38)."""
-    message = f"no complete reply within {request.constraints.timeoutMs} ms (raise loop.timeout_ms)"
-    failure = ProviderFailure(code="TIMEOUT", message=message, retriable=True)
-    return ProviderResponse(rawText=text, finishReason="timeout", durationMs=int(seconds * 1000), error=failure)
 
 
 def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recovered: bool) -> ModelReply:
@@ -383,35 +326,3 @@ def _sent(key: str, route: Route, request: ProviderRequest, found: Gathered) -> 
 
 def _notes(effect: ModelCall) -> tuple[ContextArtifact, ...]:
     return tuple(ContextArtifact(name=note.name, path="", content=note.content) for note in effect.notes)
-
-
-def _counted(response: ProviderResponse, request: ProviderRequest, route: Route) -> ProviderResponse:
-    """With its usage estimated where the provider does not tell it, and something was produced (rule 2)."""
-    said = Usage() if isinstance(response.usage, UnsetType) else response.usage
-    complete = isinstance(response.error, UnsetType) and said.inputTokens and said.outputTokens is not UNSET
-    if not route.estimates or complete or not response.rawText:
-        return response
-    # A reply that broke off has figures of its beginning, if any.
-    into = said.inputTokens or estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
-    out = max(said.outputTokens or 0, estimated_tokens(response.rawText))
-    usage = msgspec.structs.replace(said, inputTokens=into, outputTokens=out, totalTokens=into + out, estimated=True)
-    return msgspec.structs.replace(response, usage=usage)
-
-
-def _cost(response: ProviderResponse, route: Route) -> float | None:
-    """What the provider says it cost, or what its tokens do; None if nobody knows their price."""
-    if not isinstance(response.costUsd, UnsetType):
-        return max(0.0, response.costUsd)
-    named = route.model or isinstance(response.model, UnsetType) or route.price_of is None
-    price = route.price if named else route.price_of(str(response.model))  # type: ignore[misc]  # `named` has looked
-    if price is not None:
-        return price.of(response.usage)
-    used = not isinstance(response.usage, UnsetType) and (response.usage.inputTokens or response.usage.outputTokens)
-    return None if used else 0.0
-
-
-def request_digest(request: ProviderRequest) -> str:
-    """The identity of a request, whichever run makes it, under whichever budget."""
-    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET)
-    anonymous = msgspec.structs.replace(request, runId="", callId=UNSET, constraints=constraints)
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(anonymous, order="deterministic")).hexdigest()

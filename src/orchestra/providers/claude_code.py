@@ -19,24 +19,24 @@ Rules
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.core.errors import OddFile
+from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
-from orchestra.core.model import OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
-from orchestra.providers.bounds import Bounds, bounds
-from orchestra.providers.failures import meaning
-from orchestra.providers.messages import Event, MessagesReader
+from orchestra.core.model import Destination, OnToken, ProviderCapabilities, ProviderRequest, ProviderResponse
+from orchestra.providers.bounds import bounds
+from orchestra.providers.claude_stream import CliReader, judge
 from orchestra.providers.patience import Limits, Patience
-from orchestra.providers.program import Converse, Ended, Talk
+from orchestra.providers.program import Converse, Talk
 from orchestra.providers.prompting import user_text
 from orchestra.providers.reading import UNREADABLE
+from orchestra.providers.setup import WAYS, ProviderSetup
 
 LOGIN = ".claude/.credentials.json"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -64,9 +64,6 @@ _ARGUMENTS = (
     *("--output-format", "stream-json", "--verbose", "--include-partial-messages"),
 )
 _NO_MORE = ("--max-budget-usd", "0.0000001")
-_BUDGET = "error_max_budget_usd"  # the subtype of its report when the budget stopped it; no error (rule 2)
-_ASKS_AGAIN = (400, 404)  # statuses after which the CLI makes a second request
-_NOT_LOGGED_IN = ("invalid api key", "/login", "not logged in", "authentication", "oauth token")
 
 
 class ClaudeCode:
@@ -118,7 +115,7 @@ class ClaudeCode:
         def heard(data: bytes) -> bool:
             for text in reader.feed(data):
                 on_token(text)
-            patience.heard(reader.news)
+            patience.heard(reader.reply.news)
             return reader.enough
 
         login = self._login()
@@ -136,10 +133,10 @@ class ClaudeCode:
         try:
             async with patience:
                 ended = await self._converse(self._program, talk)
-            _judge(reader, ended)
+            judge(reader, ended)
         except TimeoutError:
-            reader.fail("TIMEOUT", f"{self._program}: {patience.why}", retriable=True)
-        return reader.response(time.monotonic() - began)
+            reader.reply.fail("TIMEOUT", f"{self._program}: {patience.why}", retriable=True)
+        return reader.reply.response(time.monotonic() - began)
 
     def _arguments(self, keyed: bool) -> tuple[str, ...]:
         # With a key, `--bare` ignores the user's set-up. It would also ignore a login, so it is not used with one.
@@ -190,6 +187,31 @@ class ClaudeCode:
             pass  # the folder is not writable: the user must log in again some day
 
 
+def make(setup: ProviderSetup) -> ClaudeCode:
+    """The provider of the CLI on PATH; UsageError if it is missing or not logged in."""
+    choice, environ, program = setup.choice, setup.environ, setup.choice.entry.program or "claude"
+    if not shutil.which(program, path=environ.get("PATH")):
+        raise UsageError(f"provider claude_code: there is no program {program!r} on PATH; {WAYS}")
+    if not logged_in(environ):
+        raise UsageError(f"provider claude_code is not logged in: run `claude` and /login, or set {KEYS[0]}")
+    return ClaudeCode(
+        setup.programs(),
+        environ,
+        model=choice.model,
+        program=program,
+        limits=setup.limits,
+        max_output_tokens=setup.max_output_tokens,
+        context_tokens=choice.context_tokens,
+        trace_header=setup.trace_header,
+    )
+
+
+def destination(setup: ProviderSetup) -> Destination:
+    """The program, and the address of its server if the environment names one."""
+    address, program = setup.environ.get("ANTHROPIC_BASE_URL", ""), f"program {setup.choice.entry.program or 'claude'}"
+    return Destination(f"{program}, ANTHROPIC_BASE_URL {address}" if address else program, leaves=True)
+
+
 def login_file(environ: Mapping[str, str]) -> Path:
     """The path of the CLI's login file."""
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME", "/"), ".claude")
@@ -220,119 +242,3 @@ def _is_login(data: bytes) -> bool:
 def logged_in(environ: Mapping[str, str]) -> bool:
     """Whether the CLI has a key or a login. Whether the server accepts it is known only after a call."""
     return any(environ.get(name) for name in KEYS + _OTHER_LOGINS) or login_file(environ).is_file()
-
-
-class _Line(Struct):
-    """One line of the CLI's output: all fields of `result`, and the event of `stream_event`."""
-
-    type: str = ""
-    subtype: str = ""
-    event: msgspec.Raw = msgspec.Raw()  # other lines have other values under this name
-    is_error: bool = False
-    result: str | None = None
-    api_error_status: int | None = None
-    total_cost_usd: float | None = None
-    errors: list[str] | None = None
-
-
-_decode = msgspec.json.Decoder(_Line).decode
-_decode_event = msgspec.json.Decoder(Event).decode
-
-
-class CliReader(MessagesReader):
-    """One reply of the CLI: its Messages events, then its own report."""
-
-    wire: ClassVar[str] = "a line of claude's stream-json"
-
-    def __init__(self, bounds: Bounds, *, stops_itself: bool = True, server: str = "") -> None:
-        super().__init__(bounds)
-        self._stops_itself = stops_itself
-        self.where = "claude: "
-        self.server = server  # the server's address, for error messages
-        self._rest = bytearray()  # the start of an incomplete line
-        self._heard = 0
-        self.enough = False  # the CLI may be ended
-        self.report: _Line | None = None  # its `result` line
-
-    def feed(self, data: bytes) -> list[str]:
-        """Read the CLI's output; return the texts that it adds to the reply."""
-        if self.enough:
-            return []
-        first, *lines = data.split(b"\n")
-        self._heard += len(data)
-        self._rest += first
-        if lines:
-            lines.insert(0, bytes(self._rest))
-            self._rest = bytearray(lines.pop())
-        texts = [text for line in lines if line.strip() and not self.enough and (text := self._line(line))]
-        if self._heard > self.bounds.wire:
-            self.pass_bounds(self.bounds.wire_passed)
-        elif len(self._rest) > self.bounds.event:
-            self.pass_bounds(self.bounds.event_passed)
-        self.enough |= self.too_long
-        return texts
-
-    def _line(self, line: bytes) -> str:
-        try:
-            said = _decode(line)
-            event = _decode_event(said.event) if said.type == "stream_event" else None
-        except UNREADABLE:
-            self.garbage(line.decode("utf-8", "replace"))
-            self.enough = True
-            return ""
-        if said.type == "result":
-            self.report = said
-            self._judge_report(said)
-            self.enough = True
-        elif said.type == "system" and said.subtype.startswith("model_refusal"):
-            self.fail("BAD_REQUEST", "the model refused to answer", retriable=False)
-        elif event is not None and self.done:
-            self.enough = event.type == "message_start"  # rule 2
-        elif event is not None:
-            text = self.take(event)
-            # Rule 2: after a whole reply the report follows; after any other, perhaps another request.
-            whole = self.finish == "stop" and self.size
-            self.enough = not self._stops_itself and self.finish is not None and not whole
-            self.done |= self.enough
-            return text
-        return ""
-
-    def _judge_report(self, said: _Line) -> None:
-        if said.total_cost_usd is not None:
-            self.cost = said.total_cost_usd
-        if not said.is_error or said.subtype == _BUDGET:
-            return
-        self.requests = 2 if said.api_error_status in _ASKS_AGAIN else 1  # rule 2
-        message = said.result or "; ".join(said.errors or []) or "no reason given"
-        if said.api_error_status:
-            code, retriable = meaning(said.api_error_status)
-            cure = f". {_LOG_IN}" if code == "AUTH" else ""
-            what = f"claude: status {said.api_error_status}: {message}{cure}{self.server}"
-            self.fail(code, what, retriable=retriable)
-        elif any(words in message.lower() for words in _NOT_LOGGED_IN):
-            self.fail("AUTH", f"claude: {message}. {_LOG_IN}", retriable=False)
-        elif "timed out" in message.lower():
-            self.fail("TIMEOUT", f"claude: {message}", retriable=True)
-        else:
-            self.fail("UNKNOWN", f"claude: {message}{self.server}", retriable=True)
-
-
-_LOG_IN = "Log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
-
-
-def _judge(reader: CliReader, ended: Ended) -> None:
-    """Set the failure of a CLI that ended without a report."""
-    if reader.done:
-        return
-    if reader.report is not None and reader.report.result and not reader.size:
-        reader.requests = 2  # rule 2: the first was for a stream
-        reader.fail("UNKNOWN", f"claude got a reply that its server did not stream{reader.server}", retriable=False)
-    elif reader.report is not None:  # it was ended after its report: its exit code means nothing
-        said = ": ".join(filter(None, (reader.report.subtype, "; ".join(reader.report.errors or []))))
-        reader.fail("UNKNOWN", f"claude ended without a whole reply ({said or 'no reason given'})", retriable=True)
-    elif ended.problem:
-        reader.fail("UNKNOWN", f"claude could not be run: {ended.problem}", retriable=False)
-    else:
-        last = ended.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        what = f"claude ended with exit code {ended.exit_code} before the reply was complete"
-        reader.fail("UNKNOWN", f"{what}: {last[0]}", retriable=True)

@@ -1,4 +1,4 @@
-"""HTTP: one request to a model's server; its events are passed to a reader as they arrive. All HTTP providers use it.
+"""HTTP: one request to a model's server; its events are read into a reply as they arrive. All HTTP providers use it.
 
 Rules
 1. One POST per call and no retry: retries are durable steps (core/context.py). No connection is used twice: on a stale
@@ -35,7 +35,7 @@ from orchestra.core.redact import MASK
 from orchestra.providers.bounds import Bounds, TooLong
 from orchestra.providers.failures import Meaning, meaning
 from orchestra.providers.patience import Limits, Patience
-from orchestra.providers.reading import UNREADABLE, Reader
+from orchestra.providers.reading import UNREADABLE, StreamedReply
 
 _BODY = 16_384  # bytes of an error's body that are read
 _BODY_S = 3.0  # time limit for reading them
@@ -85,13 +85,13 @@ class Http:
         return self.endpoint.base_url.rstrip("/") + path
 
     async def converse(
-        self, path: str, body: Any, reader: Reader, request: ProviderRequest, on_token: OnToken
+        self, path: str, body: Any, reply: StreamedReply, request: ProviderRequest, on_token: OnToken
     ) -> ProviderResponse:
         """Make one request and read the reply to its end; every failure is in the response."""
         began = time.monotonic()
-        reader.mask = self._masked
+        reply.mask = self._masked
         url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
-        reader.where = f"POST {url}: "
+        reply.where = f"POST {url}: "
         headers = {"accept": "text/event-stream", "content-type": "application/json", **self._headers(request.runId)}
         if self.endpoint.idempotent and not isinstance(request.callId, UnsetType):
             headers["idempotency-key"] = request.callId
@@ -101,20 +101,20 @@ class Http:
                 patience,
                 self._client.stream("POST", url, content=content, headers=headers) as response,
             ):
-                await self._read(response, reader, patience, on_token)
+                await self._read(response, reply, patience, on_token)
         except TimeoutError:
-            reader.fail("TIMEOUT", f"POST {url}: {patience.why}", retriable=True)
+            reply.fail("TIMEOUT", f"POST {url}: {patience.why}", retriable=True)
         except TooLong as passed:
-            reader.pass_bounds(str(passed))
+            reply.pass_bounds(str(passed))
         except httpx2.SSEError:
-            reader.pass_bounds(reader.bounds.event_passed)
+            reply.pass_bounds(reply.bounds.event_passed)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            self._broken(url, reader, error)
+            self._broken(url, reply, error)
         except UnicodeEncodeError as error:
-            reader.fail("BAD_REQUEST", f"the prompt is not valid Unicode: {error}", retriable=False)
+            reply.fail("BAD_REQUEST", f"the prompt is not valid Unicode: {error}", retriable=False)
         except (ImportError, ValueError) as error:  # httpx2 raises these for proxies it does not support
-            reader.fail("UNKNOWN", f"{error}. Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY", retriable=False)
-        return reader.response(time.monotonic() - began)
+            reply.fail("UNKNOWN", f"{error}. Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY", retriable=False)
+        return reply.response(time.monotonic() - began)
 
     async def models(self, path: str, run: str = "") -> list[str]:
         """The names of the server's models; raises OSError with the reason if the server does not list them."""
@@ -143,7 +143,9 @@ class Http:
         trace = {self.endpoint.trace_header: run} if self.endpoint.trace_header and run else {}
         return {"accept-encoding": "identity", **self.endpoint.headers, **trace}
 
-    async def _read(self, response: httpx2.Response, reader: Reader, patience: Patience, on_token: OnToken) -> None:
+    async def _read(
+        self, response: httpx2.Response, reply: StreamedReply, patience: Patience, on_token: OnToken
+    ) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code != 200 or kind != "text/event-stream":
             body = b""
@@ -152,29 +154,29 @@ class Http:
                     body = await _some(response, _BODY)
             except (TimeoutError, httpx2.HTTPError):
                 pass  # rule 5
-            self._refused(response, kind, body, reader)
+            self._refused(response, kind, body, reply)
             return
         if packed := _packed_twice(response):
             what = f"POST {response.url} answered with a reply packed as {packed}, though it was asked not to pack it"
-            reader.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
+            reply.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
             return
-        hear = reader.hear
-        lines = _Lines(response, reader.bounds)
-        async for event in httpx2.EventSource(lines, max_event_size=reader.bounds.event):  # type: ignore[arg-type]  # it has all that is used
+        hear = reply.wire.hear
+        lines = _Lines(response, reply.bounds)
+        async for event in httpx2.EventSource(lines, max_event_size=reply.bounds.event):  # type: ignore[arg-type]  # it has all that is used
             if not event.data:
                 continue  # an event with only an id or a reconnect time: no data
-            text = hear(event.event, event.data)
+            text = hear(reply, event.event, event.data)
             if text:
                 on_token(text)
-            if reader.done:
+            if reply.done:
                 return
-            patience.heard(reader.news)
+            patience.heard(reply.news)
 
-    def _refused(self, response: httpx2.Response, kind: str, body: bytes, reader: Reader) -> None:
+    def _refused(self, response: httpx2.Response, kind: str, body: bytes, reply: StreamedReply) -> None:
         status, headers, said = response.status_code, response.headers, _said(self._masked_body(body))
         if status == 200:
             what = f"POST {response.url} answered with {kind or 'no type'} instead of a stream of events: {said}"
-            reader.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
+            reply.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
             return
         code, retriable = meaning(status)
         if b"insufficient_quota" in body or headers.get("x-should-retry") == "false":
@@ -182,23 +184,23 @@ class Http:
         message = f"POST {response.url} answered {status}: {said}"
         if code == "AUTH" or status in (404, 405) or 300 <= status < 400:
             message += f". {self._cure(status)}"
-        reader.fail(code, message, retriable=retriable, wait=_retry_after(headers))
+        reply.fail(code, message, retriable=retriable, wait=_retry_after(headers))
 
-    def _broken(self, url: str, reader: Reader, error: Exception) -> None:
+    def _broken(self, url: str, reply: StreamedReply, error: Exception) -> None:
         reason = self._masked(_reason(error))
         if isinstance(error, httpx2.ConnectTimeout):
             what = f"no connection to {url} within {self.endpoint.connect_sec:g} s"
-            reader.fail("TIMEOUT", f"{what}. {self._cure()}", retriable=True)
+            reply.fail("TIMEOUT", f"{what}. {self._cure()}", retriable=True)
         elif isinstance(error, httpx2.ProxyError):
             code, retriable = _refused_tunnel(reason)
-            reader.fail(code, f"cannot reach {url}: {reason}. {_PROXY}", retriable=retriable)
+            reply.fail(code, f"cannot reach {url}: {reason}. {_PROXY}", retriable=retriable)
         elif isinstance(error, httpx2.ConnectError):
-            reader.fail("UNKNOWN", f"cannot reach {url}: {reason}. {self._cure()}", retriable=True)
+            reply.fail("UNKNOWN", f"cannot reach {url}: {reason}. {self._cure()}", retriable=True)
         elif isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-            reader.fail("UNKNOWN", f"{url} is no address: {reason}. {self._cure()}", retriable=False)
+            reply.fail("UNKNOWN", f"{url} is no address: {reason}. {self._cure()}", retriable=False)
         else:
-            what = f"the line broke after {len(reader.text)} characters: {reason}"
-            reader.fail("UNKNOWN", f"POST {url}: {what}", retriable=True)
+            what = f"the line broke after {len(reply.text)} characters: {reason}"
+            reply.fail("UNKNOWN", f"POST {url}: {what}", retriable=True)
 
     def _cure(self, status: int = 0) -> str:
         if status == 407:

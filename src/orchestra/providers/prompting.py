@@ -33,6 +33,13 @@ def estimated_tokens(text: str) -> int:
     return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
 
 
+def token_counts(request: ProviderRequest) -> list[tuple[str, int, int]]:
+    """The parts of a prompt: name, tokens (estimated), characters."""
+    texts = {"(system)": request.prompt.system, "(user)": request.prompt.user}
+    texts |= {artifact.name: artifact.content for artifact in request.contextArtifacts}
+    return [(name, estimated_tokens(text), len(text)) for name, text in texts.items()]
+
+
 def most_tokens(text: str) -> int:
     """An upper limit of the text's tokens, for any tokenizer (rule 3)."""
     return len(text.encode("utf-8", "replace"))

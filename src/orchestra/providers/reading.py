@@ -1,6 +1,6 @@
-"""Reading: the events of a streamed reply -> the reply. No I/O: a reader gets events and collects text and usage.
+"""Reading: the events of a streamed reply -> the reply. No I/O: text and usage are collected from events.
 
-    adapter (writes the request) ──▶ http.py or a CLI (moves bytes) ──▶ reader (interprets them) ──▶ response
+    adapter (writes the request) ──▶ http.py or a CLI (moves bytes) ──▶ wire format (interprets them) ──▶ reply
 
 Rules
 1. A reply is whole only if its wire format's last marker arrived. A stream without it is a failure; the text that
@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -33,13 +33,25 @@ def figure(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else None
 
 
-class Reader:
-    """One reply, as far as it has arrived. Subclasses for wire formats interpret an event in `hear`."""
+class Wire(Protocol):
+    """A wire format. One object reads one reply, because some formats add up figures over its events."""
 
-    wire: ClassVar[str] = ""
+    @property
+    def name(self) -> str:
+        """What one event is called in messages."""
+        ...
 
-    def __init__(self, bounds: Bounds) -> None:
+    def hear(self, reply: StreamedReply, event: str, data: str) -> str:
+        """Read one event into the reply; return the text that it adds."""
+        ...
+
+
+class StreamedReply:
+    """One reply, as far as it has arrived. A wire format reads the events and reports here what they contain."""
+
+    def __init__(self, bounds: Bounds, wire: Wire) -> None:
         self.bounds = bounds
+        self.wire = wire
         self.too_long = False
         self._text = bytearray()  # UTF-8: a list of the received pieces would need ten times its size (rule 4)
         self._made = 0  # bytes of text and thoughts
@@ -53,10 +65,6 @@ class Reader:
         self.failure: ProviderFailure | None = None
         self.where = ""  # the server's name, for messages
         self.mask: Callable[[str], str] = lambda text: text  # masks the key in a server's messages
-
-    def hear(self, event: str, data: str) -> str:
-        """Read one event; return the text that it adds to the reply."""
-        raise NotImplementedError
 
     @property
     def text(self) -> str:
@@ -101,11 +109,11 @@ class Reader:
         self.failure = self.failure or ProviderFailure(code, self.mask(message), retriable, wait)
         self.done = True
 
-    def garbage(self, data: str) -> None:
-        """Fail the reply because a known event cannot be read (rule 2)."""
+    def garbage(self, wire: str, data: str) -> None:
+        """Fail the reply because a known event cannot be read (rule 2); `wire` is what one is called."""
         masked = self.mask(data)  # before the text is cut: a cut key would not be recognised
         shown = masked if len(masked) <= 80 else f"{masked[:80]}…"
-        self.fail("UNKNOWN", f"the stream holds something that is not {self.wire}: {shown!r}", retriable=True)
+        self.fail("UNKNOWN", f"the stream holds something that is not {wire}: {shown!r}", retriable=True)
 
     def response(self, seconds: float) -> ProviderResponse:
         """The response, whole or failed."""

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from msgspec import UNSET
 
 from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.errors import UsageError
 from orchestra.core.files import read_bounded
 from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
 from orchestra.core.records import Event, Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.bounds import MOST_TEXT
-from orchestra.providers.calling import request_digest
+from orchestra.providers.contract import request_digest
+from orchestra.providers.setup import ProviderSetup
 
 
 class ReplayProvider:
@@ -74,6 +76,14 @@ class ReplayProvider:
             error=call.error or UNSET,
             source=call.key,
         )
+
+
+def make(setup: ProviderSetup) -> ReplayProvider:
+    """The provider of a recorded run."""
+    if not setup.choice.argument:
+        raise UsageError("provider replay needs a run: --provider replay:RUN")
+    source = setup.find(setup.choice.argument)
+    return ReplayProvider(source, setup.events(source))
 
 
 def _refused(message: str) -> ProviderResponse:

@@ -40,7 +40,8 @@ from orchestra.core.model import (
 )
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
-from orchestra.providers.calling import late
+from orchestra.providers.contract import late
+from orchestra.providers.setup import ProviderSetup
 
 _MOST_SCRIPT = 16 * MIB  # all replies of a run
 
@@ -186,6 +187,14 @@ async def _say(reply: ScriptedReply, on_token: OnToken) -> None:
             await asyncio.sleep(reply.delayMs / 1000 / len(pieces))
         if piece:
             on_token(piece)
+
+
+def make(setup: ProviderSetup) -> ScriptedProvider:
+    """The provider of a script file."""
+    file = setup.choice.argument
+    if not file:
+        raise UsageError("provider scripted needs a file: --provider scripted:FILE")
+    return ScriptedProvider(load_script(setup.base / file), name=file)
 
 
 def load_script(path: Path) -> Script:

@@ -27,7 +27,7 @@ from orchestra.core.files import entries_below, mode_and_size
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, digest
-from orchestra.policy.decide import within
+from orchestra.policy.policy import within
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms

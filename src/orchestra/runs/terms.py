@@ -17,7 +17,7 @@ from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import Standing, elsewhere
 from orchestra.policy.binding import bound, differences, recorded, weaker
-from orchestra.policy.decide import Policy
+from orchestra.policy.policy import Policy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs
 from orchestra.workflows.project import Project

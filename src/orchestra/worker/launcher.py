@@ -20,13 +20,8 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import marshal
-import os
-import resource
 import shutil
 import socket
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,12 +29,12 @@ from typing import Protocol
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
-from orchestra.worker import host, outcome, seccomp
+from orchestra.worker import outcome
 from orchestra.worker.leftover import kill_left_over
 from orchestra.worker.link import Link
+from orchestra.worker.starting import make_scratch, problem, start_request
 from orchestra.worker.streams import OnLine, Streams
-from orchestra.worker.task import Command, CommandResult, Denial, Limits, OnBytes, Sandbox
-from orchestra.worker.wrap import HOME, refusal, wrap
+from orchestra.worker.task import Command, CommandResult, Denial, OnBytes, Sandbox
 
 PROXY_PORT = 3128  # on the command's own loopback, if it may reach domains
 _DRAIN_S = 2.0  # rule 4: only a process we may not kill (tier none, another user's) can still hold the pipes
@@ -60,7 +55,10 @@ MakeProxy = Callable[[socket.socket], ConnectionProxy]
 class Launcher:
     """Starts commands, through one spawner process that exists from the first command on."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk, redactor: Redactor) -> None:
+        """`disk` and `redactor` are for the stored output of all commands."""
+        self._disk = disk
+        self._redactor = redactor
         self._link: Link | None = None
 
     async def prepare(
@@ -70,8 +68,6 @@ class Launcher:
         stdout: str | Path,
         stderr: str | Path | None,
         *,
-        redactor: Redactor,
-        disk: Disk,
         on_line: OnLine | None = None,
         proxy: MakeProxy | None = None,
     ) -> Held:
@@ -79,42 +75,28 @@ class Launcher:
 
         A command that cannot start is returned too, with pid 0: the result of `run` has the reason.
         """
-        streams = Streams(command, redactor=redactor, on_line=on_line)
+        streams = Streams(command, redactor=self._redactor, on_line=on_line)
         held = Held(command, sandbox, streams, self._live_link())
-        await held.begin(lambda: streams.store(stdout, stderr, disk), proxy)
+        await held.begin(lambda: streams.store(stdout, stderr, self._disk), proxy)
         return held
 
-    async def listen(
-        self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes, *, redactor: Redactor, disk: Disk
-    ) -> CommandResult:
+    async def listen(self, command: Command, sandbox: Sandbox, stderr: Path, on_bytes: OnBytes) -> CommandResult:
         """Run a program; pass its stdout to `on_bytes` as it arrives, unstored, until that returns True."""
-        streams = Streams(command, redactor=redactor, on_line=None)
+        streams = Streams(command, redactor=self._redactor, on_line=None)
         held = Held(command, sandbox, streams, self._live_link())
 
         def heard(data: bytes) -> None:
             if on_bytes(data):
                 held.enough()
 
-        await held.begin(lambda: streams.tap(heard, stderr, disk), None)
+        await held.begin(lambda: streams.tap(heard, stderr, self._disk), None)
         return await held.run()
 
     async def launch(
-        self,
-        command: Command,
-        sandbox: Sandbox,
-        stdout: str | Path,
-        stderr: str | Path | None,
-        *,
-        redactor: Redactor,
-        disk: Disk,
-        on_line: OnLine | None = None,
-        proxy: MakeProxy | None = None,
+        self, command: Command, sandbox: Sandbox, stdout: str | Path, stderr: str | Path | None
     ) -> CommandResult:
         """Run one command until it and all processes it started have ended."""
-        held = await self.prepare(
-            command, sandbox, stdout, stderr, redactor=redactor, disk=disk, on_line=on_line, proxy=proxy
-        )
-        return await held.run()
+        return await (await self.prepare(command, sandbox, stdout, stderr)).run()
 
     async def close(self) -> None:
         """End all running commands and the spawner."""
@@ -158,7 +140,7 @@ class Held:
     async def begin(self, store: Callable[[], None], proxy: MakeProxy | None) -> None:
         """Request the process; return when it is blocked and ready, or when it is known that it cannot start."""
         try:
-            self._problem = _problem(self._command, self._sandbox, proxy)
+            self._problem = problem(self._command, self._sandbox, proxied=proxy is not None)
             if self._problem:
                 return
             self._number = self._link.add(self._hear)
@@ -284,114 +266,9 @@ class Held:
             self._proxy = make(self._listener)
             await self._proxy.start()
 
-    def _scratched(self, env: dict[str, str]) -> dict[str, str]:
-        home = {"HOME": self._scratch} if env.get("HOME") == HOME else {}
-        return env | home | {"TMPDIR": self._scratch}
-
     def _request(self) -> tuple[int, int]:
-        """A descriptor with the request for spawner.py, and the request's length.
-
-        bwrap's options follow the request; the descriptor's position is at their start.
-        """
-        command, sandbox = self._command, self._sandbox
-        uid, gid = host.user(sandbox)
-        limits = sandbox.limits
-        if sandbox.upper:
-            _make_upper(sandbox, uid, gid)
-        body: dict[str, object] = {
-            "tier": sandbox.tier,
-            "argv": [os.fsencode(part) for part in command.argv],
-            "uid": uid if uid != os.geteuid() else None,
-            "gid": gid,
-            "rlimits": _rlimits(limits),
-            "limits": {
-                "memory": limits.memory_bytes,
-                "processes": limits.processes,
-                "disk": limits.disk_bytes,
-                "files": limits.files,
-            },
-            "timeout": command.timeout_ms / 1000,
-            "grace": command.grace_ms / 1000,
-            "upper": os.fsencode(f"{sandbox.upper}/up") if sandbox.upper else None,
-            "writes": [os.fsencode(source) for source, _ in sandbox.writes],
-        }
-        options = b""
-        if sandbox.tier == "strict":
-            bwrap = host.find_bwrap()
-            assert bwrap is not None  # `_problem` checked that
-            body["program"] = os.fsencode(bwrap.path)
-            body["seccomp"] = seccomp.program()
-            options = b"\0".join((*wrap(command, sandbox, host.facts(sandbox, self._link.prepared)), b""))
-        else:
-            env = command.env
-            if sandbox.tier == "landlock":
-                self._scratch = tempfile.mkdtemp(dir=self._link.prepared.folder)
-                os.chown(self._scratch, uid, gid)
-                code = seccomp.program(network=sandbox.online)
-                body["confine"] = (*host.confinement(sandbox, self._scratch), code, sandbox.online)
-                env = self._scratched(env)
-            body["cwd"] = os.fsencode(command.cwd)
-            body["env"] = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-        request = marshal.dumps(body)
-        return _memory(request, options), len(request)
-
-
-def _problem(command: Command, sandbox: Sandbox, proxy: MakeProxy | None) -> CommandResult | None:
-    """The result for a command that cannot be started here at all; None if it can."""
-    strings = "".join((*command.argv, command.cwd, *command.env, *command.env.values()))
-    if not command.argv or not command.argv[0]:
-        return CommandResult(error="cannot start: the command is empty")
-    if "\0" in strings or "" in command.env or "=" in "".join(command.env):
-        problem = "cannot start: an argument or variable holds a NUL character, or a variable's name is not one"
-        return CommandResult(error=problem)
-    if not os.path.isabs(command.argv[0]):
-        return CommandResult(error=f"cannot start: {command.argv[0]!r} is not an absolute path")
-    if not os.path.isdir(command.cwd if sandbox.tier != "strict" else sandbox.workspace):
-        return CommandResult(error=f"cannot start: the working folder {command.cwd!r} does not exist")
-    refused = _refusal(sandbox, proxy)
-    return CommandResult(error=refused, refused=True) if refused else None
-
-
-def _refusal(sandbox: Sandbox, proxy: MakeProxy | None) -> str | None:
-    """Which part of the containment is not available; None if all of it is."""
-    if sys.platform != "linux":
-        return "commands run only on Linux: there is no sandbox for this system yet"
-    if sandbox.domains and (sandbox.tier != "strict" or proxy is None):
-        return f"the sandbox cannot be set up: tier {sandbox.tier} without our proxy has no way to reach domains"
-    if sandbox.run_as is not None and os.geteuid() not in (0, sandbox.run_as):
-        return f"the sandbox cannot be set up: only root can run commands as user {sandbox.run_as}"
-    if sandbox.tier == "strict":
-        return host.NO_BWRAP if host.find_bwrap() is None else refusal(sandbox)
-    return None
-
-
-def _make_upper(sandbox: Sandbox, uid: int, gid: int) -> None:
-    """Make the folders of the layer. The command sees the layer's mode as the mode of the workspace."""
-    for name in ("up", "work"):
-        path = f"{sandbox.upper}/{name}"
-        if not os.path.isdir(path):
-            os.makedirs(path, 0o755)
-            os.chmod(path, os.stat(sandbox.workspace).st_mode & 0o777 | 0o700)
-            os.chown(path, uid, gid)
-
-
-def _rlimits(limits: Limits) -> list[tuple[int, int]]:
-    """The limits of one process. Not RLIMIT_AS: node, Go, GHC reserve terabytes of addresses that they never touch."""
-    return [
-        (resource.RLIMIT_NPROC, limits.processes),
-        (resource.RLIMIT_NOFILE, limits.open_files),
-        (resource.RLIMIT_FSIZE, limits.file_bytes),
-        (resource.RLIMIT_CORE, 0),
-        # For a bomb that is faster than the watchdog; far above its limit, so that the watchdog normally acts first.
-        (resource.RLIMIT_DATA, 4 * limits.memory_bytes),
-    ]
-
-
-def _memory(first: bytes, second: bytes) -> int:
-    """A descriptor in memory with both parts; its position is at the second."""
-    fd = os.memfd_create("orchestra", os.MFD_CLOEXEC)
-    data, written = first + second, 0
-    while written < len(data):
-        written += os.pwrite(fd, data[written:], written)
-    os.lseek(fd, len(first), os.SEEK_SET)
-    return fd
+        """A descriptor with the request for spawner.py, and the request's length (starting.py)."""
+        prepared = self._link.prepared
+        if self._sandbox.tier == "landlock":
+            self._scratch = make_scratch(self._sandbox, prepared)
+        return start_request(self._command, self._sandbox, prepared, self._scratch)

@@ -16,8 +16,6 @@ from typing import Final
 
 import msgspec
 
-from orchestra.core.disk import Disk
-from orchestra.core.redact import Redactor
 from orchestra.worker import attempts
 from orchestra.worker.canaries import canaries
 from orchestra.worker.host import weak_points
@@ -58,15 +56,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""  # what the user can do about that
 
 
-async def prove(
-    launcher: Launcher,
-    tier: Tier,
-    *,
-    redactor: Redactor,
-    disk: Disk,
-    run_as: int | None = None,
-    near: Path | None = None,
-) -> Proof:
+async def prove(launcher: Launcher, tier: Tier, *, run_as: int | None = None, near: Path | None = None) -> Proof:
     """Try to break out of the tier. The canaries lie in a new folder in `near`, or among temporary files."""
     here = machine()
     facts = Proof(
@@ -78,7 +68,7 @@ async def prove(
         sandbox = place.sandbox(tier, run_as)
         facts = msgspec.structs.replace(facts, weak=weak_points(sandbox))
         out = place.folder / "out"
-        result = await launcher.launch(place.command(tier, run_as), sandbox, out, None, redactor=redactor, disk=disk)
+        result = await launcher.launch(place.command(tier, run_as), sandbox, out, None)
         said = _said(out, result)
         if said is None:
             reason = result.error or _ended(result)

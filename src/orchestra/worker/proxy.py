@@ -26,15 +26,13 @@ import msgspec
 
 from orchestra.core.domains import parse_entry
 from orchestra.worker.addresses import is_global as is_public
+from orchestra.worker.connection import Idle, Side, both, copy
 from orchestra.worker.request import Denied, Request, read_chunk, read_request, read_response
 from orchestra.worker.task import Denial
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
-_PIECE = 1 << 16
-_BUFFER = 1 << 18
 _ADDRESSES = 4  # of a name, tried one after the other
-_FAREWELL = 1.0  # seconds for a client to read the answer's end before its unread bytes reset the connection
 _PHRASES = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 _PHRASES |= {502: "Bad Gateway", 504: "Gateway Timeout"}
 
@@ -53,14 +51,6 @@ class ProxyLimits(msgspec.Struct, frozen=True, kw_only=True):
 LIMITS = ProxyLimits()
 
 
-class Traffic(msgspec.Struct, frozen=True):
-    """Counts: requests carried out, bytes from and to the sandbox."""
-
-    requests: int = 0
-    sent: int = 0
-    received: int = 0
-
-
 class Proxy:
     """Serves one listening socket until `close`. The proxy owns the socket."""
 
@@ -69,15 +59,13 @@ class Proxy:
         listener: socket.socket,
         domains: tuple[str, ...],
         *,
-        on_denial: Callable[[Denial], None] | None = None,
         resolve: Resolve | None = None,
         is_global: Callable[[str], bool] | None = None,
         limits: ProxyLimits = LIMITS,
     ) -> None:
-        """`on_denial` is called once for each kind of refusal. `is_global` is for tests with servers on loopback."""
+        """`is_global` is for tests with servers on loopback."""
         self._listener = listener
         self._entries = tuple(map(parse_entry, domains))
-        self._on_denial = on_denial
         # Its own threads: slow look-ups of a hostile command must not delay those of other commands.
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="proxy-resolve") if resolve is None else None
         self._resolve = resolve or self._look_up
@@ -87,16 +75,11 @@ class Proxy:
         self._slots = asyncio.Semaphore(limits.connections)
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
-        self._requests = self._sent = self._received = 0
 
     @property
     def denials(self) -> tuple[Denial, ...]:
         """The refusals so far, each kind once."""
         return tuple(Denial(host, port, reason, times) for (host, port, reason), times in self._denials.items())
-
-    @property
-    def traffic(self) -> Traffic:
-        return Traffic(self._requests, self._sent, self._received)
 
     async def start(self) -> None:
         """Begin to accept."""
@@ -134,7 +117,7 @@ class Proxy:
         self._slots.release()
 
     async def _serve(self, conn: socket.socket) -> None:
-        async with _Line(conn) as client:
+        async with Side(conn) as client:
             try:
                 await self._one_request(client)
             except Denied as denied:
@@ -147,21 +130,16 @@ class Proxy:
                 return  # one side disconnected or was idle for too long: no answer is possible
             await client.farewell()
 
-    async def _one_request(self, client: _Line) -> None:
+    async def _one_request(self, client: Side) -> None:
         request = read_request(await self._head(client))
         if not any(entry.covers(request.host, request.port) for entry in self._entries):
             raise Denied(403, "not in allow_domains", host=request.host, port=request.port)
-        async with _Line(await self._dial(request)) as server:
-            self._requests += 1
-            try:
-                async with asyncio.timeout(self._limits.idle_seconds) as timer:
-                    client.timer = server.timer = _Idle(timer, self._limits.idle_seconds)
-                    await (self._tunnel if request.tunnel else self._forward)(request, client, server)
-            finally:
-                self._sent += client.taken
-                self._received += server.taken
+        async with Side(await self._dial(request)) as server:
+            async with asyncio.timeout(self._limits.idle_seconds) as timer:
+                client.timer = server.timer = Idle(timer, self._limits.idle_seconds)
+                await (self._tunnel if request.tunnel else self._forward)(request, client, server)
 
-    async def _head(self, client: _Line) -> bytes:
+    async def _head(self, client: Side) -> bytes:
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 head = await client.reader.readuntil(b"\r\n\r\n")
@@ -211,11 +189,11 @@ class Proxy:
         found = await loop.run_in_executor(self._threads, _addresses, host)
         return tuple(dict.fromkeys(found))
 
-    async def _tunnel(self, request: Request, client: _Line, server: _Line) -> None:
+    async def _tunnel(self, request: Request, client: Side, server: Side) -> None:
         client.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await _both(_copy(client, server), _copy(server, client))
+        await both(copy(client, server), copy(server, client))
 
-    async def _forward(self, request: Request, client: _Line, server: _Line) -> None:
+    async def _forward(self, request: Request, client: Side, server: Side) -> None:
         server.write(request.head)
         sending = asyncio.create_task(_send_body(request, client, server))
         answering = asyncio.create_task(self._respond(request, client, server))
@@ -231,7 +209,7 @@ class Proxy:
                 task.cancel()
             await asyncio.gather(sending, answering, return_exceptions=True)
 
-    async def _respond(self, request: Request, client: _Line, server: _Line) -> None:
+    async def _respond(self, request: Request, client: Side, server: Side) -> None:
         broken = Denied(502, "the host's answer is no HTTP", host=request.host, port=request.port)
         while True:
             try:
@@ -240,7 +218,7 @@ class Proxy:
                 raise broken from None
             client.write(response.head)
             if not response.interim:
-                await _copy(server, client, length=response.length)
+                await copy(server, client, length=response.length)
                 await client.flush()
                 return
 
@@ -249,108 +227,16 @@ class Proxy:
         key = (host, denied.port, denied.reason)
         if key not in self._denials and len(self._denials) >= self._limits.denials:
             key = ("", 0, "other refused connections")
-        self._denials[key] = times = self._denials.get(key, 0) + 1
-        if times == 1 and self._on_denial is not None:
-            self._on_denial(Denial(*key))
+        self._denials[key] = self._denials.get(key, 0) + 1
 
 
-class _Idle:
-    """The idle timeout of a connection: every byte, in either direction, restarts it."""
-
-    def __init__(self, timer: asyncio.Timeout, seconds: float) -> None:
-        self._timer = timer
-        self._seconds = seconds
-        self._loop = asyncio.get_running_loop()
-
-    def moved(self) -> None:
-        self._timer.reschedule(self._loop.time() + self._seconds)
-
-
-class _Line:
-    """One side of a connection: a socket with its streams, counted; closed at the end of its block."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self.taken = 0  # bytes read from it, without the head of a request
-        self.said = False  # whether any byte was written to it
-        self.timer: _Idle | None = None
-
-    async def __aenter__(self) -> _Line:
-        self.reader, self._writer = await asyncio.open_connection(sock=self._sock, limit=_BUFFER)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._writer.transport.abort()
-        try:
-            await self._writer.wait_closed()
-        except OSError:
-            pass  # the reason of the end is known already
-
-    async def read(self, most: int = _PIECE) -> bytes:
-        return self._counted(await self.reader.read(most))
-
-    async def until(self, end: bytes) -> bytes:
-        return self._counted(await self.reader.readuntil(end))
-
-    async def exactly(self, size: int) -> bytes:
-        return self._counted(await self.reader.readexactly(size))
-
-    def write(self, data: bytes) -> None:
-        self.said = True
-        self._writer.write(data)
-
-    async def drain(self) -> None:
-        """Wait until there is room for more."""
-        await self._writer.drain()
-
-    async def flush(self) -> None:
-        """Wait until the system has taken all bytes: those left in our buffer at the end of the block are lost."""
-        self._writer.transport.set_write_buffer_limits(high=0)
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        """Send end-of-file."""
-        await self.flush()
-        self._writer.write_eof()
-
-    async def farewell(self) -> None:
-        """Send end-of-file and read what is left: unread bytes would reset the connection and lose the answer's end."""
-        try:
-            async with asyncio.timeout(_FAREWELL):
-                await self.end()
-                while await self.reader.read(_PIECE):
-                    pass
-        except (OSError, TimeoutError):
-            pass  # the time is up
-
-    def _counted(self, data: bytes) -> bytes:
-        self.taken += len(data)
-        if self.timer is not None:
-            self.timer.moved()
-        return data
-
-
-async def _copy(source: _Line, target: _Line, *, length: int | None = None) -> None:
-    """Copy bytes until the source's end-of-file (which is passed on), or exactly `length` of them."""
-    while length is None or length > 0:
-        data = await source.read(_PIECE if length is None else min(_PIECE, length))
-        if not data and length is not None:
-            raise EOFError
-        if not data:
-            await target.end()
-            return
-        target.write(data)
-        await target.drain()
-        length = None if length is None else length - len(data)
-
-
-async def _send_body(request: Request, client: _Line, server: _Line) -> None:
+async def _send_body(request: Request, client: Side, server: Side) -> None:
     if request.length is not None:
-        await _copy(client, server, length=request.length)
+        await copy(client, server, length=request.length)
         return
     while size := await _chunk_size(client):
         server.write(b"%x\r\n" % size)
-        await _copy(client, server, length=size)
+        await copy(client, server, length=size)
         if await client.exactly(2) != b"\r\n":
             raise Denied(400, "malformed chunk")
         server.write(b"\r\n")
@@ -360,22 +246,11 @@ async def _send_body(request: Request, client: _Line, server: _Line) -> None:
     await server.drain()
 
 
-async def _chunk_size(client: _Line) -> int:
+async def _chunk_size(client: Side) -> int:
     try:
         return read_chunk(await client.until(b"\r\n"))
     except asyncio.LimitOverrunError:
         raise Denied(400, "malformed chunk") from None
-
-
-async def _both(one: Awaitable[None], other: Awaitable[None]) -> None:
-    """Run both directions of a connection; an error in one cancels the other."""
-    tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _answer(denied: Denied) -> bytes:

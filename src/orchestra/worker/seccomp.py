@@ -149,6 +149,10 @@ def _program(network: bool, machine: str) -> bytes:
 
 def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
     """Calls that depend on their arguments: the first clause that holds decides; if none does, the call is allowed."""
+    return _always() | (_online() if network else _offline())
+
+
+def _always() -> dict[str, tuple[Clause, ...]]:
     no = _ERRNO | errno.EPERM
     set_id = {  # with a set-uid or set-gid file of ours, others could act as us
         "openat": (Clause((Has(2, _CREATES), Has(3, _SET_ID)), no),),
@@ -161,7 +165,7 @@ def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
         "mknod": (Clause((Has(1, _SET_ID),), no), Clause((Is(1, (_CHARACTER, _BLOCK), _FORMAT),), no)),
         "mknodat": (Clause((Has(2, _SET_ID),), no), Clause((Is(2, (_CHARACTER, _BLOCK), _FORMAT),), no)),
     }
-    always = {
+    return {
         **set_id,
         "ioctl": (Clause((Is(1, _IOCTLS),), no),),
         "clone": (Clause((Has(0, _NEW_NAMESPACE),), no),),
@@ -170,22 +174,28 @@ def _clauses(network: bool) -> dict[str, tuple[Clause, ...]]:
         "fcntl": (Clause((Is(1, _LEASES),), no),),
         "prctl": (Clause((Is(0, (_SET_DUMPABLE,)), Is(1, (0,))), no),),
     }
+
+
+def _offline() -> dict[str, tuple[Clause, ...]]:
+    no, no_family = _ERRNO | errno.EPERM, Clause((), _ERRNO | errno.EAFNOSUPPORT)
+    pair = Clause((Is(0, (_UNIX,)), Is(1, (_STREAM, _SEQPACKET), _TYPE)), _ALLOW)
+    own = Clause((Is(0, (0,)),), _ALLOW)
+    return {
+        "shmget": (Clause((), no),),
+        "semget": (Clause((), no),),
+        "socket": (no_family,),
+        "socketpair": (pair, no_family),
+        "prlimit64": (own, Clause((), no)),
+        "setpriority": (Clause((Is(0, (0,)), Is(1, (0,))), _ALLOW), Clause((), no)),
+    }
+
+
+def _online() -> dict[str, tuple[Clause, ...]]:
     no_family = Clause((), _ERRNO | errno.EAFNOSUPPORT)
-    if not network:
-        pair = Clause((Is(0, (_UNIX,)), Is(1, (_STREAM, _SEQPACKET), _TYPE)), _ALLOW)
-        own = Clause((Is(0, (0,)),), _ALLOW)
-        return always | {
-            "shmget": (Clause((), no),),
-            "semget": (Clause((), no),),
-            "socket": (no_family,),
-            "socketpair": (pair, no_family),
-            "prlimit64": (own, Clause((), no)),
-            "setpriority": (Clause((Is(0, (0,)), Is(1, (0,))), _ALLOW), Clause((), no)),
-        }
     internet = Is(0, (_INET, _INET6))
     ordinary = (Is(1, (_STREAM, _DGRAM), _TYPE), Is(2, (0, _TCP, _UDP)))
     too_large = _ERRNO | errno.EINVAL  # the kernel's own error for that
-    return always | {
+    return {
         "shmget": (Clause((Has(1, _LARGE_SEGMENT),), too_large), Clause((Has(1, _WORD, high=True),), too_large)),
         "semget": (Clause((Has(1, _LARGE_SET),), too_large),),
         "socket": (

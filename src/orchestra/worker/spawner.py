@@ -17,6 +17,10 @@ Rules
    forks for it, has killed everything below itself.
 5. Limits are enforced here. Time from `go`: TERM to all, the grace, KILL. Usage every 100 ms (usage.py): KILL.
 6. Only bwrap's report `exit-code` is the command's (MS-3.5): any other end of bwrap is a failed set-up.
+
+This stays one file, longer than others here. Nothing of a package can be imported (`-I -S`), so each part is a file
+beside it that is read and executed at every start (`_beside`: usage.py, keeper.py); one more part would make every
+start slower. What is left here is one object, the state of all commands.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from orchestra.core.ledger import Ledger, Projection
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Table
-from orchestra.policy.decide import ApprovalPolicy, Policy
+from orchestra.policy.policy import ApprovalPolicy, Policy
 from orchestra.providers.choose import Models
 from orchestra.workflows.headline import headline
 from orchestra.workflows.project import Project

@@ -30,7 +30,8 @@ from orchestra.core.work import (
     command_digest,
 )
 from orchestra.policy.binding import stricter
-from orchestra.policy.decide import ApprovalPolicy, reasons_to_ask
+from orchestra.policy.decide import reasons_to_ask
+from orchestra.policy.policy import ApprovalPolicy
 
 
 class Passage(Struct, frozen=True):

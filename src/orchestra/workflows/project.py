@@ -29,7 +29,7 @@ from orchestra.core.model import Provider
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.store import FileStore, Store
-from orchestra.policy.decide import Policy, within
+from orchestra.policy.policy import Policy, within
 from orchestra.providers.calling import CONTEXT_BYTES
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof

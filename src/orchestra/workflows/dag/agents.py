@@ -19,6 +19,7 @@ from orchestra.config.sections import Config, at
 from orchestra.config.yamlfile import Origins
 from orchestra.core.errors import UsageError
 from orchestra.providers.choose import Models, Providers
+from orchestra.providers.offers import offer as described
 from orchestra.workflows.dag.board import Component
 from orchestra.workflows.dag.flow import PLAN_REJECTIONS, PLAN_REPAIRS
 from orchestra.workflows.dag.shapes import Assignment, Plan, PlanRequest, TaskResult, template
@@ -247,7 +248,7 @@ class Agents:
             choice = self._providers.choice_for(self._models, agent, role)
         except UsageError as error:
             return Answerer(agent=agent, role=role, provider=spec, why=why, state=str(error))
-        offer = self._providers.offer(choice, choice.spec)
+        offer = described(self._providers, choice, choice.spec)
         return Answerer(
             agent=agent,
             role=role,

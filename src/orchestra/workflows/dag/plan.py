@@ -34,8 +34,9 @@ from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
 from orchestra.core.work import Asker, InputFile
-from orchestra.policy.decide import Policy, TaskWishes, decide, for_task
+from orchestra.policy.decide import decide
 from orchestra.policy.inputs import check_inputs
+from orchestra.policy.policy import Policy, TaskWishes, for_task
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
 MOST_TASKS = 20_000

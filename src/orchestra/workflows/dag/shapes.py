@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from orchestra.core.model import Prompt
 from orchestra.core.work import Asker, InputFile
-from orchestra.policy.decide import ApprovalPolicy, Policy
+from orchestra.policy.policy import ApprovalPolicy, Policy
 
 FsMode = Literal["read-only", "rw"]
 NetMode = Literal["allow", "deny"]

@@ -15,8 +15,8 @@ from orchestra.core.reading import Request, StepEvent, branch_of, effect_of, key
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
-from orchestra.providers.calling import Serves
 from orchestra.providers.choose import Models
+from orchestra.providers.contract import Serves
 from orchestra.workflows.dag import shapes
 from orchestra.workflows.dag.board import Line
 from orchestra.workflows.dag.effects import AdoptPlan

@@ -16,11 +16,11 @@ from msgspec import Struct
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase
-from orchestra.core.work import CommandOutcome, ModelReply, Note
-from orchestra.patch.diff import Refused, parse_diff
+from orchestra.core.work import CommandOutcome, ModelReply, Note, Refusal
+from orchestra.patch.diff import parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
-from orchestra.policy.decide import ApprovalPolicy
+from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.loop.effects import CheckResult, Decision
 
 FAILURE_CHARS = 4_000  # of a failing check's output, per check, in a prompt: its head and tail
@@ -96,7 +96,7 @@ def read_result(text: str) -> Patch | Ask | Noop:
         raise ContractError(result.reason, result.message)
     if isinstance(result, Patch):
         changes = parse_diff(result.diff)
-        refused = changes if isinstance(changes, Refused) else check(changes)
+        refused = changes if isinstance(changes, Refusal) else check(changes)
         if refused is not None:
             raise ContractError(refused.reason, refused.message)
     return result

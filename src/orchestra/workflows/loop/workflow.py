@@ -17,8 +17,8 @@ from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.text import checks_changed
 from orchestra.policy.decide import decide
-from orchestra.providers.calling import Serves
 from orchestra.providers.choose import ROLES, Models
+from orchestra.providers.contract import Serves
 from orchestra.workflows.description import Ended, Findings, Hint, Running, Workflow
 from orchestra.workflows.headline import VERDICTS, headline
 from orchestra.workflows.loop.effects import Evaluate, Evaluation

@@ -1,0 +1,115 @@
+"""What a provider must keep, what it may offer, and what is made of its response. Pure; calling.py uses it.
+
+Rules
+1. A reply is within its bounds, and a failure has its error (S1-38, S1-39).
+2. Usage that a provider does not report is estimated, and marked so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from orchestra.core.calls import PastCall
+from orchestra.core.model import Destination, Provider, ProviderFailure, ProviderRequest, ProviderResponse, Usage
+from orchestra.core.records import Phase, Role
+from orchestra.providers.bounds import Bounds, cut
+from orchestra.providers.prices import Price
+from orchestra.providers.prompting import estimated_tokens, user_text
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A provider whose answers depend on what it answered before, across processes."""
+
+    def remember(self, call: PastCall) -> None: ...
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """A provider that has only some roles' answers, and knows which."""
+
+    def serves(self, role: Role, phase: Phase, agent: str = "") -> bool: ...
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A provider that stands in for others, and must be shown what they were shown."""
+
+    def context_of(self, key: str) -> int:
+        """How many bytes of files that step's model was shown at most; 0 if that is not known."""
+        ...
+
+
+class Route(Struct, frozen=True):
+    """Where a call goes."""
+
+    provider: Provider
+    name: str
+    model: str = ""
+    price: Price | None = Price()  # None: nobody knows it
+    max_output: int = 0  # tokens; what a call is held to if there is a budget
+    estimates: bool = False  # what it does not say about its usage is estimated
+    bytes_per_token: int = 3  # of a text that must fit into the context; a small vocabulary needs more tokens
+    price_of: Callable[[str], Price | None] | None = None  # for a model that is known only once it has answered
+    to: Destination = Destination()
+
+
+def held_to_contract(response: ProviderResponse, most: Bounds) -> ProviderResponse:
+    """A reply is within its bounds, and a failure says why: one without its error gets one (rule 5)."""
+    text = cut(response.rawText, most.text)
+    if text != response.rawText:
+        failure = most.failure(most.text_passed)
+        return msgspec.structs.replace(response, rawText=text, finishReason="error", error=failure)
+    if response.finishReason in ("stop", "length") or not isinstance(response.error, UnsetType):
+        return response
+    what = "timed out" if response.finishReason == "timeout" else "failed"
+    failure = ProviderFailure(
+        code="TIMEOUT" if response.finishReason == "timeout" else "UNKNOWN",
+        message=f"the provider {what} and did not say why",
+        retriable=True,
+    )
+    return msgspec.structs.replace(response, error=failure)
+
+
+def late(request: ProviderRequest, text: str, seconds: float) -> ProviderResponse:
+    """The response of a call that ran out of time, with what had arrived (S1-38)."""
+    message = f"no complete reply within {request.constraints.timeoutMs} ms (raise loop.timeout_ms)"
+    failure = ProviderFailure(code="TIMEOUT", message=message, retriable=True)
+    return ProviderResponse(rawText=text, finishReason="timeout", durationMs=int(seconds * 1000), error=failure)
+
+
+def counted(response: ProviderResponse, request: ProviderRequest, route: Route) -> ProviderResponse:
+    """With its usage estimated where the provider does not tell it, and something was produced (rule 2)."""
+    said = Usage() if isinstance(response.usage, UnsetType) else response.usage
+    complete = isinstance(response.error, UnsetType) and said.inputTokens and said.outputTokens is not UNSET
+    if not route.estimates or complete or not response.rawText:
+        return response
+    # A reply that broke off has figures of its beginning, if any.
+    into = said.inputTokens or estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
+    out = max(said.outputTokens or 0, estimated_tokens(response.rawText))
+    usage = msgspec.structs.replace(said, inputTokens=into, outputTokens=out, totalTokens=into + out, estimated=True)
+    return msgspec.structs.replace(response, usage=usage)
+
+
+def cost_of(response: ProviderResponse, route: Route) -> float | None:
+    """What the provider says it cost, or what its tokens do; None if nobody knows their price."""
+    if not isinstance(response.costUsd, UnsetType):
+        return max(0.0, response.costUsd)
+    named = route.model or isinstance(response.model, UnsetType) or route.price_of is None
+    price = route.price if named else route.price_of(str(response.model))  # type: ignore[misc]  # `named` has looked
+    if price is not None:
+        return price.of(response.usage)
+    used = not isinstance(response.usage, UnsetType) and (response.usage.inputTokens or response.usage.outputTokens)
+    return None if used else 0.0
+
+
+def request_digest(request: ProviderRequest) -> str:
+    """The identity of a request, whichever run makes it, under whichever budget."""
+    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET)
+    anonymous = msgspec.structs.replace(request, runId="", callId=UNSET, constraints=constraints)
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(anonymous, order="deterministic")).hexdigest()
