@@ -96,7 +96,7 @@ def used(events: Iterable[Event]) -> float:
         if milliseconds := duration_of(event):
             end = _when(event.ts)
             spans.append((end - milliseconds / 1000, end))
-        if retry_at := StepEvent.of(event).retryAt:
+        if event.type == "PHASE_FAILED" and (retry_at := StepEvent.of(event).retryAt):
             spans.append((_when(event.ts), _when(retry_at)))
     total = 0.0
     reached = float("-inf")
