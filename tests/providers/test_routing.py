@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -127,3 +129,17 @@ def test_every_token_is_told_and_together_they_are_the_stored_reply(tmp_path: Pa
         "evaluate.1": folder.artifacts / "evaluate" / "iter-0001.raw.txt",
     }
     assert dict(face.heard) == {key: path.read_bytes().decode() for key, path in stored.items()}
+
+
+def test_making_a_provider_loads_no_other(tmp_path: Path) -> None:
+    script = tmp_path / "replies.json"
+    script.write_text('{"replies": []}')
+    code = (
+        "import sys; from pathlib import Path; from orchestra.app import App\n"
+        "providers = App(Path(sys.argv[1])).project.providers\n"
+        "providers.make(providers.choose(f'scripted:{sys.argv[1]}/replies.json'))\n"
+        "print(*(name.removeprefix('orchestra.providers.') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    kinds = {"scripted", "replay", "local", "claude_code", "anthropic", "openai_compat"}
+    assert set(done.stdout.split()) & (kinds | {"http", "httpx2"}) == {"scripted"}

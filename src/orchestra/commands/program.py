@@ -20,7 +20,7 @@ from pathlib import Path
 
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch
-from orchestra.commands.tools import NoTool
+from orchestra.commands.tools import NoTool, Tool
 from orchestra.core.errors import SandboxError
 from orchestra.providers.program import Ended, Talk
 from orchestra.worker.removal import discard
@@ -47,43 +47,12 @@ class Programs:
         tool = toolbox.resolve_path(program) if "/" in program else toolbox.resolve(program)
         if isinstance(tool, NoTool):
             return Ended(problem=tool.reason)
-        tier = self._tier
         self._sweep()
         scratch = Scratch(self._shop.scratch, talk.run or f"talk-{os.getpid()}", self._shop.workspace)
-        await self._shop.must_hold(tier, scratch)
+        await self._shop.must_hold(self._tier, scratch)
         folder = scratch.fresh(f"talk-{os.getpid()}-{next(_numbers)}")
         try:
-            certificates = {name: talk.env[name] for name in _FILES if os.path.isfile(talk.env.get(name, ""))}
-            copies = {f"{name}.pem": Path(path).read_bytes() for name, path in certificates.items()}
-            home, work = self._furnish(folder, {**talk.home, **copies})
-            inside = HOME if tier == "strict" else str(home)
-            sandbox = Sandbox(
-                tier=tier,
-                workspace=str(work),
-                reads=tool.prefixes,
-                writes=((str(home), inside),),
-                online=True,
-                limits=_LIMITS,
-                run_as=self._shop.run_as,
-            )
-            command = Command(
-                argv=(tool.path, *(word.replace(_HOME, inside) for word in talk.arguments)),
-                cwd=inside,  # always the same: a CLI tells the model where it is, and a cache wants the same words
-                env={
-                    **self._shop.environment(tool),
-                    **{name: value for name, value in talk.env.items() if name not in _FILES},
-                    **{name: f"{inside}/{name}.pem" for name in certificates},
-                    "HOME": inside,
-                },
-                stdin=talk.stdin,
-                timeout_ms=talk.timeout_ms,
-                grace_ms=500,
-            )
-            result = await self._shop.launcher.listen(command, sandbox, folder / "stderr.txt", talk.on_bytes)
-            if result.refused:
-                raise SandboxError(f"{result.error}. Look: orchestra doctor")
-            code = result.exitCode if result.signal is None else -result.signal
-            return Ended(exit_code=code, problem=result.error or "", stderr=result.stderr.excerpt)
+            return await self._run(tool, talk, folder)
         finally:
             for name in talk.back:
                 if (data := _read_hostile(folder / "home", name)) is not None:
@@ -92,15 +61,49 @@ class Programs:
             if not talk.run:
                 scratch.remove()
 
+    async def _run(self, tool: Tool, talk: Talk, folder: Path) -> Ended:
+        """Run the program with its home and its working folder in `folder`."""
+        certificates = {name: talk.env[name] for name in _FILES if os.path.isfile(talk.env.get(name, ""))}
+        copies = {f"{name}.pem": Path(path).read_bytes() for name, path in certificates.items()}
+        home, work = self._furnish(folder, {**talk.home, **copies})
+        inside = HOME if self._tier == "strict" else str(home)
+        sandbox = Sandbox(
+            tier=self._tier,
+            workspace=str(work),
+            reads=tool.prefixes,
+            writes=((str(home), inside),),
+            online=True,
+            limits=_LIMITS,
+            run_as=self._shop.run_as,
+        )
+        command = Command(
+            argv=(tool.path, *(word.replace(_HOME, inside) for word in talk.arguments)),
+            cwd=inside,  # always the same: a CLI puts it into the prompt, and a cache needs the same text
+            env={
+                **self._shop.environment(tool),
+                **{name: value for name, value in talk.env.items() if name not in _FILES},
+                **{name: f"{inside}/{name}.pem" for name in certificates},
+                "HOME": inside,
+            },
+            stdin=talk.stdin,
+            timeout_ms=talk.timeout_ms,
+            grace_ms=500,
+        )
+        result = await self._shop.launcher.listen(command, sandbox, folder / "stderr.txt", talk.on_bytes)
+        if result.refused:
+            raise SandboxError(f"{result.error}. Look: orchestra doctor")
+        code = result.exitCode if result.signal is None else -result.signal
+        return Ended(exit_code=code, problem=result.error or "", stderr=result.stderr.excerpt)
+
     def _sweep(self) -> None:
-        """Rule 4: homes that a killed process left, with a login in them perhaps."""
+        """Delete the homes that killed processes left (rule 4): a login may be in them."""
         for folder in (*self._shop.scratch.glob("talk-*"), *self._shop.scratch.glob("*/talk-*")):
             pid = folder.name.split("-")[1]
             if pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
                 discard(folder)
 
     def _furnish(self, folder: Path, files: Mapping[str, bytes]) -> tuple[Path, Path]:
-        """Its home with what it is to find there, and an empty folder to stand in."""
+        """Make the program's home with these files, and an empty working folder."""
         home, work = folder / "home", folder / "work"
         made = [home, work]
         for name, data in files.items():

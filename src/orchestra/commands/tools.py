@@ -7,11 +7,13 @@ Rules
    its path.
 3. `/usr` and its like are in every sandbox. Of anything else a tool needs, the smallest whole thing is given for
    reading: a venv and its base, a version of pyenv, nvm or asdf, a conda environment, a JDK, a node_modules, what is
-   installed below /opt; else the file alone: who has a `bin` may keep anything beside it. Never a home folder, never a
-   folder above the workspace.
+   installed below /opt; else the file alone: the siblings of a `bin` folder may be private. Never a home folder, never
+   a folder above the workspace.
 4. Links and `#!` lines are followed to the end, each step accounted for. From inside the workspace they lead only to
    the system, to installed interpreters and to folders on PATH: a planted link opens nothing else.
-5. Shims are resolved by the files their manager would read, never by running them.
+5. Shims are resolved by the files their manager would read, never by running them. Only pyenv and asdf are: both put
+   shims of default tools (python, pip, node) on PATH, and both take the version from a file of plain words. Other
+   managers (mise, volta, snap, rustup) are refused with the line under `tools:` that cures it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Borders: which folders of the host a configuration may open to tools. Judged on real paths, when it is loaded.
+"""Borders: which folders of the host a configuration may open to tools. Checked on real paths, when it is loaded.
 
 Rules (MS-4.1, F2-09)
 1. Paths are compared by whole components after links are resolved: `./runs-evil` is not `./runs`.
@@ -6,11 +6,11 @@ Rules (MS-4.1, F2-09)
    exfiltration. Nor folders with sockets and devices: a read-only view does not stop a connection.
 3. Nothing is written for real in the workspace (an `rw` task's changes become a patch), where runs are kept, in system
    folders or where programs are found. `./runs` is the exception by name: a task gets its own folder below it.
-4. Nothing opens the scratch folders, in which orchestra itself believes what it finds, nor is orchestra's own
-   installation written: who can change them needs no way out of the sandbox any more.
+4. Nothing opens the scratch folders, whose contents orchestra itself trusts, and nothing writes to orchestra's own
+   installation: a command that can change them needs no way out of the sandbox any more.
 5. Nothing that is opened lies in a folder that is written for real: a command could put a link in its place.
 
-What is asked for is judged, never corrected: a wrong entry is refused with its cure.
+Entries are checked and never corrected: a wrong one is refused with its cure.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt
 
 
 class Place(Struct, frozen=True):
-    """Where a configuration stands: its folder (the workspace), its runs, the person's home and PATH; real paths."""
+    """The folders around a configuration: its own (the workspace), its runs, the person's home and PATH; real paths."""
 
     base: str
     runs: str
     home: str = ""  # what `~` means
     homes: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    scratch: tuple[str, ...] = ()  # where commands write before it counts
+    scratch: tuple[str, ...] = ()  # where commands write before a change is accepted
 
     @classmethod
     def of(cls, base: Path, runs: str, environ: Mapping[str, str]) -> Place:
@@ -62,20 +62,20 @@ class Place(Struct, frozen=True):
         return os.path.normpath(os.path.join(self.base, entry))
 
     def real(self, entry: str) -> str:
-        """The same without links."""
+        """The path an entry names, with links resolved."""
         return os.path.realpath(self.named(entry))
 
     def narrowed(self, entry: str) -> bool:
-        """Whether it is where runs are kept, also by S2's own name for it: a task gets its folder there anyway."""
+        """Whether an entry is the folder of runs, or `./runs` as S2 calls it: a task has its own folder there."""
         return self.real(entry) in (self.runs, f"{self.base}/runs")
 
     def private(self, entry: str) -> bool:
-        """Whether it is /tmp, of which every command has its own, empty one (MS-0.1)."""
+        """Whether an entry is /tmp: every command has an empty one of its own (MS-0.1)."""
         return self.real(entry) == os.path.realpath("/tmp")
 
 
 def homes(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The person's home folder, as the environment and as the system has it: keys lie in either."""
+    """The person's home folders, by the environment and by the system: both may have keys."""
     try:
         known = pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -88,13 +88,13 @@ def scratch_places(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Where the scratch folders of all runs may lie, best first."""
     home = environ.get("HOME", "")
     cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home.startswith("/") else "")
-    shared = f"orchestra-{os.geteuid()}"  # where others have theirs too
+    shared = f"orchestra-{os.geteuid()}"  # in folders that other users share
     places = ((cache, "orchestra"), (tempfile.gettempdir(), shared), ("/var/tmp", shared))
     return tuple(os.path.join(os.path.realpath(place), name) for place, name in places if place.startswith("/"))
 
 
 def _installation() -> tuple[str, ...]:
-    """Whatever code of ours, of our dependencies and of our interpreter is loaded from."""
+    """The folders that orchestra, its dependencies and its interpreter are loaded from."""
     places = (os.path.dirname(__file__), sys.prefix, sys.base_prefix, *filter(os.path.isabs, sys.path))
     return tuple(dict.fromkeys(map(os.path.realpath, places)))
 
@@ -105,7 +105,7 @@ def wrong_read(entry: str, place: Place) -> str:
         return wrong
     real = place.real(entry)
     if real == place.base or place.private(entry):
-        return ""  # the workspace is what tools work on, wherever it lies
+        return ""  # tools always work on the workspace, wherever it is
     if wrong := _too_much(real, place) or _live(real) or _scratch(real, place):
         return wrong
     if within(real, "/etc"):
@@ -146,7 +146,7 @@ def wrong_write(entry: str, place: Place) -> str:
 def wrong_nesting(entry: str, writes: Iterable[str], place: Place) -> str:
     """Rule 5: why this cannot be opened besides these folders to write; or an empty string."""
     if _wrong_text(entry):
-        return ""  # which is told already
+        return ""  # that is reported already
     for write in writes:
         if place.private(write) or place.narrowed(write) or place.real(write) == place.real(entry):
             continue

@@ -1,13 +1,13 @@
-"""Consent: the lines of a project's configuration by which it does more than the defaults, and who agreed to them.
+"""Consent: the lines of a project's configuration that do more than the defaults, and whether the user agreed to them.
 
 Rules
-1. A clone's configuration is somebody else's text. What it says about servers that get a key, programs, less
-   containment, the network, folders outside the project, variables handed on, or fewer questions counts only after the
+1. A clone's configuration was written by others. Lines about servers that get a key, programs, less
+   containment, the network, folders outside the project, variables passed on, or fewer questions count only after the
    person agreed. What runs in the sandbox anyway (whitelists, rules, tools of the project) needs no consent, nor what
    only narrows, nor what a person typed on a command line.
 2. Consent is for one folder and for exactly these lines, normalised: a line that is new or changed asks again, a line
-   that is gone does not. What one provider says is one line: a key agreed to for one server is not agreed to for
-   another.
+   that was removed does not. A provider's whole entry is one line: a key agreed to for one server is not agreed to
+   for another.
 3. It is kept outside the project (core/keyring.py: state_folder) and can be revoked. A person's own file
    (`$XDG_CONFIG_HOME/orchestra/config.yaml`) agrees to its lines for every project. `ORCHESTRA_TRUST` names the digest
    of all lines, for machines without a person.
@@ -40,7 +40,7 @@ from orchestra.policy.policy import within
 
 TRUST = "ORCHESTRA_TRUST"
 _NATIVE = "this file is read by native code on your machine"
-_PLAIN = re.compile(r"[\w./:@~*+,=-]+", re.ASCII)  # what needs no quotes to be read in one way only
+_PLAIN = re.compile(r"[\w./:@~*+,=-]+", re.ASCII)  # texts that are unambiguous without quotes
 
 
 class Line(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Line(Struct, frozen=True):
 
 
 class Agreed(Struct, frozen=True):
-    """What a person agreed to, for one folder."""
+    """The record of what a person agreed to, for one folder."""
 
     project: str
     lines: tuple[str, ...]
@@ -66,7 +66,7 @@ class Agreed(Struct, frozen=True):
 
 
 class Consent:
-    """What one project asks for, and what its person agreed to."""
+    """The lines of one project that need consent, and those that the person agreed to."""
 
     def __init__(self, project: Path, loaded: Loaded, place: Place, environ: Mapping[str, str], disk: Disk) -> None:
         self.lines = tuple(lines_of(loaded.config, loaded.origins, place))
@@ -77,14 +77,14 @@ class Consent:
 
     @property
     def digest(self) -> str:
-        """What ORCHESTRA_TRUST takes: of all lines, in an order of its own."""
+        """The digest of all lines, sorted: the value of ORCHESTRA_TRUST."""
         return "sha256:" + hashlib.sha256(msgspec.json.encode(sorted(self._texts))).hexdigest()
 
     @property
     def agreed(self) -> Agreed | None:
-        """What was agreed to for this folder, at whatever time."""
+        """The record for this folder; None if there is none that can be trusted."""
         if within_project(self._file, self._project):
-            return None  # whoever writes in the project could have agreed
+            return None  # a patch could have written the record
         try:
             found = msgspec.json.decode(read_bounded(self._file, MIB), type=Agreed)
         except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
@@ -93,7 +93,7 @@ class Consent:
 
     @property
     def missing(self) -> tuple[Line, ...]:
-        """The lines nobody agreed to."""
+        """The lines that the person has not agreed to."""
         if not self.lines or self._environ.get(TRUST, "").strip() == self.digest:
             return ()
         here = self.agreed
@@ -101,7 +101,7 @@ class Consent:
         return tuple(line for line in self.lines if line.text not in agreed)
 
     def require(self) -> None:
-        """NoConsent, with each line, if there is one that nobody agreed to."""
+        """Raise NoConsent, with each line, if the person has not agreed to one."""
         missing = self.missing
         if not missing:
             return
@@ -116,7 +116,7 @@ class Consent:
         )
 
     def agree(self, by: str) -> None:
-        """Keep that a person agreed to the lines as they are now, durably."""
+        """Record durably that a person agreed to the lines as they are now."""
         if within_project(self._file, self._project):
             raise UsageError(f"{self._file.parent} lies in the project, where a patch reaches it: set XDG_STATE_HOME")
         record = Agreed(self._project, self._texts, by, now())
@@ -130,7 +130,7 @@ class Consent:
             ) from error
 
     def revoke(self) -> bool:
-        """Forget it; False if there was nothing to forget."""
+        """Delete the record; False if there was none."""
         try:
             self._disk.unlink(str(self._file))
         except FileNotFoundError:
@@ -250,11 +250,11 @@ def _is_outside(entry: str, place: Place) -> bool:
 
 
 def _server(name: str, entry: ProviderSection, place: Place) -> str:
-    """What a provider says about who gets what is sent, in one line; empty if it says nothing of that."""
+    """The server, program or file of an entry, in one line; empty if the entry names none."""
     kind = entry.kind or (name if name in KINDS else "")
-    # As it will be started: from the project's folder, without a meaning for `~` (commands/tools.py).
+    # The path as it will be started: relative to the project's folder, `~` is not expanded (commands/tools.py).
     program = os.path.normpath(os.path.join(place.base, entry.program)) if "/" in entry.program else entry.program
-    file = place.named(entry.file) if entry.file and kind == "local" else ""  # a script is only replies
+    file = place.named(entry.file) if entry.file and kind == "local" else ""  # a script contains only replies
     said = {"base_url": entry.base_url.rstrip("/"), "key_env": entry.key_env, "program": program, "file": file}
     given = [f"{key}={_quoted(value)}" for key, value in said.items() if value]
     return " ".join((f"kind={kind}", *given)) if given else ""
@@ -269,9 +269,9 @@ def _why_server(entry: ProviderSection) -> str:
 
 
 def _model_file(spec: str, config: Config) -> str:
-    """The file that a spec gives to a model on this machine; empty if it gives none (providers/choose.py, rule 1)."""
+    """The model file that a spec names for `local`; empty if it names none (providers/choose.py, rule 1)."""
     name, _, file = spec.partition(":")
-    for _ in config.providers:  # a name for a name: no longer than there are names
+    for _ in config.providers:  # follows aliases; there cannot be more steps than entries
         entry = config.providers.get(name)
         if not isinstance(entry, str) or entry.partition(":")[0] == name:
             break
@@ -283,5 +283,5 @@ def _model_file(spec: str, config: Config) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value, in quotes unless it can be read in one way only."""
+    """A value, in quotes unless it is unambiguous without them."""
     return value if _PLAIN.fullmatch(value) else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""What is of the right type in a configuration and still wrong: judged when the file is read, each by its key path."""
+"""Values of a configuration that have the right type and are still wrong: found when the file is read, by key path."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def refuse(
     mistakes: Iterable[Mistake] = (),
     kind: type[UsageError | PolicyError] = UsageError,
 ) -> None:
-    """An error with every mistake of the file, each with its line; nothing if there is none."""
+    """Raise an error with every mistake of the file, each with its line; do nothing if there is none."""
     lines = [(origins.line(*keys), f"`{'.'.join(origins.places(*keys))}`: {text}") for keys, text in wrong]
     if found := sorted([*lines, *((mistake.line, mistake.text) for mistake in mistakes)]):
         raise kind("\n".join(f"{path}:{line}: {text}" for line, text in found))
 
 
 def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset()) -> Iterator[Judgement]:
-    """What is of the right type and still wrong (rule 5); not what follows from what was told already."""
+    """Values of the right type that are wrong (settings.py, rule 5), but no consequences of reported mistakes."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     fs = config.security.fs
     if not fs.allow_read:
@@ -68,7 +68,7 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
         if wrong := wrong_tool_name(name) or wrong_target(target, place) or wrong_nesting(target, writes, place):
             yield ("tools", name), wrong
     for name, entry in config.providers.items():
-        kindless = ("providers", name, "kind") in told  # what else its keys mean, nobody can say
+        kindless = ("providers", name, "kind") in told  # without its kind, the meaning of its other keys is unknown
         if isinstance(entry, ProviderSection) and not kindless and (wrong := _wrong_provider(name, entry)):
             yield ("providers", name), wrong
     for name, target in config.workflows.items():
@@ -99,7 +99,7 @@ def _wrong_domain(entry: str) -> str:
 
 
 def _placeholders(paths: Paths, place: Place) -> Iterator[Judgement]:
-    """S2-73: {run_id} in the three paths of a run, and no other; not in the folder of all runs."""
+    """Wrong placeholders (S2-73): {run_id} must be in the three paths of a run, and not in the folder of all runs."""
     for name in ("runs", "logs", "artifacts", "report"):
         text: str = getattr(paths, name)
         unknown = [mark for mark in re.findall(r"\{[^}]*\}?|\}", text) if mark != RUN_ID]
@@ -117,7 +117,7 @@ def _placeholders(paths: Paths, place: Place) -> Iterator[Judgement]:
 
 
 def _wrong_workflow(name: str, target: str) -> str:
-    """Why this names no workflow of a person's own; empty if it may name one."""
+    """Why an entry of `workflows:` is wrong; empty if it may be right."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
         return "the name of a workflow has small letters, digits and _ only"
     file, colon, function = target.rpartition(":")

@@ -3,18 +3,19 @@
 Rules
 1. Sections are merged key by key, at any depth; a list or a value takes the place of the project's. Relative paths are
    the project's, as in its own file.
-2. What comes of it is judged like the file itself, and a mistake is told where it stands in the scenario.
+2. The merged configuration is checked like the file itself; a mistake is reported with its line in the scenario.
 3. It can only narrow, like the policy of a child run or a task (policy/policy.py, rule 1). A scenario is data that may
-   come from anybody and runs unattended, often in CI; the project's file is what its owner agreed to. So the run is
-   bound by the policies of both, and a wish for more is refused (PolicyError) before anything runs: cut down in
-   silence, the scenario would try out something else than it says. A person at the command line may allow more, by a
-   flag.
-4. What no policy holds and still protects is treated alike: the approval, the masking of secrets, the variables and
-   programs that commands get, the budget, and to which server or program a key goes. Where runs are kept is fixed:
-   commands must not see earlier runs, and people must find them.
-5. A run under it goes on under it or not at all: the project's own may allow more (app.py refuses to drive it).
+   come from anywhere and runs unattended, often in CI; the project's file is what its owner agreed to. So the run is
+   bound by the policies of both. A scenario that asks for more is refused (PolicyError) before anything runs: if it
+   were narrowed silently, it would test something else than it describes. A person at the command line may allow
+   more, by a flag.
+4. Settings outside `Policy` that also protect something follow the same rule: the approval, the masking of secrets,
+   the variables and programs that commands get, the budget, and the server or program that gets a key. The folder of
+   runs is fixed: commands must not see earlier runs, and people must find them.
+5. A run under a scenario goes on under the same scenario or not at all: the project's own configuration may allow more
+   (app.py refuses to drive the run).
 
-Who answers, prompts, waiting times and telemetry are no policy: trying others is what scenarios are for.
+Providers, prompts, waiting times and telemetry are not restricted: scenarios exist to try others.
 """
 
 from __future__ import annotations
@@ -58,37 +59,37 @@ class Overlay(Struct, frozen=True):
     """A section of a file, checked by itself: the keys of a configuration."""
 
     path: Path
-    origins: Origins  # seen from the section
+    origins: Origins  # key paths begin at the section
 
 
 def laid_over(
     loaded: Loaded, policy: Policy, overlay: Overlay, base: Path, environ: Mapping[str, str]
 ) -> tuple[Loaded, Policy]:
-    """The project's configuration with this one over it, and what binds a run under both."""
+    """The project's configuration with this one over it, and the policy of a run under both."""
     given = overlay.origins.given() or {}
     config = msgspec.convert(_merged(msgspec.to_builtins(loaded.config), given), Config)
     place = Place.of(base, config.paths.runs, environ)
     refuse(overlay.path, overlay.origins, judged(config, place))
     wish = policy_of(config, base, overlay.origins, environ)
     refuse(overlay.path, overlay.origins, _wider(loaded.config, config, policy, wish, overlay), kind=PolicyError)
-    # The rules of both hold: so both are in what the run keeps of its configuration.
+    # The rules of both apply, so both are in the configuration that the run records.
     kept = msgspec.structs.replace(config, rules=tuple(dict.fromkeys((*loaded.config.rules, *config.rules))))
     return Loaded(kept, loaded.origins), narrow(policy, wish)
 
 
 def _merged(below: Any, above: Any) -> Any:
-    """Rule 1."""
+    """Two configurations as plain values, merged (rule 1)."""
     if not (isinstance(below, dict) and isinstance(above, dict)):
         return above
     return {**below, **{name: _merged(below.get(name), value) for name, value in above.items()}}
 
 
 def _wider(own: Config, wanted: Config, policy: Policy, wish: Policy, overlay: Overlay) -> Iterator[Judgement]:
-    """What goes beyond the project's own (rules 3 and 4)."""
+    """The keys of the scenario that allow more than the project does (rules 3 and 4)."""
     for index, name in enumerate(wanted.whitelist_tools):
         if name not in policy.whitelist:
             yield ("whitelist_tools", index), _refused(f"{name} is not in the project's")
-    both, meant = narrow(policy, wish), narrow(wish, wish)  # narrowed by itself: only put into the same form
+    both, meant = narrow(policy, wish), narrow(wish, wish)  # `meant`: the wish in the same form
     for field, keys in _LIMITS.items():
         if getattr(both, field) != getattr(meant, field):
             yield keys, _refused(f"the project has {said(getattr(policy, field))}")
@@ -120,7 +121,7 @@ def _wider(own: Config, wanted: Config, policy: Policy, wish: Policy, overlay: O
 
 
 def _other_servers(own: Config, wanted: Config) -> Iterator[Judgement]:
-    """Entries by which a key would go somewhere else."""
+    """Entries of `providers:` that would send a key to another server or program."""
     for name, entry in wanted.providers.items():
         before = own.providers.get(name)
         known = before if isinstance(before, ProviderSection) else None

@@ -105,7 +105,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class ProviderSection(_Section, frozen=True):
     """A model's server or program, by a name of yours."""
 
-    kind: Kind | None = None  # what its name says, if that is a kind
+    kind: Kind | None = None  # without it the entry's name is the kind
     model: str = ""
     base_url: str = ""
     key_env: str = ""  # the variable that holds the key
@@ -162,7 +162,7 @@ class SandboxSection(_Section, frozen=True):
     file_mb: Mebibytes = 1024
     disk_mb: Mebibytes = 2048
     tmp_mb: Mebibytes = 512
-    env: tuple[str, ...] = ()  # variables of the person's that commands see; none else are there (S2-136)
+    env: tuple[str, ...] = ()  # the person's variables that commands see, and no others (S2-136)
 
 
 class RuleSection(_Section, frozen=True):
@@ -206,7 +206,7 @@ class Config(_Section, frozen=True):
 
 
 def at(config: Config, keys: tuple[str, ...]) -> Any:
-    """What it says at a key path."""
+    """The value at a key path."""
     found: Any = config
     for key in keys:
         found = getattr(found, key)
@@ -214,5 +214,5 @@ def at(config: Config, keys: tuple[str, ...]) -> Any:
 
 
 def alternatives(part: Words) -> tuple[str, ...]:
-    """A word of a rule's prefix, and the others that may stand in its place."""
+    """A word of a rule's prefix, and its alternatives."""
     return (part,) if isinstance(part, str) else part

@@ -1,4 +1,4 @@
-"""orchestra.config.yaml -> one frozen tree, and the policy it amounts to. S2's keys exactly, and our own sections.
+"""orchestra.config.yaml -> one frozen tree, and its policy. S2's keys exactly, and our own sections.
 
 Rules
 1. Every key has a default, so no file is needed; the defaults are S2's.
@@ -6,7 +6,7 @@ Rules
    the file are named at once.
 3. Relative paths are relative to the folder of the file (G2-10).
 4. Secrets are never in this file: a provider names the environment variable that holds its key.
-5. What it opens to tools is judged when it is read, not when a tool runs: folders (borders.py), domains, tool names.
+5. What the file opens to tools is checked when it is read, not when a tool runs: folders (borders.py), domains, names.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ FILE_NAME = "orchestra.config.yaml"
 
 
 class Loaded(Struct, frozen=True):
-    """A configuration with where it was read."""
+    """A configuration, and the line of each of its keys."""
 
     config: Config
     origins: Origins
 
 
 def find_config(project: Path) -> Path | None:
-    """The project's configuration file, if it has one. One that is there and no file is refused, never passed over."""
+    """The project's configuration file; None if there is none. Something else of that name is refused, not ignored."""
     path = project / FILE_NAME
     if not os.path.lexists(path):
         return None
@@ -61,7 +61,7 @@ def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> L
     if path is None:
         return Loaded(Config(), Origins())
     config, origins, mistakes = read_yaml(path, Config)
-    # From the folder in which the file is found, also if it is a link: paths are opened from there (rule 3).
+    # The folder in which the file was found, also if it is a link: relative paths begin there (rule 3).
     place = Place.of(path.absolute().parent, config.paths.runs, environ)
     told = {mistake.places for mistake in mistakes}
     refuse(path, origins, judged(config, place, told), mistakes)
@@ -69,9 +69,9 @@ def read_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> L
 
 
 def read_own_config(path: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
-    """A person's own file: the same keys, read to see what the person agrees to everywhere (config/consent.py).
+    """Read a person's own file: the same keys; its lines are agreed to for every project (config/consent.py).
 
-    What it names lies outside any project, so no folder of it is judged here; the project's own lines are.
+    Its folders are outside any project, so they are not checked here; the project's own lines are.
     """
     config, origins, mistakes = read_yaml(path, Config)
     refuse(path, origins, (), mistakes)
@@ -79,17 +79,17 @@ def read_own_config(path: Path, environ: Mapping[str, str] = os.environ) -> Load
 
 
 def to_yaml(config: Config) -> str:
-    """The whole configuration as a file would say it."""
+    """The whole configuration as the text of a file."""
     import yaml
 
     return yaml.safe_dump(msgspec.to_builtins(config), allow_unicode=True, sort_keys=False)
 
 
-# -- what it amounts to -----------------------------------------------------------------------------------------------
+# -- the policy of a configuration -------------------------------------------------------------------------------------
 
 
 def policy_of(config: Config, base: Path, origins: Origins, environ: Mapping[str, str] = os.environ) -> Policy:
-    """The policy a configuration amounts to. Its folders are real paths; see `Policy` for those always there."""
+    """The policy of a configuration. Its folders are real paths; see `Policy` for those that are always there."""
     place = Place.of(base, config.paths.runs, environ)
     policies, fs, sandbox = config.policies, config.security.fs, config.sandbox
     writes = (entry for entry in fs.allow_write if not place.private(entry) and not place.narrowed(entry))

@@ -1,9 +1,9 @@
-"""A YAML file as a record, with the line of every key: all of its mistakes at once, each where it stands.
+"""A YAML file as a record, with the line of every key: all of its mistakes at once, each with its line.
 
 Rules
 1. A mistake is named with file, line, key path and, for an unknown key, the nearest known one (G2-9).
-2. After a mistake the rest of the file is still read: the wrong part is taken out, and the record tried again.
-3. A key that stands twice is a mistake: the parser would silently take the second.
+2. After a mistake the rest of the file is still read: the wrong part is removed, and the rest is converted again.
+3. A key that is there twice is a mistake: the parser would silently use the second.
 4. A file that holds itself, or by repeating its parts (`*name`) more than a person could write, is refused: it would
    take all memory, later and somewhere else.
 5. It is a plain file of a size that a person writes: nothing else is read, and nothing is waited for.
@@ -27,7 +27,7 @@ from orchestra.core.files import MIB, read_bounded
 Record = TypeVar("Record", bound=Struct)
 _MOST_VALUES = 100_000  # rule 4
 _MOST_BYTES = MIB  # rule 5
-MOST = 50  # mistakes that are named; who has more has another file
+MOST = 50  # mistakes that are reported; more mean that it is probably the wrong file
 
 _WHERE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
 _UNKNOWN = re.compile(r"unknown field `(.+?)`")
@@ -35,7 +35,7 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 
 
 class Origins:
-    """Where each key of a file stands. Without a file everything is built in."""
+    """The line of each key of a file. Without a file every key is built in."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Origins:
         data: Any = None,
         section: tuple[str, ...] = (),
     ) -> None:
-        """`data` is what the file says, as plain values; key paths begin below `section`."""
+        """`data` is the file's content as plain values; key paths begin below `section`."""
         self.path = path
         self._tree = tree
         self._shifts = shifts or {}
@@ -53,11 +53,11 @@ class Origins:
         self._section = section
 
     def below(self, *section: str) -> Origins:
-        """The same file, seen from a section of it."""
+        """The same file, with key paths that begin below a section of it."""
         return Origins(self.path, self._tree, self._shifts, self._data, (*self._section, *section))
 
     def given(self, *keys: str) -> Any:
-        """What the file itself says at a key path, without defaults; None if nothing."""
+        """The file's own value at a key path, without defaults; None if there is none."""
         found = self._data
         for key in (*self._section, *keys):
             found = _inner(found, key)
@@ -100,8 +100,8 @@ def read_text(path: Path, most: int = _MOST_BYTES, *, name: str = "") -> str:
 
 
 def read_yaml(path: Path, kind: type[Record], *, most: int = _MOST_BYTES) -> tuple[Record, Origins, list[Mistake]]:
-    """The record in a file, where its keys stand, and its mistakes; with mistakes, the record is what is left of it."""
-    import yaml  # a project without a file does not pay for the parser
+    """The record in a file, the lines of its keys, and its mistakes; the record lacks the wrong parts."""
+    import yaml  # imported here: a project without a file does not need the parser
 
     text = read_text(path, most)
     try:
@@ -119,7 +119,7 @@ def read_yaml(path: Path, kind: type[Record], *, most: int = _MOST_BYTES) -> tup
 def _whole_size(node: Any, known: dict[int, float]) -> float:
     """How many values a part of the file stands for, each as often as it is repeated; endless if it holds itself."""
     if id(node) not in known:
-        known[id(node)] = float("inf")  # until it is counted: who comes back here goes in a circle
+        known[id(node)] = float("inf")  # until it is counted: meeting this node again below itself is a cycle
         inner = node.value if isinstance(node.value, list) else ()
         parts = (part for one in inner for part in (one if isinstance(one, tuple) else (one,)))
         known[id(node)] = 1 + sum(_whole_size(part, known) for part in parts)
@@ -145,7 +145,7 @@ def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[in
 
 
 def _blank(kind: type[Record]) -> Record:
-    """What is left if nothing is: the defaults. What has none is missing, which is a mistake already named."""
+    """The record of an empty file: its defaults. A field without a default is missing, which is reported already."""
     return kind(**{field.name: None for field in msgspec.structs.fields(kind) if field.required})
 
 
@@ -182,7 +182,7 @@ def _type_at(kind: Any, keys: list[str], *, whole: bool = False) -> Any:
 
 
 def _given(kind: Any) -> Any:
-    """The type without the None that says it may be left out; of a word or a section, the section."""
+    """The type without None (a key that may be missing); of a union of text and a section, the section."""
     while get_origin(kind) in (Union, UnionType):
         parts = [part for part in get_args(kind) if part is not type(None)]
         kind = next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), parts[0])
@@ -223,7 +223,7 @@ def _places(keys: list[str], shifts: dict[str, list[int]]) -> list[str]:
 
 
 def _take_out(data: Any, keys: list[str], shifts: dict[str, list[int]]) -> bool:
-    """Take the part at a key path out of the data (rule 2); False if nothing could be."""
+    """Remove the part at a key path from the data (rule 2); False if there is none."""
     above, at = data, 0
     while at < len(keys) - 1 and (inner := _inner(above, keys[at])) is not None and keys[at + 1] != "*":
         above, at = inner, at + 1
@@ -246,7 +246,7 @@ def _inner(data: Any, key: str) -> Any:
 
 
 def _twice(tree: Any) -> list[Mistake]:
-    """Keys that stand twice (rule 3)."""
+    """Keys that are there twice (rule 3)."""
     found: list[Mistake] = []
     queue, met = [tree], {id(tree)}
     while queue:

@@ -6,8 +6,8 @@ Rules
    never run on a workspace: its own configuration could execute code (MS-7).
 3. Files a hint mentions by path or name come first, then their neighbours, then small ones; caps in number and bytes
    bound what goes into any prompt.
-4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, whoever mentions it. Only a
-   person opens one, by `--context FILE`; what they open is shown whole and before everything else.
+4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, even if a hint names it. Only a
+   person opens such a file, by `--context FILE`; opened files are shown whole and before everything else.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def gather(root: Path, hints: Iterable[str], total: int, *, opened: tuple[str, .
 
 
 def _opened(root: Path, paths: tuple[str, ...], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
-    """The files a person opened, whole; of those that cannot be shown now, why."""
+    """The files a person opened, whole; and the reason for each that cannot be shown now."""
     shown: list[ContextArtifact] = []
     withheld: list[Withheld] = []
     for path in paths:
@@ -165,11 +165,11 @@ def _walk(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def keepable(paths: Iterable[str], root: Path) -> tuple[str, ...]:
-    """Of the leftovers of a command those that later ones may see: build output, and what is new.
+    """Of the leftovers of a command those that later commands may see: build output, and new files.
 
-    Not a repository's or a run's own files. Nothing that takes the place of the workspace's own or joins what is
-    installed there: its code would run in every later command, with no patch that says so. No cache: a .pyc or a result
-    of mypy is believed without a look at the source.
+    Not files of a repository or a run. Nothing that replaces files of the workspace or is added to installed packages:
+    its code would run in every later command, without a patch that shows it. No cache: tools trust a .pyc or a result
+    of mypy without reading the source.
     """
     closed = _REPOSITORIES | _REMEMBERED
     open_ = (p for p in paths if p.split("/")[0] not in _RUNS and not closed & set(p.split("/")))
@@ -177,12 +177,12 @@ def keepable(paths: Iterable[str], root: Path) -> tuple[str, ...]:
 
 
 def only_built(paths: Iterable[str], upper: Path) -> tuple[str, ...]:
-    """Of these what a check leaves to the next one: folders of build output. A file lies among the workspace's own."""
+    """Of these paths what a check leaves to the next check: folders of build output, and no single files."""
     return tuple(p for p in paths if _name(p) not in _INSTALLED and _is_folder(upper / p))
 
 
 def missed(paths: Iterable[str], kept: tuple[str, ...], upper: Path) -> tuple[str, ...]:
-    """Of the leftovers that are not kept those that a person may miss: programs, installed packages."""
+    """Of the leftovers that are not kept those that a person may need: programs, installed packages."""
     gone = (p for p in paths if p not in kept and not (_REPOSITORIES | _REMEMBERED) & set(p.split("/")))
     return tuple(p for p in gone if _name(p) in _INSTALLED or _is_program(upper / p))
 
@@ -213,7 +213,7 @@ class Leftovers:
         self._rules: dict[str, _Rules] = {}
 
     def __call__(self, path: str, is_folder: bool) -> bool:
-        """Whether `.gitignore`, or what everybody knows of such folders, names this path or a folder above it."""
+        """Whether `.gitignore`, or the list of well-known folders, names this path or a folder above it."""
         parts = path.split("/")
         folders = parts if is_folder else parts[:-1]
         if folders[:1] and folders[0] in _RUNS:
@@ -250,7 +250,7 @@ def _own_rules(folder: Path, prefix: str) -> _Rules:
 
 
 def _ignored(path: str, rules: _Rules) -> bool:
-    """Whether .gitignore files name it; the one nearest to the file has the last word."""
+    """Whether .gitignore files name it; the one nearest to the file decides."""
     for base, spec in reversed(rules):
         verdict = spec.check_file(path[len(base) :]).include
         if verdict is not None:

@@ -1,19 +1,20 @@
-"""The gatekeeper: what stands between a model's patch and the files. Decides purely, applies exactly once.
+"""The gatekeeper: handlers of the patch effects. It works out what a patch would do, and applies it exactly once.
 
 Rules
-1. Nothing is applied that was not granted; every grant and rejection is an event, also the policy's own (S1-74, S1-75,
+1. Nothing is applied that was not granted; every grant and rejection is an event, the policy's own too (S1-74, S1-75,
    C-19).
 2. A grant binds to a digest of the exact patch and of the files it was computed against (D-11). If a file changed on
-   disk since, the patch is not applied and the run says so.
+   disk since, the patch is not applied and the refusal names the file.
 3. The files' hashes before and after are in PATCH_PRODUCED, before the first byte is written (D-12). After a crash
    each file is one or the other: the apply is completed, or the conflict reported; never repeated blindly.
 4. The exact bytes of a patch come from the raw reply. What people read (`*.patch`, events) is redacted; a secret in a
-   patch is a reason to ask, never silently altered, and the proposal says what is not seen of it (patch/hidden.py).
-5. What orchestra keeps is closed: its own folders and those the configuration names, by every name and through every
-   link. What orchestra obeys (its configuration, the programs and replies that names) needs a person under every
-   approval mode. Links are looked at anew each time.
-6. A diff that had to be repaired is stored as what will really change, as git applies it, and the event says what was
-   repaired. Where only a guess would go on (`doubts`), a person decides; under approval `never` it is refused.
+   patch is a reason to ask and never silently altered; the proposal lists the masked parts (patch/hidden.py).
+5. Closed to patches: orchestra's own folders and those the configuration names, under every name and through every
+   link. Files that orchestra obeys (its configuration, and the programs and replies named in it) need a person under
+   every approval mode. Links are resolved anew each time.
+6. A diff that had to be repaired is stored in the form that git applies, with what will really change; the event lists
+   the repairs. If the place of a change is only a guess (`doubts`), a person decides; under approval `never` it is
+   refused.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class Gatekeeper:
         """`watchful` finds secrets in patches, whether or not logs are redacted.
 
         `closed` are the folders, by whole paths, that the configuration closes besides OWN; `code` are the files that
-        orchestra obeys, with what they are. `approval` is what the project says now, where that asks a person more
-        often than the run does.
+        orchestra obeys, with what they are. `approval` is the project's mode now, if it asks a person more
+        often than the run's.
         """
         self._workspace = workspace
         self._watchful = watchful
@@ -128,7 +129,7 @@ class Gatekeeper:
         return Approval(granted=True, by=f"policy (approval: {effect.policy})", digest=effect.digest)
 
     async def refuse(self, effect: RefusePatch, step: Step) -> Applied:
-        """Write down why a patch was not even offered."""
+        """Record why a patch was not offered for approval."""
         return Applied(before=(), after=(), digest=effect.digest, refusal=effect.refusal)
 
     async def apply(self, effect: ApplyPatch, step: Step) -> Applied:
@@ -141,7 +142,7 @@ class Gatekeeper:
         return Applied(before=announced, after=announced, digest=effect.digest)
 
     def _unfinished(self, effect: ApplyPatch) -> Refusal | None:
-        """Look at the disk once more: PATCH_APPLIED is recorded only if every file is as granted (T-2)."""
+        """Check the disk once more: PATCH_APPLIED is recorded only if every file is as granted (T-2)."""
         for file in status(self._workspace, effect.files):
             if file.state != "after":
                 return Refusal("conflict", f"{file.path} is not as granted after applying. {file.message}", file.path)
@@ -169,7 +170,7 @@ class Gatekeeper:
         return done if isinstance(done, Refusal) else None
 
     def _shut(self, changes: tuple[FileChange, ...]) -> Refusal | None:
-        """Rule 5: why these changes are never taken in this project, by name or by where a link leads."""
+        """Why these changes are refused in this project (rule 5): their names, or where a link leads."""
         closed = tuple(name for folder in self._closed for name in self._names(folder))
         if refused := check(changes, closed=closed):
             return refused
@@ -181,7 +182,7 @@ class Gatekeeper:
         return None
 
     def _names(self, path: str) -> Iterator[str]:
-        """What a path is called in the workspace, as it is written and where its links lead now; none if outside."""
+        """The names of a path in the workspace: as written, and with its links resolved; none if it is outside."""
         for name in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
             inside = os.path.relpath(name, self._workspace)
             if inside != os.curdir and inside.split("/")[0] != os.pardir:
@@ -212,7 +213,7 @@ def parts_about(diff: str, paths: set[str]) -> str:
 
 
 def _readable(exact: Patch, prepared: Prepared | Refusal) -> str:
-    """What people read: the diff of the reply; if it had to be repaired, what will really change."""
+    """The diff that people read: that of the reply; if it had to be repaired, what will really change."""
     if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
         return prepared.diff
     return exact.diff
@@ -234,7 +235,7 @@ def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refusal:
 
 
 def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refusal | None:
-    """A path that holds a secret could not be written down, so it cannot be applied either."""
+    """A refusal if a path contains a secret: such a path could not be recorded."""
     for path in (path for change in changes for path in change.paths):
         if ledger.redactor.text(path) != path:
             return Refusal("path_violation", "a file name in the patch holds a secret; choose another name")
@@ -242,7 +243,7 @@ def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refusal | N
 
 
 def _unveiled(changes: tuple[FileChange, ...]) -> Refusal | None:
-    """A file that no model is shown may not get a name under which it would be."""
+    """A refusal if a file that is hidden from models would get a name under which it is shown."""
     for change in changes:
         if change.kind == "rename" and (why := secret_by_name(change.old or "")) and not secret_by_name(change.path):
             message = (

@@ -1,12 +1,12 @@
-"""What binds a run: the narrower of what it recorded when it began and what the project says now. Pure.
+"""The policy of a run that goes on: the narrower of its recorded policy and the project's policy now. Pure.
 
 Rules
 1. A run records its policy in RUN_CREATED. When it goes on, every field is as tight as the tighter of that record, the
    records of the runs above it, and the project's configuration of this moment. So a file that changed meanwhile, by a
-   patch of the run itself too, can take away and never give.
+   patch of the run itself too, can only take permissions away.
 2. What a person typed on a command line may be wider than the file. The record names it (`typed`), and the file of this
-   moment does not narrow it. Only a flag can be typed (TYPED), and only this user's own run can say so: a foreign one
-   that was adopted has typed nothing (runs/find.py: facts).
+   moment does not narrow it. Only a flag can be typed (TYPED), and only the record of this user's own run counts: in
+   the record of a foreign run that was adopted, `typed` is ignored (runs/find.py: facts).
 3. Folders of the project itself move with it: a run that a person bound to another place (core/adoption.py) names them
    by the old one.
 """
@@ -24,7 +24,7 @@ from orchestra.core.reading import RunCreated, effect_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.policy.policy import ApprovalPolicy, Policy, narrow, within
 
-TYPED = ("approval", "fs", "max_retries", "max_workers")  # what a command line can say; all but the first are fields
+TYPED = ("approval", "fs", "max_retries", "max_workers")  # what flags can set; all but the first are fields of Policy
 ASKING: tuple[ApprovalPolicy, ...] = ("never", "risk", "always")
 
 
@@ -47,7 +47,7 @@ def recorded(created: RunCreated, project: str) -> Policy | None:
 
 
 def _moved(policy: Policy, old: str, new: str) -> Policy:
-    """Rule 3."""
+    """The policy with its folders below `old` renamed to below `new` (rule 3)."""
     if old == new:
         return policy
 
@@ -58,12 +58,12 @@ def _moved(policy: Policy, old: str, new: str) -> Policy:
 
 
 def typed_of(created: RunCreated) -> tuple[str, ...]:
-    """What a person typed when the run began (rule 2)."""
+    """The names of the settings that a person typed when the run began (rule 2)."""
     return tuple(name for name in TYPED if name in created.typed)
 
 
 def asks_more(created: RunCreated, present: ApprovalPolicy) -> ApprovalPolicy | None:
-    """What the file says now about asking a person, if it asks more often than the run recorded; typed words stay."""
+    """The file's approval mode now, if it asks a person more often than the recorded one; None if that was typed."""
     own = created.approval
     if "approval" in typed_of(created) or own not in ASKING or ASKING.index(present) <= ASKING.index(own):
         return None
@@ -71,12 +71,12 @@ def asks_more(created: RunCreated, present: ApprovalPolicy) -> ApprovalPolicy | 
 
 
 def stricter(own: ApprovalPolicy, now: ApprovalPolicy | None) -> ApprovalPolicy:
-    """The one by which a person is asked more often."""
+    """Of two approval modes the one that asks a person more often."""
     return own if now is None else max(own, now, key=ASKING.index)
 
 
 def differences(before: Policy, after: Policy) -> list[str]:
-    """In which fields two policies differ, for a person."""
+    """One line for each field in which two policies differ, for a person to read."""
     found = []
     for name in Policy.__struct_fields__:
         old, new = getattr(before, name), getattr(after, name)
@@ -89,16 +89,16 @@ def differences(before: Policy, after: Policy) -> list[str]:
 
 
 def weaker(tier: str) -> str:
-    """What a person is told of a run whose commands are contained less than they could be."""
+    """The warning for a run whose commands are contained less than in tier strict."""
     if tier == "none":
         return "sandbox: none. Its commands are not contained: they run as you, with your files and your network"
     return f"sandbox: {tier}. Its commands are contained less than in tier strict (docs/security.md)"
 
 
 def containment(created: RunCreated, ran: Iterable[str]) -> list[str]:
-    """The line of a report on commands that were contained less than they could be; none if they were not.
+    """A report's line on commands that were contained less than in tier strict; an empty list if none were.
 
-    `ran` are the tiers that commands ran in. Where none ran, what the run recorded when it began is told.
+    `ran` are the tiers that commands ran in. If no command ran, the tier that the run recorded when it began counts.
     """
     policy = created.policy or created.params.policy or {}
     tiers = set(ran) or {policy.get("tier", "strict") if isinstance(policy, dict) else "strict"}
@@ -119,7 +119,7 @@ def _policy(said: Any) -> Policy:
 
 
 def said(value: Any) -> str:
-    """What a field of a policy holds, for a person."""
+    """The value of a policy's field as text, for a person to read."""
     if isinstance(value, float):
         return f"{value:g}"
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

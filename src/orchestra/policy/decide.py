@@ -32,7 +32,7 @@ from orchestra.policy.readings import SHELLS, WRAPPERS, Readings, readings, rena
 DenialCode = Literal["", "TOOL_WHITELIST_VIOLATION", "RULE_FORBIDS"]
 
 _STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "forbid": 2}
-# Whitelisted or not, worth saying: an argument of these starts other programs.
+# Tools whose arguments start other programs; a ruling notes it, whether they are whitelisted or not.
 STARTERS = {
     "find": "find -exec and -delete act on what they find",
     "git": "git runs hooks, filters and aliases of the repository",
@@ -43,7 +43,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """What the policy says to a command, by which rule of which line."""
+    """The decision on a command, and the rule and the line that made it."""
 
     decision: Decision
     rule: str
@@ -75,7 +75,7 @@ def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
     if "\0" in "".join(argv):
         return _refused("spelling", "a word of the command has a NUL character")
     if asker == "person":
-        name = name.rpartition("/")[2]  # a path is a person's right; rules are about the program
+        name = name.rpartition("/")[2]  # a person may type a path; rules are about the program's name
         if not name:
             return _refused("spelling", "there is no program to run")
     elif wrong := wrong_tool_name(name):
@@ -166,7 +166,7 @@ def _applies(rule: Rule, argv: tuple[str, ...], others: Readings) -> bool:
 
 
 class FailedExample(Struct, frozen=True, kw_only=True):
-    """An example that is not what its rule says."""
+    """An example that contradicts its rule."""
 
     where: str
     text: str

@@ -9,7 +9,7 @@ Rules
    with it a whitelisted tool would be another program. PYTHONPATH and NODE_PATH are allowed: they only add folders that
    the tool can see anyway. The list is in FORBIDDEN_ENV and FORBIDDEN_ENV_PREFIXES.
 
-The sandbox is what protects; these limits keep what is asked and what is run the same thing.
+The sandbox is what protects. These limits ensure that what was requested is what runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_TOTAL_BYTES = 1 << 20  # of all arguments and variables: the kernel takes ab
 
 CLOSED = (*OWN, RUNS)
 _NAMES = (
-    # who and where the tool is: given by the sandbox
+    # the tool's user and folders: set by the sandbox
     "PATH HOME USER LOGNAME SHELL PWD OLDPWD TMPDIR TMP TEMP XDG_CONFIG_HOME XDG_CONFIG_DIRS"
     " XDG_DATA_HOME XDG_RUNTIME_DIR"
     # shells: code before, inside or instead of the script
@@ -47,7 +47,7 @@ _NAMES = (
     # programs a tool starts on its own account
     " PAGER MANPAGER LESSOPEN LESSCLOSE EDITOR VISUAL BROWSER SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH MAKEFLAGS MAKEFILES"
     " TAR_OPTIONS GZIP CURL_HOME WGETRC NETRC OPENSSL_CONF OPENSSL_MODULES SSH_AUTH_SOCK DOCKER_HOST"
-    # where traffic goes, whom it trusts
+    # where traffic goes, which certificates are trusted
     " HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE"
     " NODE_TLS_REJECT_UNAUTHORIZED VIRTUAL_ENV"
 )
@@ -60,7 +60,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Something a task may not bring along: what, where it stands in its inputs, why."""
+    """An input that a task may not have: the kind of violation, its place in the inputs, the reason."""
 
     code: ViolationCode
     where: str  # e.g. "inputs.files[2].path"
@@ -107,14 +107,14 @@ def _variables(env: Mapping[str, str]) -> Iterator[Violation]:
 
 
 def wrong_variable(name: str) -> str:
-    """Why this cannot be handed on to commands, or an empty string."""
+    """Why a variable of the user cannot be passed to commands; empty if it can."""
     if not _ENV_NAME.fullmatch(name):
         return "it is no name of a variable: letters, digits and _; its value is taken from your environment"
     return forbidden_variable(name)
 
 
 def forbidden_variable(name: str) -> str:
-    """Why a task may not set this variable (rule 3), or an empty string. In either case: `http_proxy` is read too."""
+    """Why a task may not set this variable (rule 3); empty if it may. Case is ignored: `http_proxy` is read too."""
     upper = name.upper()
     if upper in FORBIDDEN_ENV or upper.startswith(FORBIDDEN_ENV_PREFIXES):
         return f"no task may have {name} set: it changes what a tool runs, where it finds it or whom it talks to"

@@ -29,7 +29,7 @@ _TIERS: dict[Tier, int] = {"none": 0, "landlock": 1, "strict": 2}
 
 
 class Example(Struct, frozen=True):
-    """A command line that a rule says about itself, and where it stands."""
+    """A command line that a rule gives as an example, and its line in the file."""
 
     text: str
     where: str = BUILT_IN
@@ -55,7 +55,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """What one side says about commands: a configuration, or a parent that narrows it."""
+    """Whitelist and rules of one side: of a configuration, or of a parent run that narrows it."""
 
     whitelist: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -106,7 +106,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 class TaskWishes(Struct, frozen=True, kw_only=True):
-    """What a task asks for itself (S2-23 … S2-27); None: what the policy says."""
+    """The limits that a task requests for itself (S2-23 … S2-27); None: those of the policy."""
 
     max_duration_sec: float | None = None
     max_retries: int | None = None
@@ -137,7 +137,7 @@ def narrow(parent: Policy, child: Policy) -> Policy:
 
 
 def for_task(policy: Policy, constraints: TaskWishes) -> Policy:
-    """The policy of one task: a wish beyond the policy is cut to it (S2-113), a wish below it holds."""
+    """The policy of one task: a constraint wider than the policy is cut to it (S2-113), a narrower one is kept."""
     return msgspec.structs.replace(
         policy,
         fs="read-only" if constraints.fs == "read-only" else policy.fs,
@@ -149,12 +149,12 @@ def for_task(policy: Policy, constraints: TaskWishes) -> Policy:
 
 
 def _cut(wish: Number | None, limit: Number, *, least: Number) -> Number:
-    """A wish within the limit; one that makes no sense (0 s, NaN) is the limit."""
+    """The wish, at most the limit; a wish that makes no sense (0 s, NaN) counts as the limit."""
     return min(wish, limit) if wish is not None and wish >= least else limit
 
 
 def digest(policy: Policy) -> str:
-    """What a policy amounts to, as one word for every task record. Line numbers and reasons do not count."""
+    """The digest of what a policy allows, for every task's record. Line numbers and reasons do not count."""
     facts: dict[str, Any] = msgspec.to_builtins(policy)
     facts["layers"] = sorted({_canonical(layer) for layer in policy.layers})
     facts["domains"] = [str(entry) for entry in _widest(policy.domains)]

@@ -75,7 +75,7 @@ def _runs(argv: tuple[str, ...]) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """The words of `sh -c TEXT`; a plain argument is one word. A value may hang on its option."""
+    """The words of `sh -c TEXT`; a plain argument is one word. A value may be attached to its option."""
     attached = _ATTACHED.match(text)
     texts = (text, text[attached.end() :]) if attached else (text,)
     return [word for one in texts for word in (re.split(_SHELL, one) if re.search(r"[\s;&|()]", one) else [one])]
@@ -99,7 +99,7 @@ def _without_options(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def renames(argv: tuple[str, ...]) -> bool:
-    """Whether git is told another name for a command."""
+    """Whether options of git give a command another name."""
     if argv[0] != "git":
         return False
     for option, value in zip(argv[1:], (*argv[2:], ""), strict=False):

@@ -2,14 +2,14 @@
 
 Rules
 1. Raw first (D-05): see rawfiles.py. After a crash, a whole raw file without its outcome event is taken as the reply
-   and not paid for again (S1-121). An intent without one is called again, and the audit says "possibly twice"; what
-   may have been paid for the one that was cut off counts as spent, now and with the reply in every later life.
+   and not paid for again (S1-121). An intent without one is called again, and the audit reports "possibly twice"; what
+   the interrupted request may have cost counts as spent, now and, with the reply, in every later process.
 2. Time limit, usage, cost and budget (budget.py) are here, for all providers. Retries are the context's (they are
-   steps with names). Usage that a provider does not tell is estimated, and marked so.
+   steps with names). Usage that a provider does not report is estimated, and marked so.
 3. What goes into a prompt is redacted (C-12).
 4. No more context goes in than the model can read.
-5. A provider that misbehaves (a finish reason of failure without its error, a reply past its bounds) is held to the
-   contract here (S1-38, S1-39).
+5. A provider that breaks its contract (a failure without its error, a reply beyond its bounds) is corrected here
+   (contract.py; S1-38, S1-39).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from orchestra.providers.requestlog import log_request
 Gather = Callable[[tuple[str, ...], int], Gathered]  # hints, bytes at most
 GRACE_SECONDS = 1.0
 CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can read as much
-_SPARE_TOKENS = 512  # for what a chat format adds
+_SPARE_TOKENS = 512  # added by a chat format
 _CALLS = uuid.UUID("6f0d0f0e-4c1b-5e0b-9d5e-0c7f1d9d6a11")  # of call ids
 _ATTEMPT = re.compile(r"(\.attempt-\d+)?\.raw\.txt$")
 
@@ -88,7 +88,7 @@ class Caller:
         )
         self._gathered: dict[str, Gathered] = {}  # step key -> what `guard` has read for it
         self._told: set[str] = set()  # notices
-        self._lost: dict[str, float | None] = {}  # step key -> what its cut-off requests may have cost, by `guard`
+        self._lost: dict[str, float | None] = {}  # step key -> what its interrupted requests may have cost, by `guard`
         self._debug = debug
         for call in calls:
             if call.raw is not None:
@@ -99,7 +99,7 @@ class Caller:
         self._face = face
 
     async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
-        """Refuse the next call, before it looks begun: no such provider, or it could pass the budget."""
+        """Refuse the next call before its intent is recorded: there is no such provider, or the budget is too small."""
         route = self._route(effect)
         if self._budget.cap is None and not redo:
             return
@@ -123,7 +123,7 @@ class Caller:
         return effect.constraints.maxOutputTokens or route.max_output
 
     async def __call__(self, effect: ModelCall, step: Step) -> ModelReply:
-        """Have the reply: from disk if an earlier process got it whole, else from the provider."""
+        """The reply: from disk if an earlier process stored it whole, else from the provider."""
         attempts = self._attempts.setdefault(effect.artifact, [])
         files = self._files(effect)
         found = files.whole(step.key) if step.redo else None
@@ -133,7 +133,7 @@ class Caller:
             path=str(files.target(sidecar).relative_to(step.ledger.folder.path)), bytes=len(data), sha256=digest(data)
         )
         attempts.append(raw)
-        if recovered:  # paid in an earlier life that could not record it
+        if recovered:  # paid by an earlier process that could not record it
             self._budget.cut_off(sidecar.lostUsd or 0.0)
             self._budget.settle(step.key, sidecar.costUsd or 0.0)
             self._remember(effect, sidecar, raw, step)
@@ -141,7 +141,7 @@ class Caller:
         return msgspec.structs.replace(reply, document=files.write_document(reply.text))
 
     def _remember(self, effect: ModelCall, sidecar: Sidecar, raw: ArtifactRef, step: Step) -> None:
-        """Tell a provider that keeps count of a reply it gave in an earlier life."""
+        """Report a reply that an earlier process got to a provider that counts its replies."""
         provider = self._route(effect).provider
         if isinstance(provider, Remembers):
             error, source = sidecar.response.error, sidecar.response.source
@@ -172,7 +172,7 @@ class Caller:
         finally:
             self._budget.settle(step.key, cost or 0.0)
         data = utf8(response.rawText)
-        response = msgspec.structs.replace(response, rawText="")  # it may be long: it is kept once
+        response = msgspec.structs.replace(response, rawText="")  # the raw file has it; it may be long
         sidecar = Sidecar(
             key=step.key,
             response=response,
@@ -191,7 +191,7 @@ class Caller:
         return data, sidecar
 
     def _tell(self, withheld: tuple[Withheld, ...]) -> None:
-        """Say once what a person may think a model has seen."""
+        """Report each withheld file once: a person may think that the model has seen it."""
         for line in map(str, withheld):
             if line not in self._told:
                 self._told.add(line)
@@ -221,7 +221,7 @@ class Caller:
         mask = step.ledger.redactor.text
         constraints = effect.constraints
         if self._budget.cap is not None and (most := self._max_output(effect, route)):
-            constraints = msgspec.structs.replace(constraints, maxOutputTokens=most)  # it was set aside for no more
+            constraints = msgspec.structs.replace(constraints, maxOutputTokens=most)  # no more was set aside
         return ProviderRequest(
             runId=step.ledger.folder.id,
             iteration=step.iteration,
@@ -247,11 +247,11 @@ class Caller:
             taken = cut(text, most.text - stream.size)
             stream.add(taken)
             self._face.tell(Token(request.runId, step.key, effect.role, effect.agent, taken))
-            if taken != text:  # a live provider ends before that (reading.py); this is the net under all others
+            if taken != text:  # a live provider ends before that (reading.py); this is for all others
                 raise TooLong(most.text_passed)
 
         try:
-            # A provider keeps the limit itself and says TIMEOUT (S1-38); this is the net under one that does not.
+            # A provider keeps the limit itself and returns TIMEOUT (S1-38); this is for one that does not.
             async with asyncio.timeout(request.constraints.timeoutMs / 1000 + GRACE_SECONDS):
                 return held_to_contract(await provider.complete(request, arrived), most)
         except TimeoutError:
@@ -266,19 +266,19 @@ class Caller:
 
 
 def _lost(cut_off: Asked, most: float | None) -> float | None:
-    """What requests that were cut off may have cost, where the next costs `most`; None if nobody knows."""
+    """What interrupted requests may have cost, if the next costs at most `most`; None if it is unknown."""
     if most is None:
         return cut_off.lostUsd
     if cut_off.lostUsd is None:
         return most * cut_off.times
-    return cut_off.lostUsd + most  # of the last one, which was cut off since
+    return cut_off.lostUsd + most  # of the last one, which was interrupted since
 
 
 def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recovered: bool) -> ModelReply:
     response = sidecar.response
     failed = not isinstance(response.error, UnsetType)
     reply = ModelReply(
-        # No flow reads half a reply: of a failed one, the raw file is enough.
+        # No flow reads half a reply; of a failed reply the raw file is kept.
         text="" if failed else step.ledger.redactor.data(data).decode("utf-8", "replace"),
         raw=raw,
         finishReason=response.finishReason,

@@ -1,4 +1,4 @@
-"""Which model answers for whom: from flags, configuration and environment to a provider.
+"""Which provider and model answer for a role: from flags, configuration and environment to a provider.
 
     --role, roles:  ─▶ by agent name, then by role ─┐
     --provider, providers.default ─▶ the default   ─┴─▶ spec ─▶ Choice (kind, model, endpoint) ─▶ provider
@@ -6,8 +6,8 @@
 Rules
 1. A spec is `KIND[:ARG]` or `NAME[:MODEL]`, NAME being an entry of `providers:`. ARG is a model; for `scripted` and
    `local` a file, for `replay` a run.
-2. Nothing configured: what the environment offers, in the order of `WAYS`. Nothing offered: a message with the three
-   shortest ways to a model.
+2. If nothing is configured, the environment decides, in the order of `WAYS`. If it offers nothing, the message lists
+   the three shortest ways to a model.
 3. A kind's module is loaded when it is used, here and nowhere else: a provider that is not used costs nothing. Each
    such module makes its own provider (setup.py).
 """
@@ -47,7 +47,7 @@ class Models(Struct, frozen=True, omit_defaults=True):
     roles: dict[str, str] = {}
     model: str = ""
     maxBudgetUsd: float | None = None
-    typedBudget: bool = False  # a person typed it: what the file says now does not lower it
+    typedBudget: bool = False  # a person typed the budget: the file does not lower it later
 
     def spec(self, agent: str, role: str) -> str:
         return self.roles.get(agent) or self.roles.get(role) or self.default
@@ -88,7 +88,7 @@ class Providers:
     # -- deciding -----------------------------------------------------------------------------------------------------
 
     def routing(self, *, provider: str, roles: Mapping[str, str], model: str, budget: float | None) -> Models:
-        """Flags over configuration over environment."""
+        """The providers of a run: flags come before the configuration, the configuration before the environment."""
         return Models(
             default=provider or self.default(),
             roles={**self._config.roles, **roles},
@@ -116,9 +116,9 @@ class Providers:
         return "anthropic" if self._environ.get("ANTHROPIC_API_KEY") else ""
 
     def settled(self, models: Models) -> Models:
-        """Specs that mean the same from anywhere: files and runs by their whole names, names for other names resolved.
+        """The specs in a form that is valid in any folder: whole paths, whole run ids, aliases resolved.
 
-        An entry of the file keeps its name: what it says, its server too, is read again when the run goes on.
+        An entry of the file keeps its name: the entry, its server too, is read again when the run goes on.
         """
 
         def lasting(spec: str) -> str:
@@ -137,7 +137,7 @@ class Providers:
         return msgspec.structs.replace(models, default=lasting(models.default), roles=roles)
 
     def choice_for(self, models: Models, agent: str, role: str) -> Choice:
-        """Who answers. `--model` is for the default; a role's own provider has it only if nobody names another."""
+        """The choice for an agent or role. `--model` is for the default, and for a provider that names no model."""
         spec = models.spec(agent, role)
         if spec == models.default:
             return self.choose(spec, models.model)
@@ -145,8 +145,8 @@ class Providers:
         return choice if choice.model else self.choose(spec, models.model)
 
     def choose(self, spec: str, model: str = "") -> Choice:
-        """Understand a spec; `model` is for one that names none itself."""
-        passed: list[str] = []  # the entries on the way
+        """Resolve a spec; `model` is used if the spec names none."""
+        passed: list[str] = []  # the aliases that were followed
         while True:
             name, _, argument = spec.partition(":")
             entry = self._config.providers.get(name)
@@ -167,7 +167,7 @@ class Providers:
                 raise WrongSpec("no model is configured", last, cure=f"; {WAYS}")
             raise WrongSpec(_unknown(name, self._config), last, cure=f". {WAYS}")
         entry = entry or ProviderSection()
-        kind: Kind = entry.kind or name  # type: ignore[assignment]  # config/settings.py saw that it is one
+        kind: Kind = entry.kind or name  # type: ignore[assignment]  # config/judge.py checked it
         if kind in (*_FILES, "replay"):
             argument = argument or entry.file
             return Choice(spec=spec, kind=kind, entry=entry, argument=argument, model=model or entry.model)
@@ -177,7 +177,7 @@ class Providers:
         return self._config.llm.model if kind in ("claude_code", "anthropic") else self._environ.get("OPENAI_MODEL", "")
 
     def price(self, choice: Choice) -> Price | None:
-        """What the choice's model costs; None if nobody knows."""
+        """The price of the choice's model; None if it is unknown."""
         if choice.model in self._config.budget.prices:
             own = self._config.budget.prices[choice.model]
             return Price(own.input, own.output, own.cache_read, own.cache_write)
@@ -188,7 +188,7 @@ class Providers:
     def route(self, choice: Choice, provider: Provider) -> Route:
         """Where a call goes, and what it may cost."""
         asks = choice.kind not in ("scripted", "replay")
-        free = None if asks else Price()  # what answers without a model costs nothing
+        free = None if asks else Price()  # a provider without a model costs nothing
 
         def price_of(model: str) -> Price | None:
             return self.price(msgspec.structs.replace(choice, model=model)) or free
@@ -213,7 +213,7 @@ class Providers:
         return destination
 
     def mistakes(self, wrong_role: Callable[[str], str]) -> Iterator[Judgement]:
-        """What a start would refuse of the file if it came to use it, whatever the environment holds.
+        """Mistakes of the file that would refuse a start once their entry is used, in any environment.
 
         An alias of a broken entry is not reported again; only the broken entry is.
         """
@@ -252,7 +252,7 @@ class Providers:
 
     @functools.cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Values of variables that entries name as keys, whatever those variables are called."""
+        """The values of all variables that entries name as keys."""
         entries = (entry for entry in self._config.providers.values() if isinstance(entry, ProviderSection))
         return tuple(filter(None, (self._environ.get(entry.key_env, "") for entry in entries)))
 

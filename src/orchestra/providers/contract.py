@@ -31,17 +31,17 @@ class Remembers(Protocol):
 
 @runtime_checkable
 class Serves(Protocol):
-    """A provider that has only some roles' answers, and knows which."""
+    """A provider that has replies for some roles only, and can report which."""
 
     def serves(self, role: Role, phase: Phase, agent: str = "") -> bool: ...
 
 
 @runtime_checkable
 class Recalls(Protocol):
-    """A provider that stands in for others, and must be shown what they were shown."""
+    """A provider that replays others, and must be given the same context as they were."""
 
     def context_of(self, key: str) -> int:
-        """How many bytes of files that step's model was shown at most; 0 if that is not known."""
+        """The most bytes of files in the prompt of the recorded step; 0 if it is unknown."""
         ...
 
 
@@ -51,16 +51,16 @@ class Route(Struct, frozen=True):
     provider: Provider
     name: str
     model: str = ""
-    price: Price | None = Price()  # None: nobody knows it
-    max_output: int = 0  # tokens; what a call is held to if there is a budget
-    estimates: bool = False  # what it does not say about its usage is estimated
+    price: Price | None = Price()  # None: unknown
+    max_output: int = 0  # tokens; the limit of a call if there is a budget
+    estimates: bool = False  # usage that the provider does not report is estimated
     bytes_per_token: int = 3  # of a text that must fit into the context; a small vocabulary needs more tokens
     price_of: Callable[[str], Price | None] | None = None  # for a model that is known only once it has answered
     to: Destination = Destination()
 
 
 def held_to_contract(response: ProviderResponse, most: Bounds) -> ProviderResponse:
-    """A reply is within its bounds, and a failure says why: one without its error gets one (rule 5)."""
+    """The response with its text within the bounds, and with an error if it failed without one (rule 1)."""
     text = cut(response.rawText, most.text)
     if text != response.rawText:
         failure = most.failure(most.text_passed)
@@ -84,12 +84,12 @@ def late(request: ProviderRequest, text: str, seconds: float) -> ProviderRespons
 
 
 def counted(response: ProviderResponse, request: ProviderRequest, route: Route) -> ProviderResponse:
-    """With its usage estimated where the provider does not tell it, and something was produced (rule 2)."""
+    """The response with its usage estimated, if the provider does not report it and there is a text (rule 2)."""
     said = Usage() if isinstance(response.usage, UnsetType) else response.usage
     complete = isinstance(response.error, UnsetType) and said.inputTokens and said.outputTokens is not UNSET
     if not route.estimates or complete or not response.rawText:
         return response
-    # A reply that broke off has figures of its beginning, if any.
+    # An incomplete reply has figures of its beginning, if any.
     into = said.inputTokens or estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
     out = max(said.outputTokens or 0, estimated_tokens(response.rawText))
     usage = msgspec.structs.replace(said, inputTokens=into, outputTokens=out, totalTokens=into + out, estimated=True)
@@ -97,7 +97,7 @@ def counted(response: ProviderResponse, request: ProviderRequest, route: Route) 
 
 
 def cost_of(response: ProviderResponse, route: Route) -> float | None:
-    """What the provider says it cost, or what its tokens do; None if nobody knows their price."""
+    """The cost that the provider reports, or that of its tokens; None if their price is unknown."""
     if not isinstance(response.costUsd, UnsetType):
         return max(0.0, response.costUsd)
     named = route.model or isinstance(response.model, UnsetType) or route.price_of is None
@@ -109,7 +109,7 @@ def cost_of(response: ProviderResponse, route: Route) -> float | None:
 
 
 def request_digest(request: ProviderRequest) -> str:
-    """The identity of a request, whichever run makes it, under whichever budget."""
+    """The digest of a request. It is the same in every run and under every budget."""
     constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET)
     anonymous = msgspec.structs.replace(request, runId="", callId=UNSET, constraints=constraints)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(anonymous, order="deterministic")).hexdigest()

@@ -1,4 +1,4 @@
-"""What is said to a provider that is a program, and how that went. Data only: commands/program.py runs it."""
+"""A call of a provider that is a program, and its end. Data only: commands/program.py runs the program."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from msgspec import Struct
 
 
 class Talk(Struct, frozen=True, kw_only=True):
-    """A program that is asked something on stdin and heard on stdout, in a home made for it."""
+    """One call of a program: the prompt on stdin, the reply on stdout, a home folder made for the call."""
 
-    run: str  # for which run; may be empty
+    run: str  # the id of the run; empty outside a run
     arguments: tuple[str, ...]
     env: Mapping[str, str]
     stdin: bytes
     timeout_ms: int
     on_bytes: Callable[[bytes], bool]
-    home: Mapping[str, bytes]  # files it finds there
-    back: tuple[str, ...] = ()  # those that are read again however it ended
-    on_back: Callable[[str, bytes], None] = lambda name, data: None  # and who gets them: hostile until looked at
+    home: Mapping[str, bytes]  # the files in its home folder
+    back: tuple[str, ...] = ()  # files of `home` that are read again, however the program ended
+    on_back: Callable[[str, bytes], None] = lambda name, data: None  # gets them; their content is not trusted
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """How it went."""
+    """How the program ended."""
 
     exit_code: int | None = None
-    problem: str = ""  # why it did not run
+    problem: str = ""  # why the program did not run
     stderr: str = ""
 
 
-Converse = Callable[[str, Talk], Awaitable[Ended]]  # the program's name, what to say
+Converse = Callable[[str, Talk], Awaitable[Ended]]  # the program's name, the call
