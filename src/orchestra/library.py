@@ -155,12 +155,13 @@ def _drive(app: App, folder: RunFolder) -> RunEnd:
 def _beside(app: App, folder: RunFolder) -> RunEnd:
     """The same where an event loop runs (rule 2). Ctrl-C cancels the calling task, which stops the other thread."""
     caller = asyncio.current_task()
-    begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[RunEnd] | None]]
+    begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Future[RunEnd]]]
     begun = concurrent.futures.Future()
 
     async def driven() -> RunEnd:
-        begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
-        return await _driven(app, folder)
+        task = asyncio.ensure_future(_driven(app, folder))
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await task
 
     with concurrent.futures.ThreadPoolExecutor(1) as beside:
         done = beside.submit(asyncio.run, driven())
@@ -169,11 +170,10 @@ def _beside(app: App, folder: RunFolder) -> RunEnd:
                 if caller is not None and caller.cancelling():
                     raise asyncio.CancelledError
             return done.result()
-        except BaseException:
-            loop, task = begun.result()
-            if task is not None and not done.done():
+        finally:
+            if not done.done():
+                loop, task = begun.result()
                 loop.call_soon_threadsafe(task.cancel)
-            raise
 
 
 async def _driven(app: App, folder: RunFolder) -> RunEnd:

@@ -94,7 +94,7 @@ def _program(path: Path, project: Path, script: Path, counting: CountingDisk | N
     disk = counting or (
         ChaosDisk.from_spec(os.environ["ORCHESTRA_CHAOS"]) if "ORCHESTRA_CHAOS" in os.environ else Disk()
     )
-    orchestra.workflows.project.Disk = lambda: disk  # type: ignore[assignment,misc]
+    orchestra.workflows.project.Disk = lambda: disk  # type: ignore[assignment,attr-defined]
     os.environ.pop("ORCHESTRA_CHAOS", None)
     release = _module(path, project.parent / "calls").release
     app = App(project)
