@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -173,7 +174,8 @@ def _beside(app: App, folder: RunFolder) -> RunEnd:
         finally:
             if not done.done():
                 loop, task = begun.result()
-                loop.call_soon_threadsafe(task.cancel)
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the run has just ended
+                    loop.call_soon_threadsafe(task.cancel)
 
 
 async def _driven(app: App, folder: RunFolder) -> RunEnd:
