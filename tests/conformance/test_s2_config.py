@@ -78,6 +78,7 @@ def test_defaults() -> None:
         "roles": {},
         "loop": msgspec.to_builtins(Config().loop),
         "dag": {"approval": "risk", "replan": False},
+        "workflows": {},
         "sandbox": {
             "tier": "strict",
             "run_as": None,
