@@ -14,9 +14,9 @@ As a library: write a durable workflow as an async function, run it, kill it, re
 The names below are the library. They are loaded when they are first used: `import orchestra` costs nothing.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+# Nothing is imported here, not even `typing`: `python -m orchestra` runs this before it takes the folder that it stands
+# in off its path (cli/__init__.py), and a file there may have any name.
+TYPE_CHECKING = False  # type checkers take it for True
 
 __version__ = "0.1.0"
 

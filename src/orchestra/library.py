@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -156,12 +157,13 @@ def _drive(app: App, folder: RunFolder) -> RunEnd:
 def _beside(app: App, folder: RunFolder) -> RunEnd:
     """The same where an event loop runs (rule 2). Ctrl-C cancels the calling task, which stops the other thread."""
     caller = asyncio.current_task()
-    begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[RunEnd] | None]]
+    begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Future[RunEnd]]]
     begun = concurrent.futures.Future()
 
     async def driven() -> RunEnd:
-        begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
-        return await _driven(app, folder)
+        task = asyncio.ensure_future(_driven(app, folder))
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await task
 
     with concurrent.futures.ThreadPoolExecutor(1) as beside:
         done = beside.submit(asyncio.run, driven())
@@ -170,11 +172,11 @@ def _beside(app: App, folder: RunFolder) -> RunEnd:
                 if caller is not None and caller.cancelling():
                     raise asyncio.CancelledError
             return done.result()
-        except BaseException:
-            loop, task = begun.result()
-            if task is not None and not done.done():
-                loop.call_soon_threadsafe(task.cancel)
-            raise
+        finally:
+            if not done.done():
+                loop, task = begun.result()
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the run has just ended
+                    loop.call_soon_threadsafe(task.cancel)
 
 
 async def _driven(app: App, folder: RunFolder) -> RunEnd:

@@ -159,10 +159,7 @@ def test_everything_is_caught_in_named_places_only() -> None:
     named = {"orchestra.core.engine", "orchestra.cli.program", "orchestra.core.journal", "orchestra.core.context"}
     named |= {"orchestra.core.branches", "orchestra.worker.launcher", "orchestra.worker.streams"}
     named |= {"orchestra.workflows.dag.files"}
-    named |= {
-        "orchestra.workflows.own.effects",
-        "orchestra.workflows.own.load",
-    }  # a person's own code may raise anything
+    named |= {"orchestra.workflows.own.effects", "orchestra.workflows.own.load"}  # a person's code may raise anything
     found = {
         module
         for module, path in MODULES.items()

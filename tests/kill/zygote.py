@@ -11,6 +11,9 @@ through the inbox, until the run is final.
 from __future__ import annotations
 
 import asyncio
+import functools
+import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -21,8 +24,11 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
+import orchestra
+import orchestra.workflows.project
 from orchestra.app import App
 from orchestra.core.context import Context, Verdict
+from orchestra.core.disk import ChaosDisk, Disk
 from orchestra.core.engine import Beginning
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
@@ -60,6 +66,8 @@ PARENT = Workflow(
 
 def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """Start or go on, answering everything, until the run is final."""
+    if flow.endswith(".py"):
+        return _program(Path(flow), project, script, counting)
     app = App(project, more=(PARENT,))
     assert app.project.keyring.seal  # made before anything is counted: it is made once for all cases
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
@@ -76,6 +84,56 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
                     app.answers.approve(summary.folder, by="tester")
                 else:
                     app.answers.answer(summary.folder, "더해라: plus", by="tester")
+
+
+def _program(path: Path, project: Path, script: Path, counting: CountingDisk | None) -> int:
+    """The same for a program that uses the library (tests/library/test_killed.py): `release` of docs/library.md.
+
+    All that happens in this process counts as one disk, although each call of the library opens the project anew.
+    """
+    disk = counting or (
+        ChaosDisk.from_spec(os.environ["ORCHESTRA_CHAOS"]) if "ORCHESTRA_CHAOS" in os.environ else Disk()
+    )
+    orchestra.workflows.project.Disk = lambda: disk  # type: ignore[assignment,attr-defined]
+    os.environ.pop("ORCHESTRA_CHAOS", None)
+    release = _module(path, project.parent / "calls").release
+    app = App(project)
+    assert app.project.keyring.seal
+    found = app.runs.folders()
+    if found:
+        outcome = orchestra.resume(found[0].id, release, project=project)
+    else:
+        outcome = orchestra.run(release, project=project, provider=f"scripted:{script}", version="1.0")
+    while outcome.exitCode == 3:
+        folder = app.runs.find(outcome.runId)
+        if outcome.status == "awaiting_input":
+            app.answers.answer(folder, "비", by="tester")
+        else:
+            app.answers.approve(folder, by="tester")
+        outcome = orchestra.resume(outcome.runId, release, project=project)
+    if outcome.exitCode:
+        raise RuntimeError(outcome.message)
+    return 0
+
+
+def _module(path: Path, calls: Path) -> Any:
+    """The program, loaded once; each call of one of its functions becomes a line of the file `calls`."""
+    if path.stem not in sys.modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    loaded: Any = sys.modules[path.stem]
+    diff_of = inspect.unwrap(loaded.diff_of)
+
+    @functools.wraps(diff_of)
+    def counted(version: str, notes: dict[str, str]) -> object:
+        with calls.open("a", encoding="utf-8") as file:
+            file.write("diff_of\n")
+        return diff_of(version, notes)
+
+    loaded.diff_of = counted
+    return loaded
 
 
 def _loop(app: App, script: Path) -> RunFolder:
