@@ -28,7 +28,7 @@ import orchestra
 import orchestra.workflows.project
 from orchestra.app import App
 from orchestra.core.context import Context, Verdict
-from orchestra.core.disk import ChaosDisk, Disk
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.engine import Beginning
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
@@ -91,10 +91,9 @@ def _program(path: Path, project: Path, script: Path, counting: CountingDisk | N
 
     All that happens in this process counts as one disk, although each call of the library opens the project anew.
     """
-    disk = counting or (
-        ChaosDisk.from_spec(os.environ["ORCHESTRA_CHAOS"]) if "ORCHESTRA_CHAOS" in os.environ else Disk()
-    )
-    orchestra.workflows.project.Disk = lambda: disk  # type: ignore[assignment,attr-defined]
+    spec = os.environ.get("ORCHESTRA_CHAOS")
+    disk = counting or Disk(Chaos.from_spec(spec) if spec else None)
+    orchestra.workflows.project.Disk = lambda *_: disk  # type: ignore[assignment,attr-defined,misc]
     os.environ.pop("ORCHESTRA_CHAOS", None)
     release = _module(path, project.parent / "calls").release
     app = App(project)

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from orchestra.core.journal import read_events
 from orchestra.core.records import Event
 from orchestra.core.tables import Table
-from orchestra.runs.verify import verify
 from orchestra.workflows.description import Workflow
 from tests.docs.blocks import blocks
 from tests.kill.harness import SHARDS, Gone, Operations, Zygote, difference, journals
+from tests.support.runs import read_events, verify
 
 RELEASE: Any = Workflow(name="release", params=dict, flow=lambda ctx, job: ..., goal=str, table=Table.any("release"))  # type: ignore[arg-type,return-value]
 
