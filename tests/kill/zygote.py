@@ -93,7 +93,7 @@ def _program(path: Path, project: Path, script: Path, counting: CountingDisk | N
     """
     spec = os.environ.get("ORCHESTRA_CHAOS")
     disk = counting or Disk(Chaos.from_spec(spec) if spec else None)
-    orchestra.workflows.project.Disk = lambda *_: disk  # type: ignore[assignment,attr-defined,misc]
+    orchestra.workflows.project.Disk = lambda *_: disk  # type: ignore[assignment,attr-defined]
     os.environ.pop("ORCHESTRA_CHAOS", None)
     release = _module(path, project.parent / "calls").release
     app = App(project)
