@@ -35,13 +35,13 @@ _OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd"}
 
 
 class Outcome(Struct, Generic[R], frozen=True):
-    """How a run stands: completed with its result, failed, canceled, or waiting for a person."""
+    """The state of a run: completed with its result, failed, canceled, or waiting for a person."""
 
     runId: str
     status: RunStatus
     exitCode: int  # as of the command line: 0 completed, 1 failed, 3 waiting, 4 budget, 5 refused, 6 no provider …
     result: R | None = None
-    message: str = ""  # why it failed, or what it waits for
+    message: str = ""  # why it failed, or what it waits for and the command that answers
 
 
 @overload

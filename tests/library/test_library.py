@@ -256,3 +256,26 @@ def test_a_second_driver_is_told_so(tmp_path: Path) -> None:
         outcome = orchestra.resume(run.runId, project=project.path)
     assert outcome.exitCode == 7
     assert outcome.status == "awaiting_input"
+
+
+TWICE = """\
+import orchestra
+import helper
+
+@orchestra.workflow
+async def twice(ctx: orchestra.Context, deep: bool = False) -> str:
+    return "deep" if deep else await ctx.call("below", twice, deep=True)
+
+if __name__ == "__main__":
+    import twice as again  # the same file, loaded as a module
+    print(orchestra.run(twice).result, orchestra.run(again.twice).result)
+"""
+
+
+def test_a_file_that_is_loaded_as_the_program_and_as_a_module_is_no_second_workflow(tmp_path: Path) -> None:
+    project = project_of(tmp_path)
+    (project.path / "twice.py").write_text(TWICE)
+    (project.path / "helper.py").write_text("")
+    command = [sys.executable, "twice.py"]
+    done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
+    assert done.stdout == "deep deep\n", done.stderr

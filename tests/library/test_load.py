@@ -225,13 +225,18 @@ def test_a_workflow_of_an_installed_package_needs_no_consent(tmp_path: Path) -> 
     assert unknown.returncode == 0, unknown.stdout
 
 
-def test_the_code_of_a_workflow_is_changed_by_no_patch_without_a_person(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "what"), [("self", "the code of workflow self"), ("helper", "code that workflow self")]
+)
+def test_the_code_of_a_workflow_is_changed_by_no_patch_without_a_person(tmp_path: Path, file: str, what: str) -> None:
     project = Project(tmp_path / "p")
+    (project.path / "helper.py").write_text("import orchestra\n")
     code = """\
 import orchestra
-DIFF = '''diff --git a/self.py b/self.py
---- a/self.py
-+++ b/self.py
+import helper
+DIFF = '''diff --git a/FILE.py b/FILE.py
+--- a/FILE.py
++++ b/FILE.py
 @@ -1 +1,2 @@
  import orchestra
 +import os
@@ -240,7 +245,7 @@ DIFF = '''diff --git a/self.py b/self.py
 async def self(ctx: orchestra.Context) -> bool:
     return (await ctx.patch(DIFF, "more rights")).applied
 """
-    configured(project, "self", code, "loop: {approval: never}")
+    configured(project, "self", code.replace("FILE", file), "loop: {approval: never}")
     done = project.run("start", "self", "--no-input")
     assert done.returncode == 3, done.stderr
-    assert "self.py is the code of workflow self" in project.run("show", "last").stdout + done.stderr
+    assert f"{file}.py is {what}" in project.run("show", "last").stdout + done.stderr

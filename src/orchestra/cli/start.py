@@ -22,8 +22,9 @@ from orchestra.core.errors import UsageError
 def start(name: str, params: tuple[str, ...], who: options.Answering, how: options.Driving) -> int:
     """Start a run of workflow NAME with these parameters, and drive it.
 
-    A value is read as the type of its parameter: `n=10`, `flag=true`, a list or an object as JSON. Your
-    own workflows are named in orchestra.config.yaml (`workflows:`) or come with an installed package (docs/library.md).
+    A value is read as the type of its parameter: `n=10`, `flag=true`, a list or an object as JSON. Your own workflows
+    are named in orchestra.config.yaml (`workflows:`) or come with an installed package (docs/library.md). Their results
+    are printed on standard output.
 
     \b
     orchestra start essay topic=rain

@@ -53,6 +53,7 @@ class Retry(Struct, frozen=True):
     base_sec: float = 2.0
 
     def wait(self, attempt: int, at_least: float = 0.0) -> float:
+        """The seconds before the next attempt."""
         return min(max(self.base_sec * 2.0 ** (attempt - 1), at_least), _FOREVER_S)
 
     def waits(self, attempt: int, asked: float) -> bool:

@@ -4,7 +4,8 @@ Rules
 1. Closed is wherever runs and what they leave are kept, each path up to its {run_id}. The project itself cannot be
    closed, so a file named by {run_id} alone beside the project's own closes nothing.
 2. Code is what the configuration has orchestra run, or take for a model's word: programs of tools and providers, the
-   person's own workflows, files of replies, and the configuration itself.
+   person's own workflows with the modules beside them that they have imported, files of replies, and the configuration
+   itself.
 
 Both are named as the configuration names them; the gatekeeper looks where they lead when it matters.
 """
@@ -12,12 +13,14 @@ Both are named as the configuration names them; the gatekeeper looks where they 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from orchestra.config.borders import Place
 from orchestra.config.sections import RUN_ID, Config
 from orchestra.core.errors import UsageError
 from orchestra.patch.safety import CONFIGURATION
+from orchestra.policy.policy import within
 from orchestra.providers.choose import Models, Providers
 from orchestra.workflows.own.definition import DEFINED
 
@@ -35,8 +38,7 @@ def code_files(config: Config, file: Path | None, place: Place, providers: Provi
     found = {place.named(target): f"the program of `tools.{name}`" for name, target in config.tools.items()}
     for name, target in config.workflows.items():
         found[place.named(target.rpartition(":")[0])] = f"the code of `workflows.{name}`"
-    for own in DEFINED.values():
-        found[os.path.abspath(own.function.__code__.co_filename)] = f"the code of workflow {own.name}"
+    found |= _loaded_code()
     specs = {f"roles.{name}": spec for name, spec in (*config.roles.items(), *models.roles.items())}
     specs |= {f"providers.{name}": name for name in config.providers}
     for where, spec in ({"--provider": models.default} | specs).items():
@@ -51,3 +53,16 @@ def code_files(config: Config, file: Path | None, place: Place, providers: Provi
     if file is not None:
         found[str(file.absolute())] = CONFIGURATION
     return found
+
+
+def _loaded_code() -> dict[str, str]:
+    """The files of the workflows that this process has defined, and of the modules it has loaded from beside them."""
+    files = {os.path.abspath(own.function.__code__.co_filename): own.name for own in DEFINED.values()}
+    folders = {os.path.dirname(file): name for file, name in files.items()}
+    found: dict[str, str] = {}
+    for module in tuple(sys.modules.values()) if folders else ():
+        file = os.path.abspath(getattr(module, "__file__", None) or "/")
+        for folder, name in folders.items():
+            if within(file, folder):
+                found[file] = f"code that workflow {name} imports"
+    return found | {file: f"the code of workflow {name}" for file, name in files.items()}

@@ -1,7 +1,7 @@
-"""The workflows of a project, by name: those that come with orchestra, those handed over, and the person's own.
+"""The workflows of a project, by name: those that come with orchestra, those passed to the App, and the person's own.
 
-A run of a workflow that nobody knows here can still be found, shown and verified as far as every run can (`of`); it
-cannot be driven (`named`). The person's own are loaded when they are needed: looking at a run loads no code.
+A run of an unknown workflow can be found, shown, verified and canceled as far as every run can (`of`); it cannot be
+driven (`named`). The person's own workflows are loaded when a run is started or driven: looking at a run loads no code.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class Workflows:
         yield from (workflow.root(self._project) for workflow in self)
 
     def wrong_role(self, name: str, workflow: Workflow | None = None) -> str:
-        """Why nobody has this name; empty if somebody does: a role, or an agent of a workflow.
+        """Why no role and no agent of a workflow has this name; empty if one has.
 
-        The agents of the person's own workflows are not known before these run: with one, any name may be right.
+        The agents of the person's own workflows are not known before these run. With such a workflow any name may be
+        right.
         """
         names = (*ROLES, *(agent for known in self for agent in known.agents or ()))
         if name in names or any(known.agents is None for known in (*self, *filter(None, (workflow,)))):
@@ -87,4 +88,4 @@ class Workflows:
 
 
 async def _unknown(ctx: Context, job: object) -> Verdict:
-    raise UsageError("nobody knows this workflow here")
+    raise UsageError("this workflow is not known here")

@@ -1,10 +1,11 @@
-"""What a person's own workflow sees of its run: every wish to the world is one line, durable and named.
+"""The context of a person's own workflow: each thing it does outside is one line, durable and named.
 
 Rules
 1. Each method is a step of the run: recorded before and after, done once, replayed after a crash.
 2. Steps have names, not positions: `model` is named by its agent, `step`, `ask` and `call` by their first argument. The
    second step of a name is `name.2`. Renaming a step of a waiting run is drift.
-3. The workflow itself must be deterministic: clocks, chance, files and networks only inside a step's function.
+3. The workflow itself must be deterministic: it reads clocks, random numbers, files and networks only in the function
+   of a step.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ CHILD_FAILED = "CHILD_FAILED"  # how a step fails whose child run did not comple
 
 
 class PatchOutcome(Struct, frozen=True):
-    """What came of a patch: applied, or why not."""
+    """Whether a patch was applied, and to which files; if not, the reason."""
 
     applied: bool
     files: tuple[str, ...] = ()  # those that were changed
-    reason: str = ""  # a person's, or why it does not fit the files
+    reason: str = ""  # of the person who rejected it, or why it does not fit the files
 
 
 class Context:
@@ -88,7 +89,7 @@ class Context:
         timeout_sec: float = 600,
         retry: Retry = _USUAL_RETRY,
     ) -> str:
-        """Ask a model and return its reply. `agent` names who answers (`--role AGENT=PROVIDER`), and the step.
+        """Ask a model and return its reply. `agent` is a name for the model (`--role AGENT=PROVIDER`) and for the step.
 
         `files`: show the model the files of the project that the text is about. ProviderError if there is no reply.
         """
@@ -108,7 +109,7 @@ class Context:
             raise end_of_run(failed) from failed
 
     async def command(self, *argv: str, timeout_sec: float = 300, net: bool = False) -> CommandOutcome:
-        """Run a whitelisted command in the sandbox, on a copy of the project that is thrown away afterwards.
+        """Run a whitelisted command in the sandbox, on a copy of the project that is deleted afterwards.
 
         Refused if the policy forbids it. Where a rule asks, the run waits for a person to grant exactly this command.
         """
@@ -124,7 +125,10 @@ class Context:
         return await run_command(self._run, "command", wanted)
 
     async def patch(self, diff: str, summary: str = "") -> PatchOutcome:
-        """Bring a unified diff to the files of the project, through the gate: checked, approved, all or nothing."""
+        """Apply a unified diff to the files of the project and return what came of it.
+
+        The diff is checked, then approved by a person or the policy, and applied whole or not at all.
+        """
         name = _file_name(self._run.peek_key("patch"))
         reply = await self._run.perform("diff", KeepDiff(diff, f"patch/{name}.raw.txt"))
         ticket = Ticket(
@@ -143,9 +147,9 @@ class Context:
     async def ask(
         self, name: str, question: str, options: tuple[str, ...] = (), default: str | None = None, impact: str = ""
     ) -> str:
-        """Ask a person, and wait as long as it takes: the run parks, and goes on with the answer.
+        """Ask a person and return the answer. The run waits without a process until the answer is recorded.
 
-        With `options`, no other answer is taken.
+        With `options`, only these are answers.
         """
         asked = _file_name(self._run.peek_key(name))
         request = AskPerson(
@@ -183,7 +187,7 @@ class Context:
     async def fan_out(
         self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], *, limit: int = 0
     ) -> dict[str, T]:
-        """Run branches side by side, at most `limit` at once (0: any number); what came of each, by name."""
+        """Run branches side by side, at most `limit` at once (0: any number); returns the result of each, by name."""
 
         def branch(function: Callable[[Context], Awaitable[T]]) -> Callable[[Run], Awaitable[T]]:
             return lambda run: function(Context(run))
@@ -204,7 +208,7 @@ class Context:
 
 
 def typed(value: Any, hint: Any) -> Any:
-    """Recorded JSON as the type that a function says it returns; as it is, where it says none or another."""
+    """Recorded JSON as the type that a function declares to return; unchanged if it declares none or another type."""
     if hint in (None, Any, object, type(None)):
         return value
     try:

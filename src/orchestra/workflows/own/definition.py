@@ -111,9 +111,16 @@ def workflow(function: Callable[Concatenate[Context, P], Awaitable[R]]) -> Defin
 
 def refuse_another(own: Definition[..., Any]) -> None:
     """UsageError if a later workflow of this process has taken the name: a run is resumed by its workflow's name."""
-    if DEFINED.get(own.name, own) is not own:
-        places = (f"{one.function.__module__}.{one.function.__qualname__}" for one in (own, DEFINED[own.name]))
+    other = DEFINED.get(own.name, own)
+    if other is not own and not _same_code(own.function, other.function):
+        places = (f"{one.function.__module__}.{one.function.__qualname__}" for one in (own, other))
         raise UsageError(f"two workflows of this program are named {own.name}: {' and '.join(places)}. Rename one")
+
+
+def _same_code(one: Any, other: Any) -> bool:
+    """Whether two functions are one, of a file that was loaded twice: as the program and as a module."""
+    plain = one.__closure__ is None and other.__closure__ is None
+    return plain and one.__code__ == other.__code__ and one.__code__.co_filename == other.__code__.co_filename
 
 
 def hints_of(function: Callable[..., Any], local: Mapping[str, Any] | None = None) -> dict[str, Any]:

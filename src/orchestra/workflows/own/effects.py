@@ -2,10 +2,10 @@
 
 Rules
 1. A function is called when its step has no recorded result, and never otherwise. It may be called twice if a kill
-   falls between its end and the record; what it does outside should bear that.
+   falls between its end and the record; its author must expect that.
 2. What it returns is recorded as JSON, and the flow gets that record, live as after a crash.
-3. A plain function runs in a thread: it may block without holding up the branches beside it. Nobody waits for that
-   thread when the program is interrupted: it ends with the process.
+3. A plain function runs in a thread: it may block without holding up the branches beside it. An interrupted program
+   does not wait for that thread: the thread ends with the process.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -
     variables = contextvars.copy_context()
 
     def tell(value: Any, error: BaseException | None) -> None:
-        if not done.done():  # nobody waits any more
+        if not done.done():  # else the step was canceled
             done.set_result((value, error))
 
     def work() -> None:
