@@ -6,7 +6,10 @@ The engine asks for them when it drives a run (`Wiring.handlers`) and before a r
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
+
+from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
@@ -25,6 +28,7 @@ from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy
+from orchestra.providers.budget import Budget
 from orchestra.providers.calling import Caller
 from orchestra.providers.choose import Models
 from orchestra.providers.contract import Remembers, Route
@@ -36,6 +40,13 @@ from orchestra.workflows.description import Running, Workflow
 from orchestra.workflows.guard import closed_folders, code_files
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported
+
+
+class _Limits(Struct, frozen=True):
+    """What a tree of runs may spend and how long it may take."""
+
+    budget: Budget
+    clock: Timekeeper
 
 
 class Wiring:
@@ -64,6 +75,7 @@ class Wiring:
         self._reading = reading
         self._override = override
         self._providers: dict[tuple[str, str, str], Provider] = {}
+        self._trees: dict[str, _Limits] = {}  # by the id of the root
 
     def handlers(self, ledger: Ledger, created: Event) -> Handlers:
         """What does the effects of this run."""
@@ -77,7 +89,7 @@ class Wiring:
         workflow = self._workflow(RunCreated.of(created).workflow)
         asking = self._asking(workflow, created)
         policy = self._terms.policy(created)
-        keeper = Timekeeper(workflow.limit(policy), ledger.events)
+        limits = self._limits(ledger, root, workflow.limit(policy), models.maxBudgetUsd)
         gate = self._gatekeeper(models, asking)
 
         def route(call: ModelCall) -> Route:
@@ -89,19 +101,36 @@ class Wiring:
             route,
             gather=functools.partial(gather, project.path, opened=self._opened(root, created)),
             face=self._face,
-            budget_usd=models.maxBudgetUsd,
+            budget=limits.budget,
             debug=project.environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
         )
         backoff = project.config.retries.backoff_base_sec
         return {
-            ModelCall: InTime(caller, keeper),
-            RunCommand: Runner(project.workshop, policy, ledger, keeper, backoff=backoff, face=self._face),
+            ModelCall: InTime(caller, limits.clock),
+            RunCommand: Runner(project.workshop, policy, ledger, limits.clock, backoff=backoff, face=self._face),
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
             ApplyPatch: gate.apply,
             **workflow.effects(Running(project, ledger, asking)),
         }
+
+    def _limits(self, ledger: Ledger, root: RunFolder, seconds: float, cap: float | None) -> _Limits:
+        """The budget and the clock of a run's tree: made when its root is driven, and shared by the runs below."""
+        if ledger.folder.id == root.id or root.id not in self._trees:
+            events = [
+                ledger.events,
+                *(self._project.store.events(run, keep=False) for run in self._runs.below(ledger.events)),
+            ]
+            calls = [call for one in events for call in past_calls(one)]
+            budget = Budget(
+                cap,
+                run_id=root.id,
+                spent=sum(call.costUsd or 0.0 for call in calls),
+                lost=sum(call.lostUsd or 0.0 for call in calls),
+            )
+            self._trees[root.id] = _Limits(budget, Timekeeper(seconds, itertools.chain.from_iterable(events)))
+        return self._trees[root.id]
 
     def before_end(self, ledger: Ledger, verdict: Verdict) -> None:
         """What a run leaves: its report and the like, written before it becomes final (C-26)."""

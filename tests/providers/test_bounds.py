@@ -25,6 +25,7 @@ from orchestra.core.model import (
 )
 from orchestra.core.work import ModelCall
 from orchestra.providers.bounds import MOST_TEXT, bounds
+from orchestra.providers.budget import Budget
 from orchestra.providers.calling import Caller
 from orchestra.providers.claude_stream import CliReader
 from orchestra.providers.contract import Route
@@ -184,7 +185,7 @@ def test_the_bounds_hold_for_a_provider_that_does_not_keep_them_itself(tmp_path:
         lambda call: Route(Endless(streams=streams), "endless"),
         gather=lambda hints, most: Gathered(),
         face=Ear(heard),
-        budget_usd=None,
+        budget=Budget(None, run_id=ledger.folder.id),
     )
     limits = Constraints(timeoutMs=20_000, patchFirst=False, maxOutputTokens=100)
     call = ModelCall("planner", "", Prompt("", "계획"), (), limits, "plan/iter-0001", files=False)

@@ -28,7 +28,7 @@ _FOREVER = 1e9  # seconds
 
 
 class Timekeeper:
-    """The clock of one run."""
+    """The clock of a run and of all runs below it."""
 
     def __init__(
         self, total_sec: float, events: Iterable[Event] = (), clock: Callable[[], float] = time.monotonic

@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -372,6 +372,14 @@ def job_of(event: Event | None) -> Mapping[str, Any]:
 def recorded(event: Event, *names: str) -> dict[str, Any]:
     """These fields as they were recorded, without those that are missing: to be copied, not to be read."""
     return {name: event.payload[name] for name in names if name in event.payload}
+
+
+def children_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+    """The child runs that these events began: workflow and id of each."""
+    for event in events:
+        if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
+            step = StepEvent.of(event)
+            yield step.workflow, step.childRunId
 
 
 def is_abridged(event: Event) -> bool:

@@ -1,8 +1,8 @@
-"""Budget: what a run may still spend. Before a call, the most it can cost is reserved.
+"""Budget: what a tree of runs may still spend. Before a call, the most it can cost is reserved.
 
 Rules
 1. spent + reserved for calls under way + the most the next call can cost never exceeds the cap, however many branches
-   call at once.
+   and child runs call at once: a run and all runs below it have one budget.
 2. A call that does not fit waits for the calls under way, which mostly cost less than reserved. If none is, the run
    stops at the cap (exit 4) and continues after the cap is raised.
 3. Calls of a model without a known price do not count against the cap; the user is informed when the run begins.
@@ -17,14 +17,17 @@ from orchestra.core.errors import BudgetReached
 
 
 class Budget:
-    """The money of one run."""
+    """The money of a run and of all runs below it."""
 
-    def __init__(self, cap: float | None, *, spent: float, run_id: str, lost: float = 0.0) -> None:
-        """`spent` and `lost` are amounts of earlier processes: for replies, and for requests that were interrupted."""
+    def __init__(self, cap: float | None, *, run_id: str, spent: float = 0.0, lost: float = 0.0) -> None:
+        """`spent` and `lost` are amounts of earlier processes: for replies, and for requests that were interrupted.
+
+        `run_id` is the run at the top of the tree.
+        """
         self.cap = cap
+        self.run_id = run_id
         self._spent = spent + lost
         self._lost = lost  # the part of it for requests whose price is not known
-        self._run_id = run_id
         self._aside: dict[str, float] = {}
         self._changed = asyncio.Event()
 
@@ -56,6 +59,6 @@ class Budget:
         enough = 2 * max(self.cap, self._spent + most)
         lost = f" (${self._lost:.4f} of it at most, for a call cut off by a kill)" if self._lost else ""
         return (
-            f"run {self._run_id}: ${self._spent:.4f} of ${self.cap:.4f} spent{lost}{next_call}. "
-            f"To go on: orchestra resume {self._run_id} --max-budget-usd {enough:.2g}"
+            f"run {self.run_id}: ${self._spent:.4f} of ${self.cap:.4f} spent{lost}{next_call}. "
+            f"To go on: orchestra resume {self.run_id} --max-budget-usd {enough:.2g}"
         )

@@ -74,23 +74,17 @@ class Caller:
         *,
         gather: Gather,
         face: Face,
-        budget_usd: float | None,
+        budget: Budget,
         debug: bool = False,
     ) -> None:
         self._ledger = ledger
         self._attempts: dict[str, list[ArtifactRef]] = {}  # artifact -> the raw files of its recorded attempts
-        calls = past_calls(ledger.events)
-        self._budget = Budget(
-            budget_usd,
-            spent=sum(call.costUsd or 0.0 for call in calls),
-            lost=sum(call.lostUsd or 0.0 for call in calls),
-            run_id=ledger.folder.id,
-        )
+        self._budget = budget
         self._gathered: dict[str, Gathered] = {}  # step key -> what `guard` has read for it
         self._told: set[str] = set()  # notices
         self._lost: dict[str, float | None] = {}  # step key -> what its interrupted requests may have cost, by `guard`
         self._debug = debug
-        for call in calls:
+        for call in past_calls(ledger.events):
             if call.raw is not None:
                 artifact = _ATTEMPT.sub("", call.raw.path).removeprefix("artifacts/")
                 self._attempts.setdefault(artifact, []).append(call.raw)
@@ -113,7 +107,12 @@ class Caller:
         if redo:
             self._lost[key] = _lost(files.cut_off(key), most)
             self._budget.cut_off(self._lost[key] or 0.0)
-        await self._budget.set_aside(key, most or 0.0)
+        await self._budget.set_aside(self._named(key), most or 0.0)
+
+    def _named(self, key: str) -> str:
+        """A step by a name of its own in the whole tree: keys are a run's own."""
+        run_id = self._ledger.folder.id
+        return key if run_id == self._budget.run_id else f"{key} of {run_id}"
 
     def _files(self, effect: ModelCall) -> CallFiles:
         attempts = self._attempts.setdefault(effect.artifact, [])
@@ -135,7 +134,7 @@ class Caller:
         attempts.append(raw)
         if recovered:  # paid by an earlier process that could not record it
             self._budget.cut_off(sidecar.lostUsd or 0.0)
-            self._budget.settle(step.key, sidecar.costUsd or 0.0)
+            self._budget.settle(self._named(step.key), sidecar.costUsd or 0.0)
             self._remember(effect, sidecar, raw, step)
         reply = _reply(data, sidecar, raw, step, recovered=recovered)
         return msgspec.structs.replace(reply, document=files.write_document(reply.text))
@@ -170,7 +169,7 @@ class Caller:
             response = counted(await self._ask(effect, route.provider, request, sent, files, step), request, route)
             cost = cost_of(response, route)
         finally:
-            self._budget.settle(step.key, cost or 0.0)
+            self._budget.settle(self._named(step.key), cost or 0.0)
         data = utf8(response.rawText)
         response = msgspec.structs.replace(response, rawText="")  # the raw file has it; it may be long
         sidecar = Sidecar(

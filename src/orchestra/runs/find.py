@@ -23,7 +23,7 @@ from orchestra.core.reading import (
     Reference,
     Request,
     RunCreated,
-    StepEvent,
+    children_of,
     outcome_as,
     outcome_of,
     scope_of,
@@ -208,9 +208,15 @@ class Runs:
                 continue
             found[one.path] = one
             summary = self.summary(one, keep=False)
-            named = summary.fold.children.values() if only_open else _children(summary.events)
+            named = summary.fold.children.values() if only_open else children_of(summary.events)
             queue += [child for name in named if (child := self._child(*name)) is not None]
         return list(found.values())
+
+    def below(self, events: Iterable[Event]) -> Iterator[RunFolder]:
+        """The runs below the run with these events; none of them is read if the run began no child."""
+        for workflow, run_id in children_of(events):
+            if (child := self._child(workflow, run_id)) is not None:
+                yield from self.tree(child)
 
     def _child(self, workflow: str, run_id: str) -> RunFolder | None:
         """The folder of a child run; None if a journal of anybody's names none that could be one."""
@@ -278,10 +284,3 @@ def _patch(
     text = folder.recorded(said, MOST_PATCH).decode("utf-8", "replace")
     masked = tuple(span for span in (made.masked if made else ()) if span.path in paths)
     return ShownPatch(parts_about(text, paths), masked)
-
-
-def _children(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
-    """The child runs that were begun: workflow and id."""
-    for event in events:
-        if event.type == "PHASE_STARTED" and (step := StepEvent.of(event)).childRunId:
-            yield step.workflow, step.childRunId
