@@ -11,14 +11,13 @@ Rules
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.workflows.description import Workflow
@@ -26,6 +25,9 @@ from orchestra.workflows.own.definition import DEFINED, Definition
 from orchestra.workflows.own.effects import place_of
 from orchestra.workflows.own.workflow import described, refuse_unfit
 from orchestra.workflows.project import Project
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "orchestra.workflows"  # of entry points
 _loaded: dict[str, ModuleType] = {}  # by path: a file is loaded once
@@ -42,7 +44,7 @@ def own_workflow(project: Project, name: str) -> Workflow | None:
         return described(_from_file(project.base, name, target), name)
     if defined is not None:
         return described(defined)
-    for entry in importlib.metadata.entry_points(group=GROUP, name=name):
+    for entry in _entry_points(name=name):
         return described(_from_package(entry), name)
     return None
 
@@ -51,7 +53,13 @@ def own_names(project: Project) -> Iterator[str]:
     """The names of the workflows that are defined, configured or installed, without loading one."""
     yield from DEFINED
     yield from project.config.workflows
-    yield from (entry.name for entry in importlib.metadata.entry_points(group=GROUP))
+    yield from (entry.name for entry in _entry_points())
+
+
+def _entry_points(**chosen: str) -> EntryPoints:
+    import importlib.metadata  # most commands need none of it
+
+    return importlib.metadata.entry_points(group=GROUP, **chosen)
 
 
 def _from_file(base: Path, name: str, target: str) -> Definition[..., Any]:
@@ -104,7 +112,7 @@ def _why(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place_of(error)}"
 
 
-def _from_package(entry: importlib.metadata.EntryPoint) -> Definition[..., Any]:
+def _from_package(entry: EntryPoint) -> Definition[..., Any]:
     try:
         found: object = entry.load()
     except (Exception, SystemExit) as error:
