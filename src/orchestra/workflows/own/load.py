@@ -44,7 +44,7 @@ def own_workflow(project: Project, name: str) -> Workflow | None:
         return described(_from_file(project.base, name, target), name)
     if defined is not None:
         return described(defined)
-    for entry in _entry_points(name=name):
+    for entry in _entry_points().select(name=name):
         return described(_from_package(entry), name)
     return None
 
@@ -56,10 +56,10 @@ def own_names(project: Project) -> Iterator[str]:
     yield from (entry.name for entry in _entry_points())
 
 
-def _entry_points(**chosen: str) -> EntryPoints:
+def _entry_points() -> EntryPoints:
     import importlib.metadata  # most commands need none of it
 
-    return importlib.metadata.entry_points(group=GROUP, **chosen)
+    return importlib.metadata.entry_points(group=GROUP)
 
 
 def _from_file(base: Path, name: str, target: str) -> Definition[..., Any]:
