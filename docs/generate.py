@@ -6,8 +6,7 @@
 docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
-docs/loop-states.md   from the loop's transition table
-docs/dag-states.md    from the task graph's two tables
+docs/NAME-states.md   from the tables of each workflow
 README.md             its transcripts: what `make demo` and `make demo-dag` really print
 """
 
@@ -29,8 +28,8 @@ from orchestra.cli.commands import COMMANDS
 from orchestra.cli.program import program
 from orchestra.core.tables import Table
 from orchestra.schemas import RECORDS, schema
-from orchestra.workflows.dag import states as dag
-from orchestra.workflows.loop import states as loop
+from orchestra.workflows.all import ALL
+from orchestra.workflows.description import Inner, Workflow
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py: change the code it is made from, then run `make docs`. -->"
@@ -57,8 +56,7 @@ def pages() -> dict[Path, str]:
         docs / "cli.md": cli_page(),
         docs / "config.md": config_page(),
         docs / "run-folder.md": run_folder_page(),
-        docs / "loop-states.md": f"{NOTE}\n\n{LOOP_INTRO}\n{_states(loop.TABLE)}",
-        docs / "dag-states.md": dag_states_page(),
+        **{docs / f"{workflow.name}-states.md": states_page(workflow) for workflow in ALL},
     }
 
 
@@ -339,46 +337,36 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# -- docs/loop-states.md, docs/dag-states.md --------------------------------------------------------------------------
+# -- docs/<workflow>-states.md ----------------------------------------------------------------------------------------
 
-LOOP_INTRO = """\
-# The states of a loop
-
-Drawn from the table in `src/orchestra/workflows/loop/states.py`. The table is asked before an event is written: what it
-does not allow cannot be recorded.
-
+STATES_INTRO = """\
+Drawn from `src/orchestra/workflows/{name}/states.py`. A table is asked before an event is written: what it does not
+allow cannot be recorded.
+"""
+RUN_INTRO = """\
 A state is named after what was just recorded. Left out of the picture: `RUN_FAILED` and `RUN_CANCELED` may follow in
 every state that is not an end.
-"""
-DAG_INTRO = """\
-# The states of a task graph
-
-Drawn from the two tables in `src/orchestra/workflows/dag/states.py`. They are asked before anything is recorded: what
-they do not allow cannot happen.
-
-## A task
-
-A task that waits for others is `blocked` until the last of them is done. While it has retries left, a failing task
-stays `running`; a task that may write is `done` when its changes are applied. `done` and `failed` are final. A task
-that is `planned` or `blocked` when the run ends was not run, and the report says so.
-"""
-DAG_RUN = """\
-## The run
-
-Tasks run side by side, so this table says what the run as a whole may do. Left out of the picture: `RUN_FAILED` and
-`RUN_CANCELED` may follow in every state that is not an end.
 """
 ANYWHERE = ("RUN_FAILED", "RUN_CANCELED")
 
 
-def dag_states_page() -> str:
-    """A task's table, and the run's."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> planned"]
-    lines += [f"    {state} --> {target}" for state, targets in dag.TASK.items() for target in targets]
-    lines += [f"    {state} --> [*]" for state, targets in dag.TASK.items() if not targets]
+def states_page(workflow: Workflow) -> str:
+    """The tables of a workflow: those of what is inside its runs, and the run's."""
+    lines = [NOTE, "", f"# The states of {workflow.title}", "", STATES_INTRO.format(name=workflow.name)]
+    for inner in workflow.inner:
+        lines += [f"## {inner.title}", "", inner.about, *_moves(inner), ""]
+    return "\n".join(
+        [*lines, *(["## The run", ""] if workflow.inner else ()), RUN_INTRO, _states(workflow.transitions)]
+    )
+
+
+def _moves(inner: Inner) -> list[str]:
+    moves = inner.moves.items()
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {inner.start}"]
+    lines += [f"    {state} --> {target}" for state, targets in moves for target in targets]
+    lines += [f"    {state} --> [*]" for state, targets in moves if not targets]
     lines += ["```", "", "| state | next state |", "|---|---|"]
-    lines += [f"| `{state}` | `{target}` |" for state, targets in dag.TASK.items() for target in targets]
-    return "\n".join([NOTE, "", DAG_INTRO, *lines, "", DAG_RUN, _states(dag.TABLE)])
+    return lines + [f"| `{state}` | `{target}` |" for state, targets in moves for target in targets]
 
 
 def _states(table: Table) -> str:

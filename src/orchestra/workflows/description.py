@@ -67,6 +67,15 @@ class Ended(Struct, frozen=True):
     events: Sequence[Event]
 
 
+class Inner(Struct, frozen=True):
+    """A table of something inside a run that has states of its own, for the documents."""
+
+    title: str
+    about: str
+    start: str
+    moves: Mapping[str, Iterable[str]]  # state -> the states that may follow
+
+
 class Running(Struct, frozen=True):
     """A run that is about to be driven, for `effects`."""
 
@@ -112,6 +121,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
     leaves: Callable[[Reported], Mapping[str, str]] | None = None  # files written before its end; None: report.md
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run
+    title: str = ""  # "a loop": as documents call one of its runs
+    inner: tuple[Inner, ...] = ()
     records: Mapping[str, tuple[Any, str]] = MappingProxyType({})  # of `orchestra schema`
 
     @property

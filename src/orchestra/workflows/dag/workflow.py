@@ -29,9 +29,9 @@ from orchestra.workflows.dag.planfile import check_plan_file
 from orchestra.workflows.dag.report import files, report
 from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
-from orchestra.workflows.dag.states import TABLE
+from orchestra.workflows.dag.states import TABLE, TASK
 from orchestra.workflows.dag.verify import verify_tasks
-from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
 
@@ -188,6 +188,13 @@ def _ran(events: Sequence[Event]) -> bool:
     return any(event.type == "PHASE_STARTED" and StepEvent.of(event).process for event in events)
 
 
+_ABOUT_TASKS = """\
+A task that waits for others is `blocked` until the last of them is done. While it has retries left, a failing task
+stays `running`; a task that may write is `done` when its changes are applied. `done` and `failed` are final. A task
+that is `planned` or `blocked` when the run ends was not run, and the report says so.
+"""
+
+
 class _TaskFilesCheck:
     """The files that belong to a graph's tasks (S2)."""
 
@@ -229,6 +236,8 @@ DAG = Workflow(
     report=report,
     leaves=files,
     checks=lambda folder: (_TaskFilesCheck(folder),),
+    title="a task graph",
+    inner=(Inner("A task", _ABOUT_TASKS, "planned", TASK),),
     records={
         "dag-job": (Job, "payload.params of a task graph's RUN_CREATED"),
         "plan": (Plan, "plan.json; L2 → L1"),

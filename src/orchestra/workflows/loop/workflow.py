@@ -155,6 +155,7 @@ LOOP = Workflow(
     hopeless=frozenset({FIX_LIMIT}),
     report=_report,
     checks=lambda folder: (_FixLimit(folder),),
+    title="a loop",
     records={
         "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),
         "evaluation": (Evaluation, "artifacts/evaluate/iter-NNNN.json"),
