@@ -237,7 +237,7 @@ DAG = Workflow(
     leaves=files,
     checks=lambda folder: (_TaskFilesCheck(folder),),
     title="a task graph",
-    inner=(Inner("A task", _ABOUT_TASKS, "planned", TASK),),
+    inner=(Inner("A task", _ABOUT_TASKS, "planned", {str(state): states for state, states in TASK.items()}),),
     records={
         "dag-job": (Job, "payload.params of a task graph's RUN_CREATED"),
         "plan": (Plan, "plan.json; L2 → L1"),
