@@ -86,7 +86,11 @@ class App:
         if unknown := [name for name in params if name not in names]:
             raise UsageError(f"workflow {name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
         try:
-            return msgspec.convert(msgspec.to_builtins(given), workflow.params)
+            usual = {field.encode_name: field.default for field in msgspec.structs.fields(workflow.params)}
+            job = msgspec.convert(msgspec.to_builtins(given), workflow.params)
+            if set_by_others := [one for one in workflow.reserved if getattr(job, one) != usual[one]]:
+                raise UsageError(f"workflow {name}: {set_by_others[0]!r} cannot be set from outside")
+            return job
         except (msgspec.ValidationError, TypeError) as wrong:
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
 
@@ -114,6 +118,7 @@ class App:
         job = self.job(workflow.name, params)
         facts = recorded(parent, *_INHERITED)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
+        job = workflow.as_child(self.project, job)
         job, _ = workflow.prepare(self.project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         return self._beginning(workflow, job, facts)

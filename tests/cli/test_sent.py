@@ -80,6 +80,7 @@ async def parent(ctx: Context, order: Order) -> Verdict:
 
 def parent_of_a_loop(project: Project) -> RunFolder:
     """A run whose child, a loop, asks the models."""
+    project.configure("whitelist_tools: [grep]\n")
     described = Workflow(
         name="parent", params=Order, flow=parent, goal=lambda order: "p", root=lambda project: project.path / "runs"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestra.core import reading
@@ -49,6 +49,7 @@ def _event(payload: dict[str, Any], type: EventType = "PHASE_COMPLETED") -> Even
     return Event("00000001", "r", "2026-01-01T00:00:00Z", type, payload)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # another test may have the machine
 @given(_PAYLOAD)
 def test_reading_never_fails(payload: dict[str, Any]) -> None:
     event = _event(payload)
@@ -68,6 +69,7 @@ def test_reading_never_fails(payload: dict[str, Any]) -> None:
     typed_of(RunCreated.of(event))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # another test may have the machine
 @given(_PAYLOAD, st.sampled_from(EVENT_TYPES))
 def test_every_event_that_fits_has_a_headline_or_none(payload: dict[str, Any], type: EventType) -> None:
     event = _event(payload, type)
@@ -76,6 +78,7 @@ def test_every_event_that_fits_has_a_headline_or_none(payload: dict[str, Any], t
             assert isinstance(workflow.headline(event), str)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # another test may have the machine
 @given(_PAYLOAD)
 def test_what_fits_is_read_as_it_was_recorded(payload: dict[str, Any]) -> None:
     event = _event(payload)

@@ -67,7 +67,13 @@ KINDS = {workflow.name: workflow for workflow in (*ALL, PARENT)}
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("kill")
     template = Project(base / "template", *REPLIES)
-    zygote = Zygote(base, "loop", template.script, lambda work: shutil.copy(template.path / "calc.py", work))
+    (template.path / "orchestra.config.yaml").write_text("whitelist_tools: [grep]\n")  # the parent's checks need it
+
+    def fill(work: Path) -> None:
+        for name in ("calc.py", "orchestra.config.yaml"):
+            shutil.copy(template.path / name, work)
+
+    zygote = Zygote(base, "loop", template.script, fill)
     yield zygote
     zygote.close()
 

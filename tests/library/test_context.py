@@ -360,7 +360,7 @@ async def looping(ctx: orchestra.Context) -> object:
 
 def test_a_child_has_facts_of_its_own_and_the_configuration_s_defaults(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
-    project.configure("loop: {approval: never, max_fix_iterations: 7}\n")
+    project.configure("loop: {approval: never, max_fix_iterations: 7}\nwhitelist_tools: [grep]\n")
     outcome = orchestra.run(looping, project=project.path, provider=f"scripted:{project.script}")
     assert outcome.status == "completed", outcome
     [child] = [folder for folder in project.runs if folder.id != outcome.runId]

@@ -17,6 +17,8 @@ Rules
 8. `Suspended` passes through everything: nothing waits in memory only.
 9. A handler may make ready before the intent is written (a process that exists, but may not run yet), so that the
    intent can say what it made (its pid). A step begun again by a later process is announced again, for the same reason.
+10. An error that a cure lets the run go on after (drift, a budget, a full disk) stops the run, also if the flow catches
+   it: the engine asks for it when the flow returns.
 """
 
 from __future__ import annotations
@@ -35,7 +37,17 @@ from msgspec import Struct
 
 from orchestra.core.branches import Branches
 from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, RandomId, Sleep
-from orchestra.core.errors import ContractError, Drift, DurabilityError, NotYet, StepFailed, Suspended
+from orchestra.core.errors import (
+    CURABLE,
+    ContractError,
+    Drift,
+    DurabilityError,
+    JournalFull,
+    NotYet,
+    OrchestraError,
+    StepFailed,
+    Suspended,
+)
 from orchestra.core.ledger import Ledger
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
@@ -141,6 +153,7 @@ class Context:
         self._accepted = accepted_drift
         self._only = only  # what may still be done in a run that is being ended; nothing named: everything
         self._name_child = name_child
+        self._stopped: list[OrchestraError] = []  # what stopped a step for good, in whichever scope
         self._scope = _Scope("")
         self._phase: Phase = "plan"
         self._iteration = 1
@@ -195,10 +208,25 @@ class Context:
             earlier = self._ledger.recorded(key).outcome is not None
             try:
                 return await self._step(key, effect, accept, attempt, retry)
+            except (*CURABLE, JournalFull) as stopped:
+                self._stopped.append(stopped)
+                raise
+            except OSError as error:
+                self._stopped.append(self._disk_trouble(error))
+                raise self._stopped[-1] from error
             except StepFailed as failure:
                 if not failure.retriable or attempt > retry.times:
                     raise
                 await self._wait_for_retry(key, failure, earlier=earlier)
+
+    def raise_stopped(self) -> None:
+        """Raise what stopped a step for good, although the flow went on: a flow may catch too much (rule 10)."""
+        if self._stopped:
+            raise self._stopped[0]
+
+    def _disk_trouble(self, error: OSError) -> DurabilityError:
+        what = f"{error.strerror or error} ({error.filename or 'a file'})"
+        return DurabilityError(f"run {self.run_id}: {what}. When that is cured: orchestra resume {self.run_id}")
 
     async def _step(
         self,

@@ -30,16 +30,12 @@ from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
 from orchestra.core.ending import RunEnd, ended, final_status, how_ended, last_event
 from orchestra.core.errors import (
-    BudgetReached,
+    CURABLE,
     Canceled,
     DurabilityError,
-    ForeignRun,
-    NoConsent,
-    NotYet,
     OrchestraError,
     PolicyError,
     RunLocked,
-    SandboxError,
     StepFailed,
     Suspended,
     UsageError,
@@ -200,17 +196,15 @@ class Engine:
         )
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
-            return await kind.flow(context, params)
-        except (DurabilityError, BudgetReached, NotYet, UsageError, SandboxError, ForeignRun, NoConsent):
+            verdict = await kind.flow(context, params)
+            context.raise_stopped()
+            return verdict
+        except CURABLE:
             raise  # the run is not over: a cure lets it go on (rule 3)
-        except OSError as error:
-            raise DurabilityError(
-                f"run {ledger.folder.id}: {error.strerror or error} ({error.filename or 'a file'}). "
-                f"When that is cured: orchestra resume {ledger.folder.id}"
-            ) from error
         except OrchestraError as error:
             return Verdict(status="failed", error=ErrorInfo(error.code, str(error)), exit_code=error.exit_code)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            context.raise_stopped()
             stack = traceback.format_exc()
             return Verdict(
                 status="failed",

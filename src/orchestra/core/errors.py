@@ -247,3 +247,7 @@ class Suspended(BaseException):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
+
+
+# What stops a drive without ending the run: a cure lets the run go on.
+CURABLE = (DurabilityError, BudgetReached, NotYet, UsageError, SandboxError, ForeignRun, NoConsent)

@@ -123,7 +123,8 @@ class RunCreated(Struct, frozen=True):
 
     @property
     def params(self) -> Params:
-        return self.recorded_params or Params()
+        """The job, as far as its fields are orchestra's: those of a person's own workflow have their own meaning."""
+        return Params() if self.own or self.recorded_params is None else self.recorded_params
 
 
 class RunEnded(Struct, frozen=True):

@@ -57,7 +57,8 @@ def misfit(event: Event, number: int) -> str:
         if not is_time(event.ts):
             return f"its time {event.ts} is none"
         datetime.fromisoformat(event.ts)
-        payload = msgspec.convert(event.payload, _Payload)
+        fields = {**event.payload, "params": None} if event.payload.get("own") is True else event.payload
+        payload = msgspec.convert(fields, _Payload)
         if payload.outcome is not None and payload.effect in OWN_EFFECTS:
             msgspec.convert(payload.outcome, StepOutcome)
             if payload.effect == "ModelCall":

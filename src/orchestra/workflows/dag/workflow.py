@@ -220,6 +220,7 @@ DAG = Workflow(
     table=TABLE,
     root=lambda project: project.runs_folder,  # D-06
     defaults=_defaults,
+    reserved=frozenset({"asker"}),
     prepare=prepare,
     facts=_facts,
     files=_files,

@@ -249,8 +249,8 @@ async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome
     for number, argv in enumerate(job.checks, start=1):
         name = f"{artifact('evaluate', turn.iteration)}.check-{number}.txt"
         check = RunCommand(
-            argv=argv, timeoutMs=job.checkTimeoutMs, artifact=name, asker="person", keeps="layer"
-        )  # a person named it: `--check` or the configuration
+            argv=argv, timeoutMs=job.checkTimeoutMs, artifact=name, asker=job.asker, keeps="layer"
+        )  # a person's: `--check` or the configuration; a parent's are a model's (workflow.py)
         outcomes.append(await here.perform(f"check-{number}", check))
     return tuple(outcomes)
 

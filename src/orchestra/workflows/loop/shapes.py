@@ -16,7 +16,7 @@ from msgspec import Struct
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase
-from orchestra.core.work import CommandOutcome, ModelReply, Note, Refusal
+from orchestra.core.work import Asker, CommandOutcome, ModelReply, Note, Refusal
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
@@ -38,6 +38,7 @@ class Job(Struct, frozen=True, kw_only=True):
     checkTimeoutMs: int = 300_000
     retries: int = 2
     backoffSec: float = 2.0
+    asker: Asker = "person"  # whose wish the checks are
     context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
 
 

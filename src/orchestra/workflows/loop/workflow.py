@@ -16,6 +16,7 @@ from orchestra.core.reading import RunCreated, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.text import checks_changed
+from orchestra.core.work import Asker
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
@@ -62,14 +63,22 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
             )
     project.refuse_secrets(*(word for argv in job.checks for word in argv))
     for argv in job.checks:
-        _refuse_check(project, argv)
+        _refuse_check(project, argv, job.asker)
     return job, models
 
 
-def _refuse_check(project: Project, argv: tuple[str, ...]) -> None:
-    ruling = decide(argv, project.policy, asker="person")
+def _as_child(project: Project, job: Job) -> Job:
+    """The checks of a child count as a model's, which need the whitelist; those of the configuration are a person's."""
+    named = {tuple(shlex.split(check)) for check in project.config.loop.checks}
+    return msgspec.structs.replace(job, asker="person" if named.issuperset(job.checks) else "model")
+
+
+def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None:
+    ruling = decide(argv, project.policy, asker=asker)
     if ruling.decision == "forbid":
         raise PolicyError(f"--check {argv[0]}: {ruling.reason} ({ruling.where})")
+    if ruling.decision == "ask":
+        raise PolicyError(f"--check {argv[0]}: {ruling.reason} ({ruling.where}): nobody can be asked about a check")
     if "/" not in argv[0] and isinstance(tool := project.workshop.toolbox.resolve(argv[0]), NoTool):
         raise UsageError(f"--check {argv[0]}: {tool.reason}")  # a path may be made by the patch itself
 
@@ -142,6 +151,8 @@ LOOP = Workflow(
     goal=lambda job: str(job.goal),
     table=TABLE,
     defaults=_defaults,
+    reserved=frozenset({"asker"}),
+    as_child=_as_child,
     prepare=prepare,
     facts=_facts,
     agents=("asker",),

@@ -87,6 +87,13 @@ async def call_function(effect: CallFunction, step: Step) -> Called:
                 value = await value
     except OrchestraError:
         raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # the run is being stopped
+        raise StepFailed(
+            step.key, FAILED, f"{effect.name} was canceled by its own code", retriable=effect.again
+        ) from error
     except (Exception, SystemExit) as error:
         message = f"{effect.name}: {type(error).__name__}: {error}{place_of(error)}"
         raise StepFailed(step.key, FAILED, message, retriable=effect.again) from error
