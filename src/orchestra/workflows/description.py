@@ -99,9 +99,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     defaults: Callable[[Project], dict[str, Any]] = lambda project: {}  # of a job, as the configuration has them
     prepare: Callable[[Project, Any, Models], tuple[Any, Models]] = lambda project, job, models: (job, models)
     reserved: frozenset[str] = frozenset()  # parameters that only its own verbs may set, not `start` or a parent
-    as_child: Callable[[Project, Any], Any] = lambda project, job: (
-        job
-    )  # the job with no more authority than a parent has
+    as_child: Callable[[Project, Any], Any] = lambda project, job: job  # with no more authority than a parent has
     facts: Callable[[Project, Any], dict[str, Any]] = lambda project, job: {}  # recorded beside the usual ones
     files: Callable[[Project, Any], Mapping[str, bytes]] = lambda project, job: {}  # a run begins with
     agents: tuple[str, ...] | None = ()  # who may be given a model by name besides the roles; None: anybody
