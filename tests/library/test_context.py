@@ -191,6 +191,29 @@ def test_a_grant_is_for_exactly_this_command_and_no_other(tmp_path: Path) -> Non
     conforms(project)
 
 
+@orchestra.workflow
+async def reaching(ctx: orchestra.Context) -> list[int | None]:
+    inside = await ctx.command("echo", "one")
+    outside = await ctx.command("echo", "one", net=True)
+    again = await ctx.command("echo", "one", net=True)
+    return [inside.exitCode, outside.exitCode, again.exitCode]
+
+
+def test_a_grant_without_network_gives_none(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.configure(ASK)
+    waiting = orchestra.run(reaching, project=project.path)
+    assert waiting.message.startswith("echo one (orchestra approve")
+    project.run("approve", "last", "--no-drive")
+    again = orchestra.resume("last", project=project.path)
+    assert again.message.startswith("echo one (with network) (orchestra approve")
+    assert "it runs with network" in project.run("show", "last").stdout
+    project.run("approve", "last", "--no-drive")
+    assert orchestra.resume("last", project=project.path).result == [0, 0, 0]
+    assert project.types().count("APPROVAL_REQUESTED") == 2
+    conforms(project)
+
+
 def test_a_rejected_command_is_refused_with_the_reason(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.configure(ASK)
