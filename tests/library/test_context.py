@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,38 @@ def test_a_step_is_tried_again_as_often_as_it_says(tmp_path: Path) -> None:
     tries.clear()
     assert orchestra.run(retrying, project=project.path).result == "there"
     assert project.types().count("PHASE_FAILED") == 2
+
+
+@orchestra.workflow
+async def dividing(ctx: orchestra.Context, how: str) -> str:
+    shapes = {
+        "nan": math.nan,
+        "in a list": [1.0, (math.inf,)],
+        "in a dict": {"a": {"b": -math.inf}},
+        "a key": {math.nan: 1},
+    }
+    try:
+        return str(await ctx.step("divide", lambda: shapes[how]))
+    except orchestra.StepFailed as failed:
+        return f"{failed.code}: {failed}"
+
+
+@orchestra.workflow
+async def endless(ctx: orchestra.Context) -> float:
+    return math.inf
+
+
+def test_a_result_that_is_no_number_of_json_fails_the_run(tmp_path: Path) -> None:
+    outcome = orchestra.run(endless, project=Project(tmp_path / "p").path)
+    assert (outcome.status, outcome.exitCode) == ("failed", 1)
+    assert "inf is no number of JSON" in outcome.message
+
+
+@pytest.mark.parametrize("how", ["nan", "in a list", "in a dict", "a key"])
+def test_what_is_no_number_of_json_is_not_recorded_as_none(tmp_path: Path, how: str) -> None:
+    outcome = orchestra.run(dividing, project=Project(tmp_path / "p").path, how=how)
+    assert outcome.result is not None
+    assert outcome.result.startswith("NOT_JSON: ") and "is no number of JSON" in outcome.result
 
 
 def secret() -> str:
