@@ -137,7 +137,7 @@ says what holds for a command and by which line of the file, `orchestra policy t
   `allow_read` cannot name `/`, your home, `/proc`, `/sys`, `/dev` or `/run`.
 - `allow_domains` has exact names or `*.example.com` (every name below it), for ports 80 and 443 unless one is given.
 - A task's `inputs.env` may not set variables that change which code a tool runs or where its traffic goes: `PATH`,
-  `HOME`, `LD_*`, `GIT_*`, `NODE_OPTIONS`, `BASH_ENV`, proxies and the like (`src/orchestra/core/inputs.py` has the
+  `HOME`, `LD_*`, `GIT_*`, `NODE_OPTIONS`, `BASH_ENV`, proxies and the like (`src/orchestra/policy/inputs.py` has the
   list).
 - A task, and a child run, can only narrow the policy.
 

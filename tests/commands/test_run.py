@@ -29,7 +29,7 @@ def resolved(tmp_path: Path, argv: tuple[str, ...], asker: Asker, *granted: tupl
         scratch=tmp_path / "scratch",
     )
     command = RunCommand(argv=argv, timeoutMs=1000, artifact="x", asker=asker, keeps="layer")
-    return shop.resolve(command, POLICY, granted=lambda words: words in granted)
+    return shop.resolve(command, POLICY, granted=lambda wanted: wanted.argv in granted)
 
 
 def test_a_command_without_an_asker_cannot_be_built() -> None:
@@ -54,7 +54,13 @@ def test_a_rule_that_asks_refuses_a_models_command_that_nobody_granted(tmp_path:
 
 
 def test_a_grant_names_words_not_a_line_of_text() -> None:
-    assert command_digest(("a", "b c")) != command_digest(("a", "b", "c")) != command_digest(("a b", "c"))
+    words = [("a", "b c"), ("a", "b", "c"), ("a b", "c")]
+    assert len({command_digest(argv, net=net) for argv in words for net in (False, True)}) == 6
+
+
+def test_a_grant_without_network_is_known_by_the_digest_that_older_journals_hold() -> None:
+    held = "sha256:0473ef2dc0d324ab659d3580c1134e9d812035905c4781fdd6d529b0c6860e13"
+    assert command_digest(("a", "b"), net=False) == held
 
 
 def test_checks_and_tasks_of_older_journals_are_still_known_by_their_digest() -> None:

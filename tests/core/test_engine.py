@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from orchestra.core.faces import Happened, News, Notice, Waiting
 from orchestra.core.records import ArtifactRef, Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
+from orchestra.core.tree import child_id
 from orchestra.core.work import Applied, ApplyPatch, AskPerson, Reply
 from tests.support.core import OPEN_TABLE, REDACTOR, CountingDisk, Said, Say
 from tests.support.runs import claimed, read_events, store_of
@@ -416,6 +418,51 @@ def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_p
         asyncio.run(one.drive(run))
     said = [read_events(run.events)[-1].payload["result"]["said"] for run in (folder, fork)]
     assert len(set(said)) == 2
+
+
+def test_a_fork_names_the_child_it_will_have_and_leaves_the_others_alone(tmp_path: Path) -> None:
+    """What is canceled and answered below a run is what its journal names."""
+    one = engine(tmp_path, asks=asks, parent_of_asks=calls_asks)
+    folder = one.start("parent_of_asks", "x", NOTHING)
+    asyncio.run(one.drive(folder))
+    fork = forked(one, folder, read_events(folder.events)[-1].id)
+    assert fork.id.endswith("_002_parent_of_asks_x")
+    [(_, old)], [(_, own)] = (Fold.of(read_events(run.events)).children.values() for run in (folder, fork))
+    assert own == child_id(fork.id, "asks", "child.1") != old
+    cancel(fork)
+    assert asyncio.run(one.drive(fork)).status == "canceled"
+    assert types(RunFolder(tmp_path / "runs" / old))[-1] == "QUESTION_RAISED"
+
+
+def test_ids_of_children_do_not_grow_and_tell_parents_and_keys_apart() -> None:
+    ids = ["2026-11-15_001_my_long_flow_the-goal-of-a-person-which-is-long-too"]
+    for level in range(100):
+        ids.append(child_id(ids[-1], "my_long_flow", f"research/implementation-of-the-controller-{level % 2}.1"))
+    assert len(set(ids)) == len(ids) and max(map(len, ids)) <= 110
+    assert all(one.startswith("2026-11-15_001_my_long_flow_") for one in ids)
+    assert ids[1].startswith("2026-11-15_001_my_long_flow_the-goal-of-a-person-which-is-long-too-research-")
+    assert child_id("2026-11-15_001_my_flow_x", "a", "k.1").startswith("2026-11-15_001_a_x-k-1-")
+    assert child_id("d_001_f_x", "a", "k.1") != child_id("d_001_g_x", "a", "k.1")
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_child_keeps_the_name_that_was_recorded_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, began: bool
+) -> None:
+    """Ids were made in another way by older versions; a run that waits since then finds its child."""
+    one = engine(tmp_path, asks=asks, parent=calls_asks)
+    folder = one.start("parent", "x", NOTHING)
+    with monkeypatch.context() as older:
+        older.setattr("orchestra.core.engine.child_id", lambda parent, workflow, key: f"{parent}-{workflow}-{key}")
+        asyncio.run(one.drive(folder))
+    old = RunFolder(tmp_path / "runs" / f"{folder.id}-asks-child.1")
+    assert old.events.is_file()
+    if not began:  # a kill came between the intent and the child
+        shutil.rmtree(old.path)
+        assert asyncio.run(one.drive(folder)).exit_code == 3
+    answer(old, "q", "yes")
+    assert asyncio.run(one.drive(folder)).status == "completed"
+    assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
 def test_a_patient_run_waits_where_it_is(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,38 @@ def test_a_step_is_tried_again_as_often_as_it_says(tmp_path: Path) -> None:
     assert project.types().count("PHASE_FAILED") == 2
 
 
+@orchestra.workflow
+async def dividing(ctx: orchestra.Context, how: str) -> str:
+    shapes = {
+        "nan": math.nan,
+        "in a list": [1.0, (math.inf,)],
+        "in a dict": {"a": {"b": -math.inf}},
+        "a key": {math.nan: 1},
+    }
+    try:
+        return str(await ctx.step("divide", lambda: shapes[how]))
+    except orchestra.StepFailed as failed:
+        return f"{failed.code}: {failed}"
+
+
+@orchestra.workflow
+async def endless(ctx: orchestra.Context) -> float:
+    return math.inf
+
+
+def test_a_result_that_is_no_number_of_json_fails_the_run(tmp_path: Path) -> None:
+    outcome = orchestra.run(endless, project=Project(tmp_path / "p").path)
+    assert (outcome.status, outcome.exitCode) == ("failed", 1)
+    assert "inf is no number of JSON" in outcome.message
+
+
+@pytest.mark.parametrize("how", ["nan", "in a list", "in a dict", "a key"])
+def test_what_is_no_number_of_json_is_not_recorded_as_none(tmp_path: Path, how: str) -> None:
+    outcome = orchestra.run(dividing, project=Project(tmp_path / "p").path, how=how)
+    assert outcome.result is not None
+    assert outcome.result.startswith("NOT_JSON: ") and "is no number of JSON" in outcome.result
+
+
 def secret() -> str:
     return "Authorization: Bearer abcdefgh12345678abcdefgh12345678"
 
@@ -185,6 +218,29 @@ def test_a_grant_is_for_exactly_this_command_and_no_other(tmp_path: Path) -> Non
     assert project.run("approve", "last", "--no-drive").returncode == 0
     again = orchestra.resume("last", project=project.path)
     assert again.message.startswith("echo one two (")  # the second is the first again, and was granted with it
+    project.run("approve", "last", "--no-drive")
+    assert orchestra.resume("last", project=project.path).result == [0, 0, 0]
+    assert project.types().count("APPROVAL_REQUESTED") == 2
+    conforms(project)
+
+
+@orchestra.workflow
+async def reaching(ctx: orchestra.Context) -> list[int | None]:
+    inside = await ctx.command("echo", "one")
+    outside = await ctx.command("echo", "one", net=True)
+    again = await ctx.command("echo", "one", net=True)
+    return [inside.exitCode, outside.exitCode, again.exitCode]
+
+
+def test_a_grant_without_network_gives_none(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.configure(ASK)
+    waiting = orchestra.run(reaching, project=project.path)
+    assert waiting.message.startswith("echo one (orchestra approve")
+    project.run("approve", "last", "--no-drive")
+    again = orchestra.resume("last", project=project.path)
+    assert again.message.startswith("echo one (with network) (orchestra approve")
+    assert "it runs with network" in project.run("show", "last").stdout
     project.run("approve", "last", "--no-drive")
     assert orchestra.resume("last", project=project.path).result == [0, 0, 0]
     assert project.types().count("APPROVAL_REQUESTED") == 2

@@ -92,7 +92,7 @@ class _Grants:
         self._asked: dict[str, Request] = {}  # those that ask about commands, by their id
         self._granted: set[str] = set()
 
-    def __call__(self, argv: tuple[str, ...]) -> bool:
+    def __call__(self, command: RunCommand) -> bool:
         events = self._ledger.events
         for event in events[self._read :]:
             if event.type == "APPROVAL_REQUESTED" and (request := Request.of(event)).granted_commands:
@@ -102,7 +102,7 @@ class _Grants:
                 if asked and asked.digest and outcome_of(event).digest == asked.digest:  # D-11
                     self._granted.update(asked.granted_commands)
         self._read = len(events)
-        return command_digest(argv) in self._granted
+        return command_digest(command.argv, net=command.net) in self._granted
 
 
 class Runner:

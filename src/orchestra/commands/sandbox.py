@@ -119,13 +119,13 @@ class Workshop:
         return self.scratch / f"proof-{tier}-{'self' if self.run_as is None else self.run_as}.json"
 
     def resolve(
-        self, effect: RunCommand, policy: Policy, *, granted: Callable[[tuple[str, ...]], bool]
+        self, effect: RunCommand, policy: Policy, *, granted: Callable[[RunCommand], bool]
     ) -> Tool | RefusedCommand:
         """The tool, or why it cannot run. `granted`: whether a person granted exactly this command (rule 4)."""
         ruling = decide(effect.argv, policy, asker=effect.asker)
         if ruling.decision == "forbid":
             return RefusedCommand(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
-        if ruling.decision == "ask" and not granted(effect.argv):
+        if ruling.decision == "ask" and not granted(effect):
             why = f"{ruling.reason} ({ruling.where}): a person must grant exactly this command, and nobody has"
             return RefusedCommand(problem=why, code=NOT_GRANTED)
         name = effect.argv[0]

@@ -48,7 +48,7 @@ from orchestra.core.ledger import Ledger, OnEvent
 from orchestra.core.people import People
 from orchestra.core.records import FINAL, ErrorInfo, Event
 from orchestra.core.redact import Redactor
-from orchestra.core.run import RunFolder, slug
+from orchestra.core.run import RunFolder, is_id, slug
 from orchestra.core.store import Claim, Store
 from orchestra.core.tree import Tree, child_id
 from orchestra.core.vouching import Standing
@@ -239,12 +239,12 @@ class Engine:
 
     async def _child(self, effect: ChildRun, step: Step, driving: Driving) -> ChildResult:
         kind = self._kind_of(effect.workflow)
-        folder = RunFolder(kind.root / effect.childRunId)  # follows from this run's id and key: a fork has its own
         parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
+        folder = self._child_folder(kind, effect, step)
         created = self._store.first(folder)
         if created is None:
             beginning = self._admitted(kind, effect, step)
-            self._store.create_child(kind.root, effect.childRunId, beginning.files)
+            self._store.create_child(kind.root, folder.id, beginning.files)
             self._begin(kind, folder, msgspec.structs.replace(beginning, facts={**beginning.facts, **parent}))
         elif {name: created.payload.get(name) for name in parent} != parent:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
@@ -256,6 +256,19 @@ class Engine:
             raise Suspended(f"child run {folder.id} waits for a person")
         end = ended(folder.id, last)
         return ChildResult(folder.id, final_status(last), end.result, error=end.message, exitCode=end.exit_code)
+
+    def _child_folder(self, kind: Kind, effect: ChildRun, step: Step) -> RunFolder:
+        """The child that the recorded intent names: older versions named children in another way.
+
+        A fork of theirs names the child of the run it was forked from, and has one of its own.
+        """
+        said = step.intent.payload if step.intent else {}
+        name = str(said.get("childRunId", ""))
+        if said.get("workflow") == effect.workflow and is_id(name):
+            created = self._store.first(folder := RunFolder(kind.root / name))
+            if created is None or created.payload.get("parentRunId") == step.ledger.folder.id:
+                return folder
+        return RunFolder(kind.root / effect.childRunId)
 
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
         """A child begins as a root does; one that would be refused as a root fails its step before it exists."""

@@ -4,6 +4,7 @@ Rules
 1. Only a run that this user's key or a person vouches for is forked. Damage after the event does not matter.
 2. The new run has the files that the shared events name, and no others: a reply that came later is not its own.
 3. The new run is hidden until it is whole (core/store.py, rule 5): a kill leaves no half run.
+4. A child run that the old run waits for stays the old run's; the new run names, and will make, one of its own.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from orchestra.core.files import read_bounded
 from orchestra.core.kind import Kind
 from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder
+from orchestra.core.run import RunFolder, name_part
 from orchestra.core.store import Claim, Store
+from orchestra.core.tables import Fold
+from orchestra.core.tree import child_id
 from orchestra.core.vouching import Standing
 
 _OF_ITS_LINE = ("seal", "prev", "vouches")  # what a payload records of its place in the journal
@@ -58,8 +61,8 @@ def make_fork(
     open_ledger: OpenLedger,
 ) -> RunFolder:
     """The new run with the events `kept` of `folder`. `facts` replace what the old run recorded of itself."""
-    _, _, workflow, name = folder.id.split("_", 3)
-    claim = store.create_fork(kind.root, workflow=workflow, name=name)
+    claim = store.create_fork(kind.root, workflow=kind.name, name=name_part(folder.id))
+    waits_for = Fold.of(kept).children
     for ref in artifacts_of(kept):  # rule 2
         if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
             disk.publish(claim.folder.path / ref.path, read_bounded(path, ref.bytes), durable=True)
@@ -70,6 +73,8 @@ def make_fork(
             if event.type == "RUN_CREATED":
                 origin = payload.get("forkedFrom", {}).get("origin", folder.id)
                 payload |= {**facts, "forkedFrom": {"runId": folder.id, "at": kept[-1].id, "origin": origin}}
+            if "childRunId" in payload and (key := payload.get("key", "")) in waits_for:  # rule 4
+                payload["childRunId"] = child_id(claim.folder.id, waits_for[key][0], key)
             ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
     finally:
         ledger.close()

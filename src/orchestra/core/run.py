@@ -149,6 +149,11 @@ def slug(text: str, *, most: int = 40) -> str:
     return words or "run"
 
 
+def name_part(run_id: str) -> str:
+    """The last part of `{date}_{seq}_{workflow}_{name}`: a slug has no `_`, and a workflow's name may."""
+    return run_id.rpartition("_")[2]
+
+
 def is_id(name: str) -> bool:
     """Whether this may be a run's id: the name of a folder that is not hidden."""
     return name == os.path.basename(name) and not name.startswith(".") and "\0" not in name and name != ""

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 from orchestra.core.cancel import Driving
 from orchestra.core.context import Verdict
+from orchestra.core.effects import digest_of
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import CANCEL
 from orchestra.core.kind import Kind, KindOf
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder, digest, slug
+from orchestra.core.run import RunFolder, name_part, slug
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
+
+_MOST_KEY = 24  # characters of a key in an id
 
 
 class Tree:
@@ -71,7 +74,11 @@ class Tree:
 
 
 def child_id(parent: str, workflow: str, key: str) -> str:
-    """A child's id follows from its parent's id and its key alone, so that a kill cannot make two (D-07, D-08)."""
-    date, number, parent_workflow, name = parent.split("_", 3)
-    mark = digest(key.encode())[7:15]  # the slug alone is cut, and `a-b/c` and `a/b-c` have the same
-    return f"{date}_{number}_{workflow}_{parent_workflow}-{name}-{slug(key)}-{mark}"
+    """A child's id follows from its parent's id and its key alone, so that a kill cannot make two (D-07, D-08).
+
+    It does not grow from level to level. What is cut, and keys with the same slug, are told apart by the digest.
+    """
+    date, number, _ = parent.split("_", 2)
+    mark = digest_of([parent, key])[7:15]
+    name = f"{slug(name_part(parent))}-{slug(key, most=_MOST_KEY)}-{mark}"
+    return f"{date}_{number}_{workflow}_{name}"

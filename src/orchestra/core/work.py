@@ -191,9 +191,12 @@ def _recorded_form(command: RunCommand) -> _RecordedCommand:
     return _RecordedCommand(**fields, keeps=command.keeps, asker=command.asker)
 
 
-def command_digest(argv: tuple[str, ...]) -> Digest:
-    """What a person grants when a rule asks about a command: exactly these words."""
-    return digest_of(argv)
+def command_digest(argv: tuple[str, ...], *, net: bool) -> Digest:
+    """What a person grants when a rule asks about a command: exactly these words, and the network only if it is said.
+
+    Without the network it is the digest of the words, as journals have held it from the beginning.
+    """
+    return digest_of({"argv": argv, "net": True} if net else argv)
 
 
 # -- patches and the gate ---------------------------------------------------------------------------------------------

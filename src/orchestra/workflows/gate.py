@@ -110,13 +110,14 @@ async def run_command(ctx: Context, name: str, command: RunCommand) -> CommandOu
 
 
 def _granting(command: RunCommand, failed: StepFailed) -> Approve:
-    digest = command_digest(command.argv)
+    digest = command_digest(command.argv, net=command.net)
+    words = shlex.join(command.argv)  # has no bare parenthesis
     return Approve(
         approvalId=f"approval-{failed.key.replace('/', '~')}",
         digest=digest,
         policy="rule",
-        reasons=(str(failed),),
-        summary=shlex.join(command.argv),
+        reasons=(str(failed), "it runs with network") if command.net else (str(failed),),
+        summary=f"{words} (with network)" if command.net else words,
         patch=None,
         files=(),
         subject="command",

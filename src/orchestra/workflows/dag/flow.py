@@ -155,7 +155,7 @@ async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, nam
         patch=adopted.file,
         files=(),
         subject="plan",
-        commands=tuple(dict.fromkeys(command_digest(command(task)) for task, _ in asked)),
+        commands=tuple(dict.fromkeys(command_digest(command(task), net=_reaches(task)) for task, _ in asked)),
     )
     return await ctx.perform("approve", request)
 
@@ -168,15 +168,23 @@ def asked_commands(job: Job, plan: Plan) -> tuple[tuple[PlannedTask, Ruling], ..
     return tuple((task, ruling) for task, ruling in ruled if ruling.decision == "ask")
 
 
+def _reaches(task: PlannedTask) -> bool:
+    """Whether it runs with network."""
+    return task.constraints.sandbox.net == "allow"
+
+
 def plan_reasons(job: Job, plan: Plan, commands: tuple[tuple[PlannedTask, Ruling], ...]) -> tuple[str, ...]:
     """Why a person must see this plan first. A rule that says "ask" is kept whatever the approval policy says."""
     if job.dry or job.asker == "person":
         return ()
-    asked = tuple(f"task {task.label}: {ruling.reason} ({ruling.where})" for task, ruling in commands)
+    asked = tuple(
+        f"task {task.label}{' with network' if _reaches(task) else ''}: {ruling.reason} ({ruling.where})"
+        for task, ruling in commands
+    )
     if job.approval == "never":
         return asked
     writes = [task.label for task in plan.tasks if task.constraints.sandbox.fs == "rw"]
-    reaches = [task.label for task in plan.tasks if task.constraints.sandbox.net == "allow"]
+    reaches = [task.label for task in plan.tasks if _reaches(task)]
     risks = (
         *((f"may change the workspace: {some(writes)}",) if writes else ()),
         *((f"may reach the network: {some(reaches)}",) if reaches else ()),

@@ -15,6 +15,7 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -98,10 +99,28 @@ async def call_function(effect: CallFunction, step: Step) -> Called:
         message = f"{effect.name}: {type(error).__name__}: {error}{place_of(error)}"
         raise StepFailed(step.key, FAILED, message, retriable=effect.again) from error
     try:
-        return Called(msgspec.json.decode(msgspec.json.encode(value)))
+        return Called(as_json(value))
     except (TypeError, ValueError, UnicodeEncodeError) as error:
         what = f"{effect.name} returned {type(value).__name__}, which cannot be recorded as JSON ({error})"
         raise StepFailed(step.key, NOT_JSON, f"{what}: return text, numbers, lists, dicts or structs") from error
+
+
+def as_json(value: Any) -> Any:
+    """A value as it comes back from its record; TypeError or ValueError if it cannot be recorded as JSON."""
+    recorded = msgspec.json.encode(value)
+    _refuse_nan(msgspec.to_builtins(value))
+    return msgspec.json.decode(recorded)
+
+
+def _refuse_nan(value: Any) -> None:
+    """ValueError for NaN or an infinity anywhere in plain data: JSON has neither, and null is another value."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        for part in value:
+            _refuse_nan(part)
 
 
 async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -13,7 +13,7 @@ from orchestra.core.errors import ContractError, UsageError
 from orchestra.workflows.description import Running, Workflow
 from orchestra.workflows.own.context import Context
 from orchestra.workflows.own.definition import Definition
-from orchestra.workflows.own.effects import CallFunction, KeepDiff, call_function, keep_diff
+from orchestra.workflows.own.effects import CallFunction, KeepDiff, as_json, call_function, keep_diff
 from orchestra.workflows.project import Project
 
 _GOALS = ("goal", "topic", "task", "title", "question", "text")  # parameters that say what a run is about
@@ -25,7 +25,7 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
     async def flow(run: Run, job: Any) -> Verdict:
         value = await own.begin(Context(run), job)
         try:
-            return Verdict(status="completed", result=msgspec.json.decode(msgspec.json.encode(value)))
+            return Verdict(status="completed", result=as_json(value))
         except (TypeError, ValueError, UnicodeEncodeError) as wrong:
             what = f"workflow {own.name} returned {type(value).__name__}, which cannot be recorded as JSON ({wrong})"
             raise ContractError("result", f"{what}: return text, numbers, lists, dicts or structs") from wrong
