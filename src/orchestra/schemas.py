@@ -40,7 +40,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
 
 
 def find(name: str) -> str:
-    """A record by its name or its type's."""
+    """The name of a record, given its name or the name of its type; UsageError if there is none."""
     for known, (kind, _) in RECORDS.items():
         if name in (known, getattr(kind, "__name__", "")):
             return known
