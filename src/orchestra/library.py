@@ -110,7 +110,8 @@ def resume(
 ) -> Outcome[Any]:
     """Continue a run where it stopped: after a crash, an answer, a raised budget. `run_id` may also be `last`.
 
-    `workflow` is the function, for type checkers: the result has its type. UsageError if the run is of another workflow.
+    `workflow` is the function, for type checkers: it gives the result its type. UsageError if the run has another
+    workflow.
     """
     if workflow:
         refuse_another(workflow)

@@ -1,7 +1,6 @@
-"""The workflows of a project, by name: those that come with orchestra, those handed over, and the person's own.
-
-A run of a workflow that nobody knows here can still be found, shown and verified as far as every run can (`of`); it
-cannot be driven (`named`). The person's own are loaded when they are needed: looking at a run loads no code.
+"""Looks up the workflows of a project by name: those of orchestra, those the caller gives, and the person's own.
+A run of an unknown workflow can still be found, shown and verified like any run (`of`). It cannot be driven (`named`).
+The person's own workflows are loaded only when they are needed: showing a run loads no code.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Workflows:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that `start` takes."""
+        """The names of all workflows that can be started."""
         return tuple(dict.fromkeys((*self._known, *own_names(self._project))))
 
     def named(self, name: str) -> Workflow:
@@ -53,31 +52,31 @@ class Workflows:
         return self._known[name]
 
     def get(self, name: str) -> Workflow | None:
-        """The workflow of this name, as far as it is known without loading code.
+        """The workflow of this name, without loading the person's code; None if it is unknown.
 
-        S1 has no name for its own: a journal that names no workflow is S1's. A name of the person's own has no table
-        and no checks beyond those of every run.
+        A journal without a workflow's name is of the patch loop (S1 defines no name). A workflow of the person's own
+        gets no table, and only the checks of every run.
         """
         found = self._known.get(name or ALL[0].name)
         return found or (self.of(name) if name in self.names else None)
 
     def of(self, name: str) -> Workflow:
-        """The same, for reading: of an unknown workflow what every run has in common."""
+        """The workflow of this name, for showing a run. An unknown one gets a description that fits every run."""
         return self._known.get(name) or Workflow(name=name, params=dict, flow=_unknown, goal=str)
 
     def root(self, name: str) -> Path:
-        """The folder in which runs of this workflow lie."""
+        """The folder with the runs of this workflow."""
         return self.of(name).root(self._project)
 
     def roots(self) -> Iterator[Path]:
-        """Every folder in which runs lie."""
+        """All folders with runs."""
         yield usual_root(self._project)
         yield from (workflow.root(self._project) for workflow in self)
 
     def wrong_role(self, name: str, workflow: Workflow | None = None) -> str:
-        """Why nobody has this name; empty if somebody does: a role, or an agent of a workflow.
+        """Why this name is no role and no agent of a workflow; empty if it is one.
 
-        The agents of the person's own workflows are not known before these run: with one, any name may be right.
+        The agents of the person's own workflows are not known before these run. If there is one, any name is accepted.
         """
         names = (*ROLES, *(agent for known in self for agent in known.agents or ()))
         if name in names or any(known.agents is None for known in (*self, *filter(None, (workflow,)))):

@@ -1,10 +1,10 @@
-"""What a person's own workflow sees of its run: every wish to the world is one line, durable and named.
-
+"""The context of a person's own workflow: each method is a durable, named step of the run.
 Rules
-1. Each method is a step of the run: recorded before and after, done once, replayed after a crash.
-2. Steps have names, not positions: `model` is named by its agent, `step`, `ask` and `call` by their first argument. The
+1. Each method call is a step of the run: recorded before and after, done once, and replayed after a crash.
+2. Steps have names, not positions: `model` is named by its agent; `step`, `ask` and `call` by their first argument. The
    second step of a name is `name.2`. Renaming a step of a waiting run is drift.
-3. The workflow itself must be deterministic: clocks, chance, files and networks only inside a step's function.
+3. The workflow function itself must be deterministic. Clocks, random numbers, files and networks may be used only
+   inside a step's function.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Ts = TypeVarTuple("Ts")
 
 _USUAL_RETRY = Retry()
 _COUNTED = re.compile(r"[.][0-9]+$")
-CHILD_FAILED = "CHILD_FAILED"  # how a step fails whose child run did not complete
+CHILD_FAILED = "CHILD_FAILED"  # the error of a step whose child run did not complete
 
 
 class PatchOutcome(Struct, frozen=True):
-    """What came of a patch: applied, or why not."""
+    """The result of a patch: applied, or the reason why not."""
 
     applied: bool
-    files: tuple[str, ...] = ()  # those that were changed
-    reason: str = ""  # a person's, or why it does not fit the files
+    files: tuple[str, ...] = ()  # the changed files
+    reason: str = ""  # the person's reason, or why it does not fit the files
 
 
 class Context:
@@ -67,7 +67,7 @@ class Context:
     async def step(  # type: ignore[misc]  # mypy does not match `*Ts` with `*args: Any`
         self, name: str, function: Callable[..., Any], /, *args: Any, retry: Retry = NO_RETRY
     ) -> Any:
-        """Call a function once and return what it returned, also after a crash. Its result must be JSON-able.
+        """Call a function once and return its result, also after a crash. The result must be JSON.
 
         StepFailed if it raises, after `retry`.
         """
@@ -88,7 +88,7 @@ class Context:
         timeout_sec: float = 600,
         retry: Retry = _USUAL_RETRY,
     ) -> str:
-        """Ask a model and return its reply. `agent` names who answers (`--role AGENT=PROVIDER`), and the step.
+        """Call a model and return its reply. `agent` chooses the model (`--role AGENT=PROVIDER`) and names the step.
 
         `files`: show the model the files of the project that the text is about. ProviderError if there is no reply.
         """
@@ -108,9 +108,9 @@ class Context:
             raise end_of_run(failed) from failed
 
     async def command(self, *argv: str, timeout_sec: float = 300, net: bool = False) -> CommandOutcome:
-        """Run a whitelisted command in the sandbox, on a copy of the project that is thrown away afterwards.
+        """Run a whitelisted command in the sandbox, on a copy of the project that is deleted afterwards.
 
-        Refused if the policy forbids it. Where a rule asks, the run waits for a person to grant exactly this command.
+        Refused if the policy forbids it. If a rule has `ask`, the run waits until a person grants exactly this command.
         """
         key = self._run.peek_key("command")
         wanted = RunCommand(
@@ -124,7 +124,7 @@ class Context:
         return await run_command(self._run, "command", wanted)
 
     async def patch(self, diff: str, summary: str = "") -> PatchOutcome:
-        """Bring a unified diff to the files of the project, through the gate: checked, approved, all or nothing."""
+        """Apply a unified diff to the project's files through the gate: checked, approved, all or nothing."""
         name = _file_name(self._run.peek_key("patch"))
         reply = await self._run.perform("diff", KeepDiff(diff, f"patch/{name}.raw.txt"))
         ticket = Ticket(
@@ -143,9 +143,9 @@ class Context:
     async def ask(
         self, name: str, question: str, options: tuple[str, ...] = (), default: str | None = None, impact: str = ""
     ) -> str:
-        """Ask a person, and wait as long as it takes: the run parks, and goes on with the answer.
+        """Ask a person and return the answer. The run parks until the answer comes, however long that takes.
 
-        With `options`, no other answer is taken.
+        With `options`, no other answer is accepted.
         """
         asked = _file_name(self._run.peek_key(name))
         request = AskPerson(
@@ -183,7 +183,7 @@ class Context:
     async def fan_out(
         self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], *, limit: int = 0
     ) -> dict[str, T]:
-        """Run branches side by side, at most `limit` at once (0: any number); what came of each, by name."""
+        """Run branches concurrently, at most `limit` at once (0: no limit); returns their results by name."""
 
         def branch(function: Callable[[Context], Awaitable[T]]) -> Callable[[Run], Awaitable[T]]:
             return lambda run: function(Context(run))
@@ -191,7 +191,7 @@ class Context:
         return await self._run.fan_out({name: branch(one) for name, one in branches.items()}, limit=limit)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until a recorded moment: a kill does not start the wait anew."""
+        """Wait. The deadline is recorded, so a killed run waits only for the rest."""
         await self._run.sleep(seconds)
 
     async def now(self) -> str:
@@ -204,11 +204,11 @@ class Context:
 
 
 def typed(value: Any, hint: Any) -> Any:
-    """Recorded JSON as the type that a function says it returns; as it is, where it says none or another."""
+    """Recorded JSON, converted to a function's return type; unchanged if there is none or it does not fit."""
     if hint in (None, Any, object, type(None)):
         return value
     try:
-        return msgspec.convert(value, hint, str_keys=True)  # keys of JSON are text
+        return msgspec.convert(value, hint, str_keys=True)  # keys in JSON are always text
     except (msgspec.ValidationError, TypeError):
         return value
 
@@ -225,7 +225,7 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 
 def _file_name(key: str) -> str:
-    """A step's key as a name of files and requests, another for each: the first of a name without its number."""
+    """A unique name for the files and requests of a step, from its key. The first step of a name has no number."""
     stem, _, number = key.rpartition(".")
     plain = stem if number == "1" and not _COUNTED.search(stem) else key
     return plain.replace("%", "%25").replace("~", "%7E").replace("/", "~")
