@@ -1,4 +1,4 @@
-"""The command table: what `orchestra --help` lists, without importing a single command."""
+"""The table of commands for `orchestra --help`. No command is imported for it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Terms:
         return self._within_budget(kept.models if kept is not None else began)
 
     def _within_budget(self, models: Models) -> Models:
-        """The models with the budget that applies now: the file's, unless a person typed one (policy/binding.py)."""
+        """The models with the budget that applies now: at most the file's, unless a person typed one."""
         most = self._project.config.budget.max_usd
         if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
             return models

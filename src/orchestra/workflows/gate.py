@@ -44,7 +44,7 @@ class Passage(Struct, frozen=True):
 
 
 class Ticket(Struct, frozen=True):
-    """The names for a change at the gate: its patch file, its approval id, its summary."""
+    """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary."""
 
     artifact: str
     approval_id: str

@@ -141,7 +141,7 @@ class Project:
     # -- what a start refuses -----------------------------------------------------------------------------------------
 
     def refuse_home(self) -> None:
-        """UsageError if the project is a home folder: models and commands would see everything in it."""
+        """UsageError if a home folder is in the project: models and commands would see everything in it."""
         if any(within(home, str(self.path)) for home in homes(self.environ)):
             raise UsageError(
                 f"your home folder, with your keys, is in {self.path}: commands and models would see all of it."
