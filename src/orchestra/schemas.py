@@ -32,7 +32,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "applied": (work.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),
     "answer": (work.Answer, "payload.outcome of QUESTION_ANSWERED"),
     "child-result": (effects.ChildResult, "payload.outcome of a child run's step"),
-    "message": (Message, "inbox/<request>.json: a person's word on its way in"),
+    "message": (Message, "inbox/<request>.json: a person's message to the run"),
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
     **{name: record for workflow in ALL for name, record in workflow.records.items()},

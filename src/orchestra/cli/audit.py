@@ -60,11 +60,11 @@ def _rows(calls: list[PastCall], roles: dict[str, list[PastCall]]) -> Iterator[t
 def _notes(calls: list[PastCall]) -> Iterable[str]:
     """What the marks in the table mean."""
     if any(call.usage.estimated for call in calls):
-        yield "~ estimated by orchestra: the provider did not say"
+        yield "~ estimated by orchestra: the provider did not report it"
     if unknown := dict.fromkeys(call.model or _provider(call) for call in calls if call.raw and call.costUsd is None):
         yield f"? no price is known for {safe(', '.join(unknown))}, so the sum is incomplete (add budget.prices)"
     if open_calls := [call for call in calls if call.raw is None]:
-        yield f"? no reply is recorded of {_calls(open_calls)}: nobody knows what was paid, so the sum is incomplete"
+        yield f"? no reply is recorded of {_calls(open_calls)}: the cost is not known, so the sum is incomplete"
     if again := [call for call in calls if call.asked > 1]:
         times = often(again[0].asked) if len({call.asked for call in again}) == 1 else "more than once"
         why = "orchestra was killed while the reply was on its way, and asked again"

@@ -26,7 +26,7 @@ _YES = ("y", "Y", "yes", "예")
 @click.option(
     "--keep", default=10, show_default=True, type=click.IntRange(min=0), help="How many stay, of those that ended last."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @options.no_input("Never ask: without --yes nothing is removed (exit 2).")
 @options.as_json

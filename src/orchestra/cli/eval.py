@@ -62,7 +62,7 @@ def eval() -> None:
     """Run golden scenarios and compare their results with the expected ones."""
 
 
-@eval.command(short_help="Run scenarios, and say which passed.")
+@eval.command(short_help="Run scenarios, and report which passed.")
 @click.argument("paths", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--report", type=click.Choice(["md", "json"]), default="md", show_default=True, help="What is printed on stdout."

@@ -184,7 +184,7 @@ class _Shown:
     def _how(self, attempt: Attempt) -> str:
         if attempt.ended is None:
             over = attempt.cut_off or not self._summary.driven
-            return "cut off: nobody saw its end" if over else "goes on"
+            return "cut off: its end was not recorded" if over else "goes on"
         took = f"after {seconds_between(attempt.started, attempt.ended):.1f} s"
         if attempt.error is None:
             return f"done {took}" + ("" if attempt.exit_code is None else f", exit code {attempt.exit_code}")

@@ -68,7 +68,7 @@ def driving(function: Command) -> Command:
         "--quiet",
         is_flag=True,
         envvar="ORCHESTRA_QUIET",
-        help="Of the run say only what went wrong or waits for you; never prompt.",
+        help="Print only what went wrong or waits for you; never prompt.",
     )(function)
     return no_input("Never prompt: park (exit 3) when a person is needed.")(function)
 

@@ -55,7 +55,7 @@ def runs(as_json: bool, project: Path) -> int:
 
 
 _DRIVEN = "* driven by a process right now"
-_STOPPED = "stopped: nobody drives it; orchestra resume RUN goes on with it"
+_STOPPED = "stopped: no process drives it; orchestra resume RUN continues it"
 _FOREIGN = "foreign: your key did not make it, or it belongs to another folder; orchestra adopt RUN says more"
 _NOTES = (_DRIVEN, _STOPPED, _FOREIGN)
 
@@ -165,7 +165,7 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     echo_lines(f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event, headline)))
     idle = not summary.driven and not summary.fold.pending and not summary.foreign
     if state.status not in FINAL.values() and idle:
-        click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
+        click.echo(f"\n  no process drives it: {command(app, 'resume', state.runId)}")
     return 0
 
 
@@ -217,7 +217,7 @@ def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -
                 return 0
         if journal.offset == before and not as_json and told != before and not store.is_driven(folder):
             told = before
-            for line in how_to_answer(app, folder) or [f"nobody drives it: {command(app, 'resume', folder.id)}"]:
+            for line in how_to_answer(app, folder) or [f"no process drives it: {command(app, 'resume', folder.id)}"]:
                 click.echo(line, err=True)
         time.sleep(POLL_SECONDS)
 

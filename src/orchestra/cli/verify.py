@@ -148,7 +148,7 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
         elif offer.name in app.project.config.providers:
             yield True if offer.ready else None, f"models: {offer.name}", app.project.redactor.text(offer.state)
     if not any(offer.default for offer in found):
-        yield None, "models: nobody answers unless you say who (--provider NAME)", app.project.providers.ways
+        yield None, "models: none is configured; give --provider NAME", app.project.providers.ways
 
 
 def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:

@@ -37,7 +37,7 @@ _numbers = itertools.count(1)
 
 
 class Programs:
-    """Runs the programs of providers for one project, contained as its policy says."""
+    """Runs the programs of providers for one project, contained by its policy's tier."""
 
     def __init__(self, workshop: Workshop, tier: Tier) -> None:
         self._shop = workshop

@@ -75,7 +75,7 @@ class Verdict(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.status == "failed" and self.error is None:
             raise ValueError(
-                "a failed run says why: Verdict(status='failed', error=ErrorInfo(code, message))"
+                "a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))"
             )  # S1-119
 
 

@@ -71,7 +71,7 @@ def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, re
         disk.sync_folder(folder.inbox)
     except FileExistsError:
         earlier = read(folder, request, seal)
-        said = f"{earlier.kind} by {earlier.by} at {earlier.at}" if earlier else "an answer nobody sealed"
+        said = f"{earlier.kind} by {earlier.by} at {earlier.at}" if earlier else "an answer without a valid seal"
         raise UsageError(f"run {folder.id}: {request} was already answered ({said}); the first answer stands") from None
     finally:
         temporary.unlink(missing_ok=True)

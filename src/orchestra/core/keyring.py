@@ -87,7 +87,7 @@ class Keyring:
     def _found(self) -> bytes | None:
         if self.secret:
             if len(self.secret) < _LEAST:
-                raise UsageError(f"{KEY} has fewer than {_LEAST} characters; a key that can be guessed vouches nothing")
+                raise UsageError(f"{KEY} has fewer than {_LEAST} characters; a key that can be guessed proves nothing")
             return self.secret.encode("utf-8", "surrogateescape")
         path = self.file
         if within_project(path, str(self._project)):

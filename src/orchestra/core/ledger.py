@@ -174,7 +174,7 @@ def _references(value: Any) -> Iterator[ArtifactRef]:
             try:
                 yield msgspec.convert(value, ArtifactRef)
             except msgspec.ValidationError as error:
-                raise DurabilityError(f"it names a file, but not as one is named: {error}") from error
+                raise DurabilityError(f"a reference to a file is wrong: {error}") from error
             return
         value = list(value.values())
     if isinstance(value, list | tuple):

@@ -231,7 +231,7 @@ def _lone_children(runs: dict[str, Run], leftovers: tuple[Leftover, ...]) -> Ite
         if found.parent and found.parent not in runs and name not in begun:
             yield Stays(name, f"it is a child of run {found.parent}, which is not here; look at it yourself")
         elif _is_below_itself(name, runs):
-            yield Stays(name, "it says that it is its own child; look at it yourself")
+            yield Stays(name, "it is recorded as its own child; look at it yourself")
 
 
 def _is_below_itself(name: str, runs: dict[str, Run]) -> bool:

@@ -157,7 +157,7 @@ class Runs:
         while parent := RunCreated.of(self._store.first(folder)).parentRunId:
             folder = self.find(parent)
             if folder.id in passed:
-                raise DurabilityError(f"run {folder.id} says that it is its own child; nothing was changed")
+                raise DurabilityError(f"run {folder.id} is recorded as its own child; nothing was changed")
             passed.add(folder.id)
         return folder
 

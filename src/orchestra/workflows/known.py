@@ -86,4 +86,4 @@ class Workflows:
 
 
 async def _unknown(ctx: Context, job: object) -> Verdict:
-    raise UsageError("nobody knows this workflow here")
+    raise UsageError("this workflow is not known here")

@@ -243,7 +243,7 @@ class Agents:
         """The model of an agent, and why it was chosen (rule 2)."""
         spec, why = self._models.spec(agent, role), self._why(agent, role)
         if not spec:
-            return Answerer(agent=agent, role=role, why=why, state="nobody answers: orchestra models says what to do")
+            return Answerer(agent=agent, role=role, why=why, state="no model is configured; see: orchestra models")
         try:
             choice = self._providers.choice_for(self._models, agent, role)
         except UsageError as error:
@@ -268,7 +268,7 @@ class Agents:
             return self._flags.provider
         if "default" in self._config.providers:
             return self._line("providers", "default")
-        return f"default: {_OFFERED.get(self._models.default, 'nobody is configured, and nobody offers')}"
+        return f"default: {_OFFERED.get(self._models.default, 'none is configured or offered')}"
 
     def _line(self, *keys: str) -> str:
         return f"{'.'.join(keys)}, {self._origins.where(*keys)}"
