@@ -11,12 +11,12 @@ As a library: write a durable workflow as an async function, run it, kill it, re
 
     print(orchestra.run(essay, topic="rain", provider="scripted:replies.yaml"))
 
-The names below are the library. They are loaded when they are first used: `import orchestra` costs nothing.
+The names below are the library. They are loaded when they are first used, so `import orchestra` is fast.
 """
 
-# Nothing is imported here, not even `typing`: `python -m orchestra` runs this before it takes the folder that it stands
-# in off its path (cli/__init__.py), and a file there may have any name.
-TYPE_CHECKING = False  # type checkers take it for True
+# Nothing is imported here, not even `typing`. `python -m orchestra` runs this file while the current folder is still on
+# Python's path (cli/__init__.py removes it), and a file in that folder may be called `typing.py`.
+TYPE_CHECKING = False  # type checkers treat this name as True
 
 __version__ = "0.1.0"
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from orchestra.workflows.own.context import PatchOutcome as PatchOutcome
     from orchestra.workflows.own.definition import workflow as workflow
 
-# Where each name of the library is: module and name.
+# The module of each name of the library, and its name there.
 _PUBLIC = {
     "CommandOutcome": ("orchestra.core.work", "CommandOutcome"),
     "Context": ("orchestra.workflows.own.context", "Context"),

@@ -1,7 +1,7 @@
 """The composition root: what every face (CLI, TUI, web) and the library call.
-
-A project (what its folder says), its runs (found, answered, bound), and an engine that drives them; the handlers of
-their effects are made in handlers.py. Nothing here knows a workflow: it is looked up by name.
+An `App` consists of a project (its folder, configuration and key), its runs (found, answered, bound to a policy) and an
+engine that drives them. The handlers of effects are made in handlers.py. No workflow is named here: workflows are
+looked up by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class App:
         overlay: Overlay | None = None,
         more: tuple[Workflow, ...] = (),
     ) -> None:
-        """`models` is who answers from now on in a run that exists; `more` are workflows besides the known ones."""
+        """`models` replaces the models of an existing run; `more` adds workflows to the known ones."""
         self.project = Project(
             path, environ=environ, config=config, overlay=overlay, find=lambda run: self.runs.find(run)
         )
@@ -78,7 +78,7 @@ class App:
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def job(self, name: str, params: Mapping[str, Any]) -> Any:
-        """The job of a workflow with these parameters, and for the rest what the configuration says."""
+        """The job of a workflow with these parameters; the configuration gives the others."""
         workflow = self.workflows.named(name)
         given = {**workflow.defaults(self.project), **params}
         names = [field.encode_name for field in msgspec.structs.fields(workflow.params)]
@@ -95,7 +95,10 @@ class App:
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
 
     def check(self, name: str, job: Any, models: Models) -> tuple[Any, Models]:
-        """Refuse what a start would refuse, and start nothing; the job and who answers, as the run would begin."""
+        """Raise what `start` would raise, but start nothing.
+
+        Returns the job and the models the run would begin with.
+        """
         self.project.refuse_home()
         workflow = self.workflows.named(name)
         models = self.project.providers.settled(models)
@@ -106,7 +109,10 @@ class App:
         return job, models
 
     def start(self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
-        """Start a run, unless `check` refuses it. `typed`: what a person said on the command line."""
+        """Start a run, unless `check` refuses it.
+
+        `typed` names the settings that a person typed on the command line.
+        """
         job, models = self.check(name, job, models)
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
@@ -114,7 +120,7 @@ class App:
         return self.engine.start(name, workflow.goal(job), self._beginning(workflow, job, facts))
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
-        """A child run begins as a root does: settled and refused by its own workflow, with facts of its own."""
+        """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""
         job = self.job(workflow.name, params)
         facts = recorded(parent, *_INHERITED)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
@@ -131,7 +137,7 @@ class App:
         try:
             workflow = self.workflows.named(name)
         except (UsageError, NoConsent):
-            workflow = self.workflows.of(name)  # enough to cancel a run; to drive one, `drive` asks for the workflow
+            workflow = self.workflows.of(name)  # enough to cancel a run; `drive` needs the workflow's code
         return Kind(
             name=name,
             root=workflow.root(self.project),
@@ -143,7 +149,7 @@ class App:
         )
 
     def refuse_unknown_roles(self, models: Models, workflow: Workflow | None = None) -> None:
-        """UsageError for a role or agent that nobody is."""
+        """UsageError for a name that is no role and no agent."""
         for name in models.roles:
             if wrong := self.workflows.wrong_role(name, workflow):
                 raise UsageError(f"--role {name}: {wrong}")
@@ -153,7 +159,7 @@ class App:
     async def drive(
         self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
-        """Drive a run, from its root: a child is driven by its parent."""
+        """Drive the root of this run's tree; a child run is driven by its parent."""
         project = self.project
         try:
             summary = self.runs.vouched_root(folder)
@@ -170,7 +176,7 @@ class App:
             await project.close()
 
     def _needs_trial(self, summary: RunSummary) -> bool:
-        """Whether the run will need commands, and no patch is applied yet: then they are tried before a model is."""
+        """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""
         if not self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
             return False
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
@@ -178,7 +184,7 @@ class App:
     async def cancel(self, folder: RunFolder) -> RunEnd | None:
         """End a run whose cancel is recorded; None: the process that drives the run will end it.
 
-        A patch that a kill cut short is finished first. Only for that the code of the workflow is needed.
+        A patch that a kill cut short is finished first. Only this needs the workflow's code.
         """
         summary = self.runs.summary(folder)
         if any(event.type == "APPROVAL_GRANTED" for event in summary.events):
@@ -186,7 +192,10 @@ class App:
         return await self.engine.cancel(folder)
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
-        """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
+        """Make a new run from another run's history up to event `at`.
+
+        It gets the current policy; differences are shown.
+        """
         project = self.project
         project.consent.require()
         standing, kept = self.engine.history(folder, at)
@@ -199,7 +208,7 @@ class App:
         return new
 
     def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
-        """A run with a configuration of its own would go on under the project's, which may allow more."""
+        """UsageError for a run of a scenario: without the scenario's configuration more might be allowed."""
         scenario = RunCreated.of(created).scenario
         if self.project.overlay is None and scenario:
             raise UsageError(
@@ -211,14 +220,14 @@ class App:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def workflow_of(self, run_id: str) -> Workflow:
-        """The workflow of a run, for reading."""
+        """The workflow of a run, for showing the run; its code need not be loaded."""
         return self.workflows.of(RunCreated.of(self.runs.first_of(run_id)).workflow)
 
     def report(self, summary: RunSummary) -> Iterator[str]:
-        """The report of a run that goes on, as far as it got, line by line."""
+        """The report of a run that has not ended, line by line."""
         events = summary.events
         whole = events if summary.foreign else events.whole()
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, summary.fold.state.status, whole)
 
 
-_INHERITED = ("models", "workspace", "scenario", "typed")  # what a child run has of its parent
+_INHERITED = ("models", "workspace", "scenario", "typed")  # facts that a child run takes over from its parent

@@ -1,6 +1,5 @@
-"""One handler for each effect, for one run: model calls, commands, patches, and what its workflow adds.
-
-The engine asks for them when it drives a run (`Wiring.handlers`) and before a run ends (`Wiring.before_end`).
+"""Makes the handlers of one run: one for each effect of models, commands and patches, and those its workflow adds.
+The engine calls `Wiring.handlers` when it drives a run, and `Wiring.before_end` before a run ends.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Wiring:
     ) -> None:
         """`workflow` looks a workflow up to drive a run, `reading` to write its report.
 
-        `override` is who answers from now on, as a person said when resuming a run.
+        `override` are the models that a person chose when resuming a run.
         """
         self._project = project
         self._runs = runs
@@ -78,7 +77,7 @@ class Wiring:
         self._trees: dict[str, _Limits] = {}  # by the id of the root
 
     def handlers(self, ledger: Ledger, created: Event) -> Handlers:
-        """What does the effects of this run."""
+        """The handler of each effect, for this run."""
         project = self._project
         root = self._runs.root_of(ledger.folder)
         if misplaced := elsewhere(ledger.workspace, str(project.path)):
@@ -133,7 +132,7 @@ class Wiring:
         return self._trees[root.id]
 
     def before_end(self, ledger: Ledger, verdict: Verdict) -> None:
-        """What a run leaves: its report and the like, written before it becomes final (C-26)."""
+        """Finish a run: end its commands, write its report, delete its scratch folder (C-26: before the last event)."""
         end_left_over(ledger.events)
         settle(ledger)
         workflow = self._reading(RunCreated.of(ledger.events[0]).workflow)
@@ -146,10 +145,10 @@ class Wiring:
         try:
             self._project.scratch(ledger.folder.id).remove()
         except SandboxError:
-            pass  # there is no place for scratch folders here, so there is none
+            pass  # no scratch folder can be made on this machine, so there is none to delete
 
     def _asking(self, workflow: Workflow, created: Event) -> ApprovalPolicy | None:
-        """What the project says now about asking a person, where that is more often than the run recorded."""
+        """The project's approval mode of now, if it asks a person more often than the run's; else None."""
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
@@ -165,13 +164,13 @@ class Wiring:
         return Gatekeeper(project.path, project.watchful, closed=closed, code=code, approval=approval)
 
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:
-        """The provider of a choice; one per run tree, because a script's used replies are the tree's."""
+        """The provider of a choice. A tree of runs shares it: a script's reply that one run used is used for all."""
         key = (choice.spec, choice.model, root.id)
         if key not in self._providers:
             provider = self._project.providers.make(choice)
             if isinstance(provider, Remembers):
                 for call in self._calls_of(root):
-                    if call.provider in (choice.spec, UNKNOWN):  # another script's replies are not this one's
+                    if call.provider in (choice.spec, UNKNOWN):  # not replies of another script
                         provider.remember(call)
             self._providers[key] = provider
         return self._providers[key]

@@ -1,9 +1,8 @@
-"""The library's two verbs: run a workflow of your own, and resume one (docs/library.md).
-
+"""The library's two functions: `run` starts a workflow, `resume` continues a run (docs/library.md).
 Rules
-1. A run that fails, waits or is stopped is an outcome, never an exception. What is wrong before there is a run (a
-   parameter, a provider, no consent) is raised.
-2. Both are ordinary functions. They may be called where an event loop runs already; then they use a thread.
+1. A run that fails, waits or stops is returned as an outcome. An exception means that no run was started: a wrong
+   parameter, a missing provider, no consent.
+2. Both are ordinary functions. Where an event loop runs already, they use a thread.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ from orchestra.workflows.own.workflow import described
 R = TypeVar("R")
 _POLL_SECONDS = 0.1
 WAITING = 3  # the exit code of a run that waits for a person
-_OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd"})  # of `run`
+# parameters of `run` that no workflow may use
+_OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd"})
 
 
 class Outcome(Struct, Generic[R], frozen=True):
@@ -39,7 +39,7 @@ class Outcome(Struct, Generic[R], frozen=True):
 
     runId: str
     status: RunStatus
-    exitCode: int  # as of the command line: 0 completed, 1 failed, 3 waiting, 4 budget, 5 refused, 6 no provider …
+    exitCode: int  # as on the command line: 0 completed, 1 failed, 3 waiting, 4 budget, 5 refused, 6 no provider …
     result: R | None = None
     message: str = ""  # why it failed, or what it waits for and the command that answers
 
@@ -81,7 +81,7 @@ def run(
 ) -> Outcome[Any]:
     """Start a run in a project folder and drive it until it ends or waits for a person.
 
-    `workflow` is the function or its name. `provider` and the rest are the flags of the same name (`--provider` …).
+    `workflow` is the function or its name. The other parameters are the flags of the same name (`--provider` …).
     """
     own = workflow if isinstance(workflow, Definition) else None
     if own:
@@ -108,9 +108,10 @@ def resume(run_id: str, /, *, project: str | os.PathLike[str] = ...) -> Outcome[
 def resume(
     run_id: str, workflow: Definition[..., Any] | None = None, /, *, project: str | os.PathLike[str] = "."
 ) -> Outcome[Any]:
-    """Go on with a run where it stopped: after a crash, an answer, a raised budget. `run_id` may also be `last`.
+    """Continue a run where it stopped: after a crash, an answer, a raised budget. `run_id` may also be `last`.
 
-    `workflow` is the function, for type checkers: the result has its type. UsageError if the run is of another one.
+    `workflow` is the function, for type checkers: it gives the result its type. UsageError if the run has another
+    workflow.
     """
     if workflow:
         refuse_another(workflow)
@@ -122,7 +123,7 @@ def resume(
 
 
 def _outcome(app: App, folder: RunFolder) -> Outcome[Any]:
-    """Drive a run, and describe how it stands then."""
+    """Drive a run and return its state."""
     end = _drive(app, folder)
     if end.exit_code == WAITING and end.status not in FINAL.values():
         status, message = _awaited(app, folder)
@@ -133,7 +134,7 @@ def _outcome(app: App, folder: RunFolder) -> Outcome[Any]:
 
 
 def _awaited(app: App, folder: RunFolder) -> tuple[RunStatus, str]:
-    """What a run waits for, itself or in a child run, and the command that answers."""
+    """What a run or its child run waits for: the status, and a message with the command that answers."""
     fold = app.runs.summary(folder).fold
     for event in fold.pending.values():
         request = Request.of(event)
@@ -155,7 +156,7 @@ def _drive(app: App, folder: RunFolder) -> RunEnd:
 
 
 def _beside(app: App, folder: RunFolder) -> RunEnd:
-    """The same where an event loop runs (rule 2). Ctrl-C cancels the calling task, which stops the other thread."""
+    """Drive a run in a thread (rule 2). Ctrl-C cancels the calling task, which stops the thread."""
     caller = asyncio.current_task()
     begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Future[RunEnd]]]
     begun = concurrent.futures.Future()
@@ -180,7 +181,7 @@ def _beside(app: App, folder: RunFolder) -> RunEnd:
 
 
 async def _driven(app: App, folder: RunFolder) -> RunEnd:
-    """Rule 1: what stops a run without ending it (a budget, a full disk) is an outcome too."""
+    """Drive a run. An error that stops the run without ending it (a budget, a full disk) is returned (rule 1)."""
     try:
         return await app.drive(folder)
     except OrchestraError as stopped:
@@ -189,6 +190,6 @@ async def _driven(app: App, folder: RunFolder) -> RunEnd:
 
 
 def _from_here(spec: str) -> str:
-    """A provider spec as a program gives it: its file is named from where the program runs, as on a command line."""
+    """The provider spec with the path of its file made absolute, relative to the current folder."""
     name, _, argument = spec.partition(":")
     return f"{name}:{os.path.abspath(argument)}" if name in ("scripted", "local") and argument else spec

@@ -32,7 +32,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "applied": (work.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),
     "answer": (work.Answer, "payload.outcome of QUESTION_ANSWERED"),
     "child-result": (effects.ChildResult, "payload.outcome of a child run's step"),
-    "message": (Message, "inbox/<request>.json: a person's word on its way in"),
+    "message": (Message, "inbox/<request>.json: a person's message to the run"),
     "script": (Script, "a scripted provider's file"),
     "config": (Config, "orchestra.config.yaml"),
     **{name: record for workflow in ALL for name, record in workflow.records.items()},
@@ -40,7 +40,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
 
 
 def find(name: str) -> str:
-    """A record by its name or its type's."""
+    """The name of a record, given its name or the name of its type; UsageError if there is none."""
     for known, (kind, _) in RECORDS.items():
         if name in (known, getattr(kind, "__name__", "")):
             return known

@@ -90,8 +90,8 @@ def test_who_cannot_answer_is_said_without_an_error(project: Project) -> None:
     (project.path / "orchestra.config.yaml").unlink()
     done = project.run("agent", "ls", env={"PATH": BARE})
     assert done.returncode == 0
-    assert "answers: nobody (default: nobody is configured" in done.stdout
-    assert done.stderr.splitlines() == ["nobody answers: orchestra models says what to do"]
+    assert "answers: nobody (default: none is configured" in done.stdout
+    assert done.stderr.splitlines() == ["no model is configured; see: orchestra models"]
     (project.path / "orchestra.config.yaml").write_text(CONFIG)
     missing = project.run("agent", "ls", env={"PATH": BARE})
     assert missing.returncode == 0 and "set OPENAI_BASE_URL or OPENAI_API_KEY" in missing.stderr

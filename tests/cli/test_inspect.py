@@ -155,7 +155,7 @@ def test_a_run_in_progress_and_after_it_was_killed(tmp_path: Path) -> None:
     (project.folder.path / "tasks.jsonl").unlink(missing_ok=True)  # a projection: not what it is read from
     killed = project.run("inspect", "last", "느림").stdout
     assert f"state     running, until the run was stopped; go on: orchestra resume {project.folder.id}" in killed
-    assert "cut off: nobody saw its end" in killed
+    assert "cut off: its end was not recorded" in killed
     assert project.run("kill", "last").returncode == 0
     ended = project.run("inspect", "last", "느림").stdout
     assert "state     failed: stopped: " in ended and "error  stopped: " in ended

@@ -239,7 +239,7 @@ def test_what_cannot_work_is_said_before_a_run_exists(
 
 
 def test_doctor_says_who_answers_and_what_is_missing(project: Project) -> None:
-    assert "models: nobody answers" in project.run("doctor", env={"PATH": BARE}).stdout
+    assert "models: none is configured" in project.run("doctor", env={"PATH": BARE}).stdout
     configure(
         project, "providers: {default: {kind: openai_compat, base_url: 'http://127.0.0.1:9/v1', key_env: NOPE}}\n"
     )

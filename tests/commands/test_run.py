@@ -93,6 +93,6 @@ def test_who_asks_and_what_is_kept_are_part_of_what_is_wanted() -> None:
 
 @pytest.mark.spec("S1-119")
 def test_a_run_cannot_fail_without_saying_why() -> None:
-    with pytest.raises(ValueError, match="says why"):
+    with pytest.raises(ValueError, match="needs an error"):
         Verdict(status="failed")
     Verdict(status="failed", error=ErrorInfo("X", "because"))

@@ -315,7 +315,7 @@ def test_of_a_call_that_never_got_a_reply_the_audit_says_how_often_it_was_asked_
     assert 0.2 < total["lostUsd"] < 0.3
     audit = project.run("audit", "last").stdout
     assert audit.splitlines()[1].split()[-4:] == ["?", "possibly", "3", "times"]
-    assert "? no reply is recorded of 1 call: nobody knows what was paid" in audit and "no price is known" not in audit
+    assert "? no reply is recorded of 1 call: the cost is not known" in audit and "no price is known" not in audit
     report = project.folder.report.read_text()
     assert "| ? | open (possibly paid 3 times) |" in report
     assert "$0.0000 and 1 call without a reply and $0.2" in report

@@ -1,6 +1,6 @@
 """The command line. This module must import fast: `--version` and `--help` load no command (U-21).
 
-Nothing may be imported here but what first.py may (its rule 1).
+Only modules that first.py may import (its rule 1) may be imported here.
 """
 
 import sys
@@ -23,12 +23,12 @@ def main() -> None:
         return
     from orchestra.core.collector import relax
 
-    relax()  # first of all: loading the program makes objects, too
+    relax()  # before the program is loaded, which makes many objects
     try:
         from orchestra.cli.program import run
 
         code = run()
-    except KeyboardInterrupt:  # while the program was being loaded: nothing has begun
+    except KeyboardInterrupt:  # during loading: nothing has begun
         sys.stderr.write("interrupted\n")
         code = 130
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""What to say when a run stops: what happened, where it is, and the command that goes on, as one would type it."""
+"""The messages at the end of a drive: what happened, where the results are, and the command to continue with."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from orchestra.workflows.description import Ended, Workflow
 
 _MASKED_SHOWN = 20
 
-_SHOWN = 10_000  # characters of what is asked
+_SHOWN = 10_000  # characters of a request
 
 
 def command(app: App, *words: str) -> str:
-    """An orchestra command for this project, as one would type it from here."""
+    """An orchestra command for this project, as a person would type it in the current folder."""
     elsewhere = ("-C", str(app.project.path)) if app.project.path != Path.cwd() else ()
     return safe(shlex.join(("orchestra", *words, *elsewhere)))
 
 
 def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
-    """The last words of a drive."""
+    """The lines that are shown when a drive ends."""
     colour = {"completed": "green", "failed": "red", "canceled": "red"}.get(end.status, "yellow")
     word: str = "interrupted" if end.exit_code == 130 else end.status
     stopped = end.exit_code not in (0, 3, RunLocked.exit_code, 130) and end.status not in FINAL.values()
-    if stopped:  # by something outside the run, which is not over: whatever its state says, nobody runs it
+    if stopped:  # by something outside the run: it has not ended, and is not driven, whatever its status
         word, colour = "stopped", "red"
     summary = app.runs.summary(folder)
     message = end.message or ("dry run: nothing was run" if summary.dry and end.status == "completed" else "")
@@ -49,7 +49,7 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
         lines += how_to_answer(app, folder)
     if end.exit_code == 130:
         lines.append(f"  nothing is lost; go on: {command(app, 'resume', end.run_id)}")
-    if stopped and end.exit_code != BudgetReached.exit_code:  # that message has its own way on
+    if stopped and end.exit_code != BudgetReached.exit_code:  # that message already has the next command
         lines.append(f"  nothing is lost; when that is cured, go on: {command(app, 'resume', end.run_id)}")
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
     if folder.report.exists():
@@ -64,14 +64,14 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
 
 
 def _results(app: App, workflow: Workflow, summary: RunSummary) -> list[str]:
-    """Where to find what came of a run that is over; nothing that is not there."""
+    """Lines that point to the results of an ended run, if they exist."""
     ended = Ended(summary.folder, job_of(summary.created), summary.events)
     hints = workflow.results(ended)
     return [f"  {hint.what}: {command(app, *hint.command) if hint.command else hint.path}" for hint in hints]
 
 
 def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
-    """What a person does not see of a patch that they are shown: where, how long, why, and how to see it."""
+    """Lines about the masked parts of a patch: where, how long, why, and how to see them."""
     lines = [
         f"  masked here: {safe(span.path)} line {span.line}, {count(span.characters, 'character')} ({safe(span.what)})"
         for span in masked[:_MASKED_SHOWN]
@@ -82,7 +82,7 @@ def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
 
 
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:
-    """The commands that answer what a run, or a child it waits for, waits for."""
+    """The commands that answer the open requests of a run and its child runs."""
     lines: list[str] = []
     for run in app.runs.family(folder):
         run_id, unanswered = run.folder.id, app.project.store.unanswered(run.folder, run.fold.pending)
@@ -93,7 +93,7 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
                 lines.append(f"  {safe(name)} is answered; go on: {command(app, 'resume', run_id)}")
             elif event.type == "APPROVAL_REQUESTED":
                 lines.append(f"  waits for your approval: {brief(request.summary, _SHOWN)}")
-                if request.subject != "command":  # the summary is all of it
+                if request.subject != "command":  # a command's summary is complete
                     lines.append(f"    see it: {command(app, 'diff', run_id)}")
                 lines += (f"  {line}" for line in masked_lines(app, run_id, request.hidden))
                 which = ("--digest", request.digest[:SHORT_DIGEST]) if several else ()

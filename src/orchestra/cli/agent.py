@@ -1,4 +1,4 @@
-"""Commands about who takes part: agent ls, agent inspect. They run nothing and contact nobody."""
+"""Commands about agents: agent ls, agent inspect. They run nothing and contact no provider."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from orchestra.core.cells import table
 from orchestra.policy.policy import Policy
 from orchestra.workflows.dag.agents import Agents, Answerer, Flags, Inspected, Told, find_level
 
-_WIDTH = 100  # at most
-_STICKY = "\u00a0"  # a space at which no line is broken: what a person copies stays whole
+_WIDTH = 100  # the most columns
+_STICKY = "\u00a0"  # a space at which no line is wrapped, for text that a person copies
 
 
 @click.group()
 def agent() -> None:
-    """The three levels and the roles: what each does, and who answers for it."""
+    """The three levels and the roles: what each does, and which model it uses."""
 
 
 @agent.command(short_help="Who takes part, what each does, who answers and why.")
@@ -34,13 +34,13 @@ def agent() -> None:
 @options.models
 @options.project
 def ls(as_json: bool, who: options.Answering, project: Path) -> int:
-    """The three levels of a task graph, then the roles that models answer for: what each does, who answers, and why.
+    """The three levels of a task graph, then the roles: what each does, which model answers, and why.
 
     \b
     orchestra agent ls
-    orchestra agent ls --role planner=local      # who would answer if you said so
+    orchestra agent ls --role planner=local      # which model would answer with this flag
 
-    Nobody is contacted. `orchestra agent inspect L2` tells all of one level.
+    No provider is contacted. `orchestra agent inspect L2` shows one level in full.
     """
     app, effective, _ = opened(project)
     found = list(_agents(app, who).everyone(effective.whitelist))
@@ -101,7 +101,7 @@ def _agents(app: App, who: options.Answering) -> Agents:
 
 
 def _said(option: str, value: str) -> str:
-    """How the person said this: the flag, or its variable."""
+    """The flag, or its environment variable, with which a person set this value."""
     if not value:
         return ""
     source = click.get_current_context().get_parameter_source(option)
@@ -115,12 +115,12 @@ def _listed(effective: Policy) -> str:
 def _who(answers: Answerer) -> str:
     if not answers.provider:
         return "nobody"
-    model = "" if answers.provider.endswith(f":{answers.model}") else answers.model  # the spec says it already
+    model = "" if answers.provider.endswith(f":{answers.model}") else answers.model  # the spec already ends with it
     return f"{answers.provider} {model}".strip()
 
 
 def _troubles(everyone: Iterable[Answerer | None]) -> list[str]:
-    """Why somebody would not answer, each told once."""
+    """Why a model cannot answer, each reason once."""
     found = [f"{_who(one)}: {one.state}" if one.provider else one.state for one in everyone if one and not one.ready]
     return list(dict.fromkeys(found))
 
@@ -148,7 +148,7 @@ def _told(facts: Inspected) -> Iterator[str]:
 
 
 def _contained(effective: Policy, tools: dict[str, Tool | NoTool]) -> Iterator[str]:
-    """The tools a worker runs, and what holds them."""
+    """The tools of a worker, and their sandbox."""
     yield ""
     yield from table(("  tool", "program"), [(f"  {safe(name)}", program_of(tool)) for name, tool in tools.items()])
     yield ""
@@ -164,7 +164,7 @@ def _message(told: Told) -> str:
 
 
 def _section(name: str, texts: list[str]) -> Iterator[str]:
-    """Lines under a name, wrapped below each other."""
+    """Texts under a heading, wrapped and aligned."""
     width = min(shutil.get_terminal_size((_WIDTH, 20)).columns, _WIDTH)
     for at, text in enumerate(texts):
         lines = textwrap.wrap(text, max(width - 11, 20), subsequent_indent="  ", break_on_hyphens=False) or [""]

@@ -1,4 +1,4 @@
-"""Commands that send a person's word to a run and drive it on: resume, approve, reject, answer, cancel (kill), fork."""
+"""Commands that answer a run and drive it on: resume, approve, reject, answer, cancel (kill), fork."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def approve(run: str, only: tuple[str, ...], digest: str, no_drive: bool, how: o
 def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: options.Driving) -> int:
     """Reject the plan or patch RUN waits with, with a reason.
 
-    A loop's patch goes back to the fixer, a model's plan to the planner. A plan of your own ends with it, and so does
-    the task of a graph whose patch it is: nobody is asked again, and the reason is kept in the run.
+    A loop's patch goes back to the fixer, a model's plan to the planner. Rejecting a plan of your own ends the run;
+    rejecting the patch of a graph's task fails the task. The reason is kept in the run.
     """
     text = options.clean(reason)
 
@@ -146,7 +146,7 @@ def fork(run: str, at: str, no_drive: bool, how: options.Driving) -> int:
 
 
 def _before_failure(app: App, folder: RunFolder) -> str:
-    """The last event after which the run can go another way: before the step that failed began."""
+    """The last event before the failed step began: a fork from there can take another path."""
     events = app.project.store.events(folder)
     if not events or events[-1].type not in FINAL:
         raise UsageError(
@@ -156,7 +156,7 @@ def _before_failure(app: App, folder: RunFolder) -> str:
     point, before = events[0].id, events[0].id
     for event in (event for event in events if event.type not in FINAL):
         if failed and _task(event) in failed:
-            return before  # a task graph: before the first of the tasks that failed; those beside it run again
+            return before  # a task graph: before the first failed task; tasks that ran concurrently run again
         if event.type not in ("PHASE_FAILED", "PHASE_STARTED"):
             point = event.id
         before = event.id
@@ -164,12 +164,12 @@ def _before_failure(app: App, folder: RunFolder) -> str:
 
 
 def _task(event: Event) -> str:
-    """The task of a graph that an event is about; empty for anything else."""
+    """The label of the task that an event is about; empty for any other event."""
     return scope_of(event) if event.phase == "execute" else ""
 
 
 def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], no_drive: bool) -> int:
-    """Record a word, then drive the run on unless someone else does or nobody should."""
+    """Record an answer, then drive the run, unless `no_drive` is set or another process drives it."""
     drive = Drive(how)
     folder = drive.app.runs.find(run)
     request = act(drive.app, folder)
@@ -179,7 +179,7 @@ def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], str], n
         return 0
     root = drive.app.runs.root_of(folder)
     code = 7 if drive.app.project.store.is_driven(root) else drive.drive(lambda: root, known=True)
-    if code == 7:  # someone drives it: they see the answer and go on
+    if code == 7:  # another process drives the run, and will see the answer
         if isinstance(drive.face, JsonFace):
             summary = drive.app.runs.summary(folder)
             drive.face.tell(Launched(folder, summary.workflow))

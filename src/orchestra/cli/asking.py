@@ -1,4 +1,4 @@
-"""Asking a person at the terminal, before anything runs: whether there is one, and whether they agree."""
+"""Asks a person at the terminal for consent, before anything runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from orchestra.config.consent import Consent, Line
 
 
 def can_ask(*, no_input: bool) -> bool:
-    """Whether there is a person who sees a question and may be asked one."""
+    """Whether a person at a terminal can be asked."""
     return not no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def tell(lines: tuple[Line, ...], missing: tuple[Line, ...]) -> list[str]:
-    """Each line that does more than the defaults, and why it is asked about."""
+    """Show each configuration line that allows more than the defaults, and why it needs consent."""
     out: list[str] = []
     for line in lines:
         mark = "!" if line in missing else "·"
@@ -25,7 +25,7 @@ def tell(lines: tuple[Line, ...], missing: tuple[Line, ...]) -> list[str]:
 
 
 def agrees(consent: Consent, *, told: bool = False) -> bool:
-    """Ask a person at the terminal; False where nobody can be asked."""
+    """Ask a person at the terminal for consent; False if there is no person to ask."""
     if not can_ask(no_input=False):
         return False
     if not told:

@@ -60,11 +60,11 @@ def _rows(calls: list[PastCall], roles: dict[str, list[PastCall]]) -> Iterator[t
 def _notes(calls: list[PastCall]) -> Iterable[str]:
     """What the marks in the table mean."""
     if any(call.usage.estimated for call in calls):
-        yield "~ estimated by orchestra: the provider did not say"
+        yield "~ estimated by orchestra: the provider did not report it"
     if unknown := dict.fromkeys(call.model or _provider(call) for call in calls if call.raw and call.costUsd is None):
         yield f"? no price is known for {safe(', '.join(unknown))}, so the sum is incomplete (add budget.prices)"
     if open_calls := [call for call in calls if call.raw is None]:
-        yield f"? no reply is recorded of {_calls(open_calls)}: nobody knows what was paid, so the sum is incomplete"
+        yield f"? no reply is recorded of {_calls(open_calls)}: the cost is not known, so the sum is incomplete"
     if again := [call for call in calls if call.asked > 1]:
         times = often(again[0].asked) if len({call.asked for call in again}) == 1 else "more than once"
         why = "orchestra was killed while the reply was on its way, and asked again"
@@ -75,7 +75,7 @@ def _notes(calls: list[PastCall]) -> Iterable[str]:
 
 
 def _lost(again: list[PastCall]) -> str:
-    """What was possibly paid for nothing."""
+    """The cost of replies that never arrived, as text."""
     known = sum(call.lostUsd or 0.0 for call in again)
     if any(call.lostUsd is None for call in again):
         more = f", besides ${known:.4f} at most for some" if known else ""
@@ -84,7 +84,7 @@ def _lost(again: list[PastCall]) -> str:
 
 
 def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
-    """The exact prompt of one call, and which artifacts went in at how many tokens."""
+    """The exact prompt of one call, and the artifacts in it with their tokens."""
     calls = {call.key: call for call in past_calls(app.project.store.events(folder, keep=False))}
     if key not in calls:
         known = some(list(calls)) if calls else "none"
@@ -122,7 +122,7 @@ def _row(key: str, role: str, provider: str, calls: list[PastCall], paid: str = 
 
 
 def _usd(calls: list[PastCall]) -> str:
-    """What they cost, as far as that is known."""
+    """The known cost of the calls, as text."""
     known = [call.costUsd for call in calls if call.costUsd is not None]
     if len(known) == len(calls):
         return f"{sum(known):.4f}"
@@ -144,9 +144,9 @@ def _paid(call: PastCall) -> str:
 
 
 def total(calls: list[PastCall]) -> dict[str, Any]:
-    """Sums. `costUsd` is null if it is not known of every call; `knownCostUsd` is of those of which it is.
+    """The sums of all calls. `costUsd` is null if the cost of a call is unknown; `knownCostUsd` sums the known costs.
 
-    `lostUsd` is what replies that never arrived cost at most, besides; null if that is not known of every such call.
+    `lostUsd` is the most that replies which never arrived cost in addition; null if that is unknown for one of them.
     """
     known = [call.costUsd for call in calls if call.costUsd is not None]
     lost = [call.lostUsd for call in calls if call.asked > 1]

@@ -1,4 +1,4 @@
-"""The command `clean`: says which old runs it would remove, asks, and removes them (runs/clean.py says how)."""
+"""The command `clean`: shows which old runs it would remove, asks, and removes them (with runs/clean.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _YES = ("y", "Y", "yes", "예")
 @click.option(
     "--keep", default=10, show_default=True, type=click.IntRange(min=0), help="How many stay, of those that ended last."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @options.no_input("Never ask: without --yes nothing is removed (exit 2).")
 @options.as_json
@@ -34,11 +34,11 @@ _YES = ("y", "Y", "yes", "예")
 def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, project: Path) -> int:
     """Remove the folders of this project's old runs, of all workflows, but the newest that have ended.
 
-    A run that has not ended stays, whoever drives it: it can go on. So does one that a run that stays was forked from
-    or replays. Child runs go with their parent. What the runs changed in the project is not touched.
+    A run that has not ended stays. So does a run from which another run that stays was forked, or which it replays.
+    Child runs are removed with their parent. What the runs changed in the project is not touched.
 
     \b
-    orchestra clean --dry-run              # what would go?
+    orchestra clean --dry-run              # what would be removed?
     orchestra clean --keep 3 --yes         # in a script
     """
     app = App(project)
@@ -58,17 +58,17 @@ def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, pr
             click.echo("nothing was removed", err=True)
             return 0
         shown = {tree.id for tree in sweep.going}
-        sweep = look(cleaning, keep)  # a person may think for long: what was forked meanwhile stays
+        sweep = look(cleaning, keep)  # again, because runs may have been forked while the person was asked
         sweep = msgspec.structs.replace(sweep, going=tuple(tree for tree in sweep.going if tree.id in shown))
     return _sweep(cleaning, sweep, as_json=as_json)
 
 
 def _sweep(cleaning: Cleaning, sweep: Sweep, *, as_json: bool) -> int:
-    """Remove what goes; what cannot be removed is told, and keeps nothing else from it."""
+    """Remove the runs. What cannot be removed is reported, and the others are still removed."""
     code, removed = 0, 0
     cut_off = [(partial(_leftover, one), partial(finish, cleaning, one)) for one in sweep.leftovers]
     for told, act in (*cut_off, *((partial(_record, one), partial(remove, cleaning, one)) for one in sweep.going)):
-        record = told() if as_json else {}  # before it goes: its size is in it
+        record = told() if as_json else {}  # before the removal, because it has the size
         try:
             stuck = act()
         except RunLocked as error:
@@ -76,7 +76,7 @@ def _sweep(cleaning: Cleaning, sweep: Sweep, *, as_json: bool) -> int:
             code = code or error.exit_code
             continue
         except FileNotFoundError:
-            continue  # another clean was faster
+            continue  # another clean removed it
         except OSError as error:
             stuck = (f"{error.filename}: {error.strerror}",)
         for name in stuck:
@@ -96,7 +96,8 @@ def _lines(sweep: Sweep) -> Iterator[str]:
     sizes = {tree.id: tree.size for tree in sweep.going}
     if sweep.going:
         rows = [_row(tree, sizes[tree.id]) for tree in sweep.going]
-        yield from table(("ended", "status", "size", "run"), rows, whole=True)  # an id is copied: never cut
+        # ids are not cut, because people copy them
+        yield from table(("ended", "status", "size", "run"), rows, whole=True)
         yield f"{count(len(rows), 'run')} to remove, {_bytes(sum(sizes.values()))}"
     else:
         yield "no run to remove"
@@ -116,7 +117,7 @@ def _row(tree: Tree, size: int) -> tuple[str, str, str, str]:
 
 
 def _records(sweep: Sweep) -> Iterator[dict[str, Any]]:
-    """What would happen, for programs."""
+    """What would be removed and what would stay, as JSON records."""
     yield from ({"type": "would_remove", **_leftover(one)} for one in sweep.leftovers)
     yield from ({"type": "would_remove", **_record(tree)} for tree in sweep.going)
     yield from ({"type": "stays", "runId": one.run_id, "why": one.why} for one in sweep.staying)

@@ -1,4 +1,4 @@
-"""The command table: what `orchestra --help` lists, without importing a single command."""
+"""The table of commands for `orchestra --help`. No command is imported for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dag": ("dag", "Reach a goal by a graph of sandboxed tools: plan, run in parallel, report."),
     "run": ("dag", "The same as dag."),
     "start": ("start", "Start any workflow by its name, your own too."),
-    "eval": ("eval", "Run golden scenarios and compare what came of them."),
+    "eval": ("eval", "Run golden scenarios and compare their results with the expected ones."),
     "resume": ("answer", "Go on with a run where it stopped."),
     "approve": ("answer", "Grant the plan or patch a run waits with, and drive it on."),
     "reject": ("answer", "Reject the plan or patch a run waits with, with a reason."),
@@ -23,13 +23,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("show", "A run's events as lines; -f follows."),
     "diff": ("show", "What a run changed, or wants to change."),
     "inspect": ("inspect", "Everything about one task of a task graph."),
-    "trace": ("trace", "What the levels of a task graph did and told each other, in order of time."),
+    "trace": ("trace", "What the levels of a task graph did, and their messages, in order of time."),
     "audit": ("audit", "Every model call: tokens, cost, how often it was possibly paid."),
     "sent": ("sent", "What left the machine: every file and byte range, to which server, in which call."),
     "report": ("show", "The run's report, as Markdown."),
-    "models": ("models", "Who could answer, at what price; `models try` makes one call."),
+    "models": ("models", "The available models and their prices; `models try` makes one call."),
     "clean": ("clean", "Remove the folders of old runs that have ended."),
-    "agent": ("agent", "The three levels and the roles: what each does, and who answers for it."),
+    "agent": ("agent", "The three levels and the roles: what each does, and which model it uses."),
     "verify": ("verify", "Check a run folder against the spec, by requirement id."),
     "schema": ("verify", "JSON Schema of every record."),
     "doctor": ("verify", "What works on this machine, and what to do about the rest."),

@@ -97,7 +97,7 @@ def _intent(text: str) -> str:
 
 
 def _policy(app: App, retries: int | None, concurrency: int | None) -> Policy:
-    """The configured policy; a flag is the person's own word and may also widen these two."""
+    """The configured policy, with the flags' values. A person's flag may also raise these two limits."""
     return msgspec.structs.replace(
         app.project.policy,
         max_retries=app.project.policy.max_retries if retries is None else retries,
@@ -106,7 +106,7 @@ def _policy(app: App, retries: int | None, concurrency: int | None) -> Policy:
 
 
 def read_plan(path: Path, name: str) -> str:
-    """A plan file's text; `name` is how the person gave it."""
+    """The text of a plan file; `name` is the path as the person typed it."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -119,4 +119,4 @@ def read_plan(path: Path, name: str) -> str:
         raise UsageError(f"{name} {path}: {error.strerror}") from error
 
 
-run = dag  # S2's own name for it
+run = dag  # S2's name for the command

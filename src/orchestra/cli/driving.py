@@ -1,4 +1,4 @@
-"""Driving a run from the command line: choose the face, drive, say how it ended, return the exit code."""
+"""Drives a run from the command line: chooses the face, drives, shows the end, returns the exit code."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Drive:
         self.face = choose_face(how)
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         self.face.use(self.app)
-        self._unheard = False  # nobody listens any more
+        self._unheard = False  # stdout or stderr is closed
 
     def drive(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> int:
-        """Start or find a run and drive it; the exit code of how it ended. `known`: it exists, so say which it is."""
+        """Start or find a run, drive it, and return the exit code. `known`: the run exists already; show its id."""
         end = self.conduct(start, known=known, accept_drift=accept_drift)
-        if self._unheard:  # the exit code still says how it ended
+        if self._unheard:  # the exit code is still correct
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)
@@ -45,7 +45,7 @@ class Drive:
     def conduct(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
-        """The same, for a command that has more to say afterwards; how it ended."""
+        """The same as `drive`, but returns how the run ended, for a command that prints more afterwards."""
         folder: RunFolder | None = None
         if self.face.patient and self.app.project.consent.missing:
             if not agrees(self.app.project.consent):
@@ -70,14 +70,14 @@ class Drive:
         return end
 
     def _printed(self, end: RunEnd) -> str:
-        """The result of a run as its workflow prints it; `--json` has it already."""
+        """The text that the workflow prints for the run's result; empty with `--json`, which contains it."""
         if isinstance(self.face, JsonFace):
             return ""
         workflow = self.app.workflow_of(end.run_id)
         return safe(workflow.printed(end.result)) if end.result is not None else ""
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
-        """Drive until the run stops, or someone stops us. Ctrl-C ends in order, however often it is pressed."""
+        """Drive until the run stops or a signal comes. Pressing Ctrl-C several times still ends in order."""
         task = asyncio.ensure_future(self.app.drive(folder, patient=self.face.patient, accept_drift=accept_drift))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -89,7 +89,7 @@ class Drive:
             except asyncio.CancelledError:
                 task.cancel()
         if task.cancelled():
-            # It ends now: one more Ctrl-C must not cut the last words off.
+            # Another Ctrl-C must not cut off the last lines.
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_IGN)
@@ -97,12 +97,12 @@ class Drive:
         return task.result()
 
     def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
-        """A drive that ended without the run's word: interrupted, out of budget, out of disk, not ours to drive."""
+        """The end of a drive that did not end the run: interrupted, no budget, no disk space, a refused run."""
         return RunEnd(folder.id, self.app.runs.summary(folder).fold.state.status, code, message)
 
 
 def choose_face(how: Driving) -> CommandFace:
-    """JSON or silence if asked; prompts only where a person can see and answer them."""
+    """The face for the flags. Only one at a terminal with a person prompts."""
     if how.as_json:
         return JsonFace()
     if how.quiet:

@@ -1,12 +1,11 @@
-"""`orchestra eval run`: golden scenarios, each a real run, and what came of it against what was expected.
-
+"""`orchestra eval run`: runs golden scenarios, and compares the results with the expected ones.
 Rules
 1. Every scenario, its configuration, plan and provider is checked before the first run begins.
-2. A run is made as `orchestra dag` makes one, with nobody to ask: one that parks has failed its scenario, and so has
-   one that no model answered. A refusal by the policy is a result, and may be what is expected.
+2. A run is made like one of `orchestra dag`, without a person to ask. A run that parks, or that no model answered, has
+   failed its scenario. A refusal by the policy is a result, and may be the expected one.
 3. Exit code: 0 if all passed, 130 if interrupted, else that of the first run that could not be carried out (4, 5, 6),
    else 1.
-4. Progress goes to stderr, the report alone to stdout.
+4. Progress goes to stderr, the report to stdout.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ from orchestra.workflows.dag.scenario import EvalReport, Expectation, Read, Resu
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.workflow import configured_job
 
-_ORDINARY = (0, 1, 2, 3)  # of runs: what of these fails a scenario is an exit code of 1; 2 says that nothing was run
-_NO_RESULT = get_args(ProviderErrorCode)  # of a run that failed: no model was there, which nobody expects of a run
+_ORDINARY = (0, 1, 2, 3)  # exit codes of runs that count as 1 if the scenario failed; 2 means that nothing was run
+_NO_RESULT = get_args(ProviderErrorCode)  # error codes of a run without a model's answer, which is never expected
 INTERRUPTED = 130
 
 
 class Ready(NamedTuple):
-    """A scenario that was checked, and what it is run with."""
+    """A checked scenario, with its app, job and models."""
 
     read: Read
     drive: Drive
@@ -60,10 +59,10 @@ class Ready(NamedTuple):
 
 @click.group()
 def eval() -> None:
-    """Run golden scenarios and compare what came of them with what was expected."""
+    """Run golden scenarios and compare their results with the expected ones."""
 
 
-@eval.command(short_help="Run scenarios, and say which passed.")
+@eval.command(short_help="Run scenarios, and report which passed.")
 @click.argument("paths", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--report", type=click.Choice(["md", "json"]), default="md", show_default=True, help="What is printed on stdout."
@@ -85,7 +84,7 @@ def run(
     orchestra eval run licences.yaml --report json
     orchestra eval run licences.yaml --provider scripted:replies.yaml
 
-    Nobody is asked: a run that would have to ask fails its scenario, unless you say --approval never.
+    No person is asked: a run that needs an approval fails its scenario, unless you give --approval never.
 
     Exit code 0: all passed; 1: one failed; 2: a scenario cannot be used, and nothing was run; 4, 5, 6: a run could not
     be carried out (budget, policy, provider).
@@ -109,7 +108,7 @@ def run(
 
 
 def _say(text: str) -> None:
-    """Progress; if nobody listens, there is still the report."""
+    """Print progress to stderr; ignore a closed stderr."""
     try:
         click.echo(text, err=True)
     except OSError:
@@ -129,7 +128,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _regular(path: Path, what: str) -> Path:
-    """Scenarios come with repositories: a device or a pipe in one would never end."""
+    """The path, if it is a regular file. Reading a device or a pipe in a repository would never end."""
     if path.exists() and not path.is_dir() and not path.is_file():
         raise UsageError(f"{what} {path} is no regular file")
     return path
@@ -138,7 +137,7 @@ def _regular(path: Path, what: str) -> Path:
 def _checked(
     files: Iterable[Path], approval: ApprovalPolicy | None, who: options.Answering, project: Path
 ) -> list[Ready]:
-    """Everything that can be known beforehand (rule 1); the mistakes of all files together."""
+    """Check all scenarios (rule 1); UsageError with the mistakes of all files."""
     ready: list[Ready] = []
     wrong: list[OrchestraError] = []
     for file in files:
@@ -167,7 +166,7 @@ def _check(read: Read, approval: ApprovalPolicy | None, who: options.Answering, 
     usual = configured_job(app.project, options.clean(read.scenario.input.intent).strip())
     plan = read_plan(_regular(read.plan, "plan"), f"{read.path}: the plan") if read.plan is not None else None
     job = msgspec.structs.replace(usual, plan=plan, approval=approval or usual.approval, source=_source(read))
-    job, models = app.check("dag", job, models)  # as of now: `replay:last` is not another's run
+    job, models = app.check("dag", job, models)  # now, so that `replay:last` is not a run of another scenario
     return Ready(read, drive, job, models, ("approval",) if approval else ())
 
 
@@ -179,11 +178,11 @@ def _source(read: Read) -> str:
 
 
 def _run(ready: Ready) -> Result:
-    """One scenario, from its start to its verdict."""
+    """Run one scenario and judge it."""
     app, began = ready.drive.app, time.monotonic()
     try:
         end = ready.drive.conduct(lambda: app.start("dag", ready.job, ready.models, typed=ready.typed))
-    except OrchestraError as error:  # no run came of it: the disk, the folder of runs
+    except OrchestraError as error:  # no run could be made, e.g. the disk is full
         return _not_run(ready, error.exit_code, str(error))
     spent = round((time.monotonic() - began) * 1000)
     folder = app.runs.find(end.run_id)
@@ -211,7 +210,7 @@ def _run(ready: Ready) -> Result:
 
 
 def _exit_code(results: list[Result]) -> int:
-    """Rule 3."""
+    """The exit code of the command (rule 3)."""
     codes = [result.exitCode for result in results if not result.passed]
     if INTERRUPTED in codes:
         return INTERRUPTED
@@ -227,7 +226,7 @@ def _result(ready: Ready, **facts: Any) -> Result:
 
 
 def _message(end: RunEnd, ready: Ready, summary: RunSummary) -> str:
-    """What a person needs to know besides the expectations."""
+    """A message for a person, in addition to the expectations."""
     if end.exit_code == INTERRUPTED and ready.read.overlay is not None:
         return f"interrupted; run the scenario again. End this run: {command(ready.drive.app, 'cancel', end.run_id)}"
     if end.exit_code == INTERRUPTED:

@@ -1,10 +1,9 @@
-"""How a driven run looks on a terminal, in a pipe, and as JSON. Four faces; none of them decides anything.
-
+"""The four faces of the command line: how a driven run looks on a terminal, in a pipe, and as JSON.
 - JsonFace: NDJSON on stdout and nothing else (U-05).
-- LineFace: one plain line per event on stderr: pipes, CI logs.
+- LineFace: one plain line per event on stderr, for pipes and CI logs.
 - QuietFace: nothing, if all goes well.
-- TerminalFace: LineFace with colour and live progress; prompts for approvals and answers, and steps aside when they
-  come from elsewhere.
+- TerminalFace: LineFace with colour and live progress. It prompts for approvals and answers, and closes the prompt if
+  an answer comes from elsewhere.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ _ANSWERS = ("APPROVAL_GRANTED", "APPROVAL_REJECTED", "QUESTION_ANSWERED")
 
 
 class CommandFace(Protocol):
-    """A face of the command line: told what happens, then how it ended."""
+    """A face of the command line: shows what happens, then how the drive ended."""
 
-    patient: bool  # a person is there, who can be asked
+    patient: bool  # there is a person to ask
     left: bool  # the person chose to leave the run waiting
 
     def tell(self, news: News, /) -> None: ...
 
     def use(self, app: App, /) -> None:
-        """What to look things up in, and to answer through."""
+        """Set the app, for reading runs and recording answers."""
         ...
 
     def stops_by(self, stop: Callable[[], object], /) -> None:
-        """How to leave the run."""
+        """Set the function that stops the drive."""
         ...
 
     def done(self, end: RunEnd, folder: RunFolder, /) -> None:
-        """The last lines: what happened, where it is, what to do next."""
+        """Show the last lines: what happened, where the results are, what to do next."""
         ...
 
 
@@ -93,7 +92,7 @@ class JsonFace:
 
 
 class _Seen(Struct, frozen=True):
-    """A run that a face has heard of."""
+    """What a face keeps of a run."""
 
     folder: RunFolder
     workflow: Workflow
@@ -139,7 +138,7 @@ class LineFace:
                 assert_never(unreachable)
 
     def happened(self, event: Event) -> None:
-        """Show an event: its line, and what belongs below it."""
+        """Show an event: its line, and the lines below it."""
         run = self._run(event)
         if event.type == "PATCH_PRODUCED":
             proposed = outcome_of(event)
@@ -150,7 +149,7 @@ class LineFace:
             self.line(painted(line))
 
     def _run(self, event: Event) -> _Seen:
-        """What is known of an event's run: from its first event, or looked up."""
+        """The data about an event's run, from its first event or looked up."""
         if event.runId not in self._seen:
             app = self.app
             created = event if event.type == "RUN_CREATED" else app.runs.first_of(event.runId)
@@ -160,7 +159,7 @@ class LineFace:
         return self._seen[event.runId]
 
     def show_diff(self, folder: RunFolder, patch: Reference | None, hidden: tuple[Masked, ...]) -> None:
-        """The patch that an event names, painted; and what of it is not seen."""
+        """Show the patch that an event names, in colour, and its masked parts."""
         try:
             diff = folder.recorded(patch, MOST_PATCH).decode("utf-8", "replace")
         except UsageError as error:
@@ -172,13 +171,13 @@ class LineFace:
             self.line(click.style(text, fg="yellow"))
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
-        """A run waits for a person; only a terminal can ask one."""
+        """Do nothing for a waiting run; only a terminal can prompt."""
 
     def token(self, token: Token) -> None:
-        """Text of a model as it comes; only a terminal shows it."""
+        """Do nothing for arriving text of a model; only a terminal shows it."""
 
     def output(self, output: Output) -> None:
-        """A line of a command as it comes; only a terminal shows it."""
+        """Do nothing for a command's line; only a terminal shows it."""
 
     def line(self, text: str) -> None:
         click.echo(text, err=True, color=self.colour)
@@ -189,7 +188,7 @@ class LineFace:
 
 
 class QuietFace(LineFace):
-    """`--quiet`: what is odd, and how it ended unless it went well."""
+    """`--quiet`: only notices, and the end unless the run completed."""
 
     def tell(self, news: News) -> None:
         if isinstance(news, Notice):
@@ -211,8 +210,8 @@ class TerminalFace(LineFace):
         self.left = False
         self._stop: Callable[[], object] = lambda: None
         self._open: tuple[RunFolder, Event] | None = None
-        self._queue: list[tuple[RunFolder, Event]] = []  # what waits for its turn to be asked
-        self._held: list[Event] = []  # what happened below an open prompt, which stays the last thing on the screen
+        self._queue: list[tuple[RunFolder, Event]] = []  # requests that wait until the open prompt is answered
+        self._held: list[Event] = []  # events that came while a prompt is open; the prompt stays the last line
         self._await_line: Callable[[str], None] | None = None
         self._newest = ""
         self._live = Live()
@@ -228,7 +227,7 @@ class TerminalFace(LineFace):
             self._queue = [one for one in self._queue if not _settles(event, one[1])]
             if self._open is not None and _settles(event, self._open[1]):
                 self._close_prompt()
-        if self._open is not None:  # another branch works on: a diff of its own would look like what is asked
+        if self._open is not None:  # another branch's diff would look like the one that is asked about
             self._held.append(event)
         else:
             self._show_event(event)
@@ -254,25 +253,25 @@ class TerminalFace(LineFace):
 
     @property
     def _asked(self) -> Request:
-        """What the open prompt asks."""
+        """The request of the open prompt."""
         assert self._open is not None
         return Request.of(self._open[1])
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
-        """Ask, one request at a time and without holding up the run: another may answer first."""
+        """Prompt for one request at a time. The run is not blocked, because an answer may come from elsewhere."""
         self._queue.append((folder, request))
         if self._open is None:
             self._ask_next()
 
     def _ask_next(self) -> None:
-        """Show what is asked and read answers line by line."""
+        """Show the next request and read answers line by line."""
         self._live.clear()
         self._open = self._queue.pop(0)
         event, request = self._open[1], self._asked
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)  # discard what was typed before the question
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
         if event.type == "APPROVAL_REQUESTED":
-            # Asked by an earlier process: its diff is not on this screen. A command has no event that shows it.
+            # The request of an earlier process: its diff is not on this screen. A command has no event that shows it.
             if event.id != self._newest or request.subject == "command":
                 self._show_patch()
             self._show_reasons()
@@ -302,7 +301,8 @@ class TerminalFace(LineFace):
         request = self._asked
         for number, file in enumerate(request.files, start=1):
             self.line(f"  {number}. {safe(file.path)}  {file.change} +{file.added} -{file.removed}")
-        for reason in request.reasons[1 if request.policy == "always" else 0 :]:  # the policy's own is known
+        # without the reason of the policy itself
+        for reason in request.reasons[1 if request.policy == "always" else 0 :]:
             self.line(click.style(f"  ! {safe(reason)}", fg="yellow"))
 
     def _ask_approval(self) -> None:
@@ -314,7 +314,7 @@ class TerminalFace(LineFace):
     def _decided(self, said: str) -> None:
         assert self._open is not None
         folder, request = self._open[0], self._asked
-        digest = request.digest  # what is on the screen, and nothing else (D-11)
+        digest = request.digest  # exactly what is on the screen (D-11)
         word, _, rest = said.partition(" ")
         match word.lower():
             case "a" | "approve" | "y" | "yes" | "예":
@@ -340,7 +340,7 @@ class TerminalFace(LineFace):
         return None
 
     def _after_no(self) -> str:
-        """What a rejection leads to: the reason is of use only to who is asked again."""
+        """What happens after a rejection; a reason is useful only if a model is called again."""
         assert self._open is not None
         run = self._run(self._open[1])
         return run.workflow.after_no(run.params, self._asked.subject)
@@ -362,9 +362,10 @@ class TerminalFace(LineFace):
     def _deliver(self, act: Callable[[App], object]) -> None:
         try:
             act(self.app)
-        except UsageError as error:  # someone else was faster: the run goes on with their word
+        except UsageError as error:  # another answer came first, and the run goes on with it
             self.line(f"  {error}")
-        except (OrchestraError, OSError) as error:  # it was not recorded: leave, rather than wait without a prompt
+        # the answer was not recorded: stop, instead of waiting without a prompt
+        except (OrchestraError, OSError) as error:
             self.line(f"  {error}")
             self._leave()
 
@@ -380,9 +381,9 @@ class TerminalFace(LineFace):
         sys.stderr.flush()
 
     def _line_came(self) -> None:
-        line = os.read(sys.stdin.fileno(), 65536).decode("utf-8", "replace")  # a terminal hands over whole lines
+        line = os.read(sys.stdin.fileno(), 65536).decode("utf-8", "replace")  # a terminal returns whole lines
         then, self._await_line = self._await_line, None
-        if not line:  # end of input: nobody is there any more
+        if not line:  # end of input: the person has left
             return self._leave()
         if then is not None:
             then(line.strip())
@@ -399,7 +400,7 @@ class TerminalFace(LineFace):
 
 
 def _settles(event: Event, request: Event) -> bool:
-    """Whether this event leaves nothing to ask there: it is the answer, or the end of the run."""
+    """Whether this event makes the prompt unnecessary: it is the answer, or the end of the run."""
     if event.type in FINAL:
         return True
     answer, asked = StepEvent.of(event), Request.of(request)

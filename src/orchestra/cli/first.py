@@ -1,12 +1,11 @@
-"""What the program does to itself before it loads anything.
-
+"""What the program does before it loads other modules.
 Rules
-1. Nothing of the folder one stands in is imported: `python -m orchestra` puts that folder first among the places where
-   Python looks for modules, and a project may hold a click.py. So nothing is imported here that Python has not loaded
-   before: not even __future__. What ran before us cannot be helped: a package named orchestra, and the dozen modules
-   that Python needs for `-m`. The program itself, and `python -P -m orchestra`, look nowhere in that folder.
-2. No core dump holds a key. The limit of 0 holds for dumps that are files; a dump that is handed to another program is
-   not limited (core(5)), so of this process none of its memory goes into one. Both are inherited by what it starts.
+1. Nothing is imported from the current folder. `python -m orchestra` puts that folder first in Python's import path,
+   and a project may have a click.py. So only modules that Python has loaded already are imported here, not even
+   __future__. Imports before this code cannot be prevented: a package named orchestra, and the dozen modules that
+   Python needs for `-m`. The program `orchestra`, and `python -P -m orchestra`, import nothing from that folder.
+2. No core dump contains a key. The limit of 0 applies to dumps that are files. A dump that is piped to another program
+   has no limit (core(5)), so this process also excludes all its memory from dumps. Child processes inherit both.
 """
 
 import os
@@ -14,10 +13,10 @@ import sys
 
 
 def leave_folder() -> None:
-    """Rule 1. The folder stays if orchestra itself was found there, or Python's own packages are."""
+    """Remove the current folder from the import path (rule 1), unless orchestra or Python's packages are in it."""
     try:
         here = os.path.realpath(os.getcwd())
-    except OSError:  # it was removed
+    except OSError:  # the folder was removed
         here = ""
     kept = {os.path.realpath(folder) for folder in (*_site_folders(), f"{__file__}/../../..")}
     sys.path[:] = [
@@ -26,17 +25,17 @@ def leave_folder() -> None:
 
 
 def _site_folders() -> list[str]:
-    site = sys.modules.get("site")  # not there under `python -S`
+    site = sys.modules.get("site")  # missing under `python -S`
     return list(site.getsitepackages()) if site else []
 
 
 def dump_no_core() -> None:
-    """Rule 2."""
-    import resource  # after the folder was left
+    """Keep this process's memory out of core dumps (rule 2)."""
+    import resource  # imported after the current folder was removed from the path
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with open("/proc/self/coredump_filter", "w", encoding="ascii") as file:
             file.write("0")
-    except OSError:  # no /proc, or one that is only to be read
+    except OSError:  # no /proc, or a read-only one
         pass

@@ -1,4 +1,4 @@
-"""What the commands about a task graph share: its events, or a message that the run is none."""
+"""Shared by the commands about a task graph: its events, or an error if the run is not a task graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestra.workflows.dag.workflow import DAG
 
 
 def graph_events(summary: RunSummary) -> Events:
-    """The events of a run that must be a task graph: whole, if it is ours, for the tasks of a plan are in one."""
+    """The events of a task graph; unabridged unless it is foreign, because one event has all tasks of the plan."""
     if summary.workflow != DAG.name:
         raise UsageError(
             f"run {summary.folder.id} has no tasks: it is a {summary.workflow}, not a task graph (orchestra dag). "

@@ -1,9 +1,8 @@
-"""The command `inspect`: everything about one task of a task graph, whatever became of its run.
-
+"""The command `inspect`: everything about one task of a task graph.
 Rules
-1. It is read from the events, like everything else of a run: tasks.jsonl may be behind, or gone.
-2. TASK is a label, an id, or the beginning of one that fits no other task. The plan's own tasks come first: one that
-   is called `run` is meant by that name, and the run itself is then found by its id.
+1. The task is read from the events, because tasks.jsonl may be behind or missing.
+2. TASK is a label, an id, or a unique beginning of one. The plan's own tasks come first: if a task is called `run`, the
+   name means that task, and the run itself is found by its id.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
     entry = _find(board, options.clean(task))
     if board.left_out and entry.level == 3:
         entry.artifacts = artifacts_of(graph_events(summary), entry.label)
-    if as_json:  # a line of tasks.jsonl tells once what a task depends on; this is all there is
+    if as_json:  # with the dependencies, which only the first line in tasks.jsonl has
         print_json(msgspec.structs.replace(record(entry), depends_on=entry.planned.depends_on))
         return 0
     echo_lines(_Shown(app, summary, board, entry).lines())
@@ -65,8 +64,8 @@ def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
 
 
 def _find(board: Board, reference: str) -> Entry:
-    """The task that is meant (rule 2)."""
-    wanted = unicodedata.normalize("NFC", reference)  # Hangul may be typed in parts
+    """The task for a reference (rule 2); UsageError if there is none or more than one."""
+    wanted = unicodedata.normalize("NFC", reference)  # Hangul may be typed as single letters
     own = board.everyone[: len(board.everyone) - len(board.tasks)]
     everyone = [*board.tasks, *own]
     for entry in everyone:
@@ -113,7 +112,7 @@ class _Shown:
             yield from ("", *how_to_answer(self._app, self._summary.folder))
 
     def _state(self) -> str:
-        """The state, with the reason if the task did not run or nobody runs it."""
+        """The state, with the reason if the task did not run or its run is not driven."""
         entry, summary = self._entry, self._summary
         state = state_word(entry, self._board, ended=self._ended)
         if state == "not run":
@@ -185,7 +184,7 @@ class _Shown:
     def _how(self, attempt: Attempt) -> str:
         if attempt.ended is None:
             over = attempt.cut_off or not self._summary.driven
-            return "cut off: nobody saw its end" if over else "goes on"
+            return "cut off: its end was not recorded" if over else "goes on"
         took = f"after {seconds_between(attempt.started, attempt.ended):.1f} s"
         if attempt.error is None:
             return f"done {took}" + ("" if attempt.exit_code is None else f", exit code {attempt.exit_code}")

@@ -1,9 +1,8 @@
-"""The lines below the log that show what is going on now: one for each step that runs. For terminals only.
-
+"""The live lines below the log: one for each step that runs now. For terminals only.
 Rules
-1. It is drawn below the last line of the log and taken away before the next one is written; nothing of it stays.
-2. It never moves more lines than the terminal shows, and cuts each line to the terminal's width, measured in cells.
-3. It is drawn at most ten times a second, however fast tokens and output come.
+1. The lines are drawn below the last line of the log, and removed before the next one is written.
+2. There are never more lines than the terminal shows. Each is cut to the terminal's width, measured in cells.
+3. They are drawn at most ten times a second, however fast tokens and output come.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ class Live:
         self._drawn = 0
         self._at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._quiet = False  # a prompt is open: the person is typing there
+        self._quiet = False  # a prompt is open, and the person is typing
 
     def event(self, event: Event, *, quiet: bool) -> None:
-        """Something happened: a step began or ended."""
+        """Update the lines for an event: a step began or ended."""
         self._quiet = quiet
         step = StepEvent.of(event)
         key = step.key
@@ -56,33 +55,33 @@ class Live:
             self._steps[event.runId, key] = _Step(name, time.monotonic(), step.attempt)
         else:
             self._steps.pop((event.runId, key), None)
-        if event.type in FINAL:  # keys are a run's own: another run of the tree may go on
+        if event.type in FINAL:  # only steps of this run: other runs of the tree may go on
             self._steps = {of: shown for of, shown in self._steps.items() if of[0] != event.runId}
         self._draw()
 
     def token(self, token: Token, *, quiet: bool) -> None:
-        """More text of a model arrived."""
+        """Show more text of a model."""
         step = self._steps.setdefault((token.run_id, token.key), _Step(token.key, time.monotonic()))
         step.arrived += len(token.text)
         step.said = f"{step.arrived} characters"
         self._soon(quiet)
 
     def output(self, output: Output, *, quiet: bool) -> None:
-        """A command printed a line."""
+        """Show a line that a command printed."""
         step = self._steps.get((output.run_id, output.key))
         if step is not None:
             step.said = output.line
             self._soon(quiet)
 
     def clear(self) -> None:
-        """Take the live lines away (rule 1)."""
+        """Remove the live lines (rule 1)."""
         if self._drawn:
             sys.stderr.write("\r\x1b[K" + "\x1b[1A\x1b[K" * (self._drawn - 1))
             sys.stderr.flush()
             self._drawn = 0
 
     def stop(self) -> None:
-        """Nothing runs any more, however it ended."""
+        """Remove the live lines for good, because the drive has ended."""
         self._steps.clear()
         self._draw()
 
@@ -110,7 +109,7 @@ class Live:
         try:
             self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._draw)
         except RuntimeError:
-            pass  # no loop runs any more: nothing will change
+            pass  # the event loop has ended, so nothing will change
 
 
 def _line(step: _Step, now: float, width: int) -> str:

@@ -14,7 +14,7 @@ from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.loop.shapes import Job
 
-_OPERATORS = "|&;<>"  # what a shell would act on
+_OPERATORS = "|&;<>"  # operators of a shell
 
 
 @click.command(short_help="Reach a goal by patches.")
@@ -23,7 +23,7 @@ _OPERATORS = "|&;<>"  # what a shell would act on
     "--check",
     "checks",
     multiple=True,
-    default=lambda: filter(None, [os.environ.get("ORCHESTRA_CHECK")]),  # one command: click would split it at blanks
+    default=lambda: filter(None, [os.environ.get("ORCHESTRA_CHECK")]),  # one command; click would split it at spaces
     metavar="CMD",
     help="A command that must exit 0, split like a shell would, never run by one. Repeatable.",
 )
@@ -83,11 +83,12 @@ def _goal(text: str) -> str:
 
 
 def split_check(command: str) -> tuple[str, ...]:
-    """A check command as argv. A program named without a folder must exist now: a typo must not cost a run."""
+    """A check command as argv; UsageError if a program given by its name alone does not exist."""
     text = options.clean(command)
     try:
         argv = tuple(shlex.split(text))
-        words = shlex.shlex(text, punctuation_chars=_OPERATORS)  # not posix: quoted words keep their quotes
+        # not in POSIX mode, so that quoted words keep their quotes
+        words = shlex.shlex(text, punctuation_chars=_OPERATORS)
         words.whitespace_split = True
         operators = [word for word in words if set(word) <= set(_OPERATORS)]
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`orchestra models`: who could answer, at what price; and one call to try."""
+"""`orchestra models`: lists the available models with their prices; `models try` makes one call."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _SYSTEM = "Answer the user, briefly."
 @options.project
 @click.pass_context
 def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int:
-    """Who could answer: what is configured and what the environment offers, with context size and price.
+    """The available models, from the configuration and the environment, with context size and price.
 
-    Nothing is contacted unless you say --reach; then the exit code is 6 if who answers is not reached. `*` marks who
-    answers if you say nothing.
+    Nothing is contacted unless you give --reach; then the exit code is 6 if the default model is not reached. `*`
+    marks the default.
     """
     if ctx.invoked_subcommand:
         return 0
     app = App(project)
     if reach:
-        app.project.consent.require()  # a key goes to whoever is asked
+        app.project.consent.require()  # --reach sends a key to each server
     listed = asyncio.run(_offers(app, reach=reach))
     code = 6 if reach and any(offer.default and not offer.ready for offer in listed) else 0
     if as_json:
@@ -58,7 +58,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         if offer.state != "ready":
             click.echo(f"{offer.name}: {safe(app.project.redactor.text(offer.state))}")
     if not any(offer.default for offer in listed):
-        click.echo(f"nobody answers unless you say who (--provider NAME); {app.project.providers.ways}", err=True)
+        click.echo(f"no model is configured; give --provider NAME; {app.project.providers.ways}", err=True)
     return code
 
 

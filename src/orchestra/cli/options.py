@@ -1,6 +1,6 @@
 """Options that several commands share; each has its ORCHESTRA_* variable (U-09).
 
-Those that belong together reach a command as one value: `who` (Answering) by `models`, `how` (Driving) by `driving`.
+Options that belong together are passed as one value: `models` gives `who` (Answering), `driving` gives `how` (Driving).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Command = Callable[..., int]
 
 
 class Answering(NamedTuple):
-    """Who answers, and what it may cost, as the flags say it."""
+    """The flags that choose models and the budget."""
 
     provider: str
     roles: dict[str, str]
@@ -30,7 +30,7 @@ class Answering(NamedTuple):
 
 
 class Driving(NamedTuple):
-    """Where a run is driven, and how the command talks meanwhile."""
+    """The flags of a command that drives a run: the project, and the kind of output."""
 
     project: Path
     as_json: bool
@@ -57,18 +57,18 @@ def json_of(what: str) -> Callable[[F], F]:
 
 
 def as_json(function: F) -> F:
-    """--json of a command that tells as it goes."""
+    """--json for a command that prints while it drives."""
     return json_of("NDJSON on stdout and nothing else.")(function)
 
 
 def driving(function: Command) -> Command:
-    """What a command that drives a run takes, as `how`: -C, --json, --quiet, --no-input."""
+    """The options of a command that drives a run, as `how`: -C, --json, --quiet, --no-input."""
     function = as_json(project(_gathered(function, "how", Driving)))
     function = click.option(
         "--quiet",
         is_flag=True,
         envvar="ORCHESTRA_QUIET",
-        help="Of the run say only what went wrong or waits for you; never prompt.",
+        help="Print only what went wrong or waits for you; never prompt.",
     )(function)
     return no_input("Never prompt: park (exit 3) when a person is needed.")(function)
 
@@ -90,7 +90,7 @@ def no_input(instead: str) -> Callable[[F], F]:
 
 
 def models(function: Command) -> Command:
-    """Which model answers, and what it may cost, as `who`."""
+    """The options that choose models and the budget, as `who`."""
     function = click.option(
         "--model", default="", envvar="ORCHESTRA_MODEL", metavar="NAME", help="Model name for the provider."
     )(_gathered(function, "who", Answering))
@@ -130,7 +130,7 @@ def approval(what: str, default: str) -> Callable[[F], F]:
 
 
 def no_drive(function: F) -> F:
-    """--no-drive, of a command that takes a person's word."""
+    """--no-drive, for a command that records an answer."""
     return click.option("--no-drive", is_flag=True, help="Only record it; do not drive the run on.")(function)
 
 
@@ -140,7 +140,7 @@ def run_argument(function: F) -> F:
 
 
 def from_here(spec: str) -> str:
-    """A provider spec given on the command line: its file is named from where the person stands."""
+    """A provider spec from the command line, with its file's path made absolute from the current folder."""
     name, _, argument = spec.partition(":")
     return f"{name}:{os.path.abspath(argument)}" if name in ("scripted", "local") and argument else spec
 
@@ -156,7 +156,7 @@ def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 
 
 def _gathered(function: Command, name: str, kind: type[Answering | Driving]) -> Command:
-    """The function with the options that are `kind`'s fields as one argument."""
+    """Wrap a function: the options that are fields of `kind` are passed as one argument."""
 
     @functools.wraps(function)
     def called(*arguments: Any, **given: Any) -> int:
@@ -167,14 +167,14 @@ def _gathered(function: Command, name: str, kind: type[Answering | Driving]) -> 
 
 
 def routed(who: Answering, providers: Providers) -> Models:
-    """Who answers in a new run; says what is known to be odd about it."""
+    """The models of a new run. Prints warnings about them."""
     found = providers.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
     warn_of_unknown_prices(found, providers)
     return found
 
 
 def warn_of_unknown_prices(models: Models, providers: Providers) -> None:
-    """A budget without a price holds nothing: say so before money is spent."""
+    """Warn if there is a budget and a model has no known price: its calls do not count against the budget."""
     for agent in ("", *models.roles):
         choice = providers.choice_for(models, agent, agent) if models.spec(agent, agent) else None
         if choice and models.maxBudgetUsd is not None and providers.price(choice) is None:

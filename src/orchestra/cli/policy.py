@@ -104,12 +104,12 @@ def test(as_json: bool, project: Path) -> int:
 
 
 def names_option(rule: Rule) -> bool:
-    """Whether a rule that holds something back does so by an option."""
+    """Whether a rule that forbids or asks is about an option."""
     return rule.decision != "allow" and any(word.startswith("-") for words in rule.prefix[1:] for word in words)
 
 
 def other_spellings(rule: Rule) -> tuple[str, ...]:
-    """Commands that mean what a rule names, and pass it."""
+    """Other spellings of a rule's command that the rule does not match."""
     alone = Policy(layers=(Layer(whitelist=rule.prefix[0], rules=(rule,)),))
     words = tuple(next((word for word in group if word.startswith("-")), group[0]) for group in rule.prefix)
     tries: list[tuple[str, ...]] = []
@@ -194,14 +194,14 @@ def _told(argv: tuple[str, ...], ruling: Ruling, tool: Tool | NoTool, effective:
 
 
 def program_of(tool: Tool | NoTool) -> str:
-    """The program behind a tool's name, or why there is none."""
+    """The program for a tool's name, or why there is none, as text."""
     if isinstance(tool, NoTool):
         return click.style(f"none: {safe(tool.reason)}", fg="yellow")
     return safe(tool.path) + (f" ({safe(tool.note)})" if tool.note else "")
 
 
 def sandbox_facts(effective: Policy) -> dict[str, Any]:
-    """What a command gets, as JSON."""
+    """The sandbox of a command, as JSON."""
     return {
         "tier": effective.tier,
         "fs": effective.fs,
@@ -215,7 +215,7 @@ def sandbox_facts(effective: Policy) -> dict[str, Any]:
 
 
 def contained(effective: Policy) -> list[str]:
-    """What a command gets, as lines."""
+    """The sandbox of a command, as lines."""
     bounds = effective.bounds
     tier = {
         "strict": "tier strict: its own root, processes and network",

@@ -1,6 +1,6 @@
-"""The `orchestra` group: finds commands by the table, turns every error into one message and the right exit code.
+"""The `orchestra` command group: finds commands in the table, and turns errors into a message and an exit code.
 
-This is a face's top level: the one place of the CLI that may catch everything.
+This is the only place of the CLI that may catch every exception.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def program(folder: Path | None) -> None:
 
 def run() -> int:
     """Run the command line; returns the exit code. No traceback reaches a user."""
-    if sys.stdout is None:  # started with a closed stdout (`>&-`): there is nobody to print for
+    if sys.stdout is None:  # started with a closed stdout (`>&-`)
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
         code = program.main(standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SystemExit:
-        # click's own way out of a closed pipe; the reader (head, less) has seen enough.
+        # click exits so for a closed pipe, when the reader (head, less) has ended.
         return 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "")
@@ -87,7 +87,7 @@ def run() -> int:
         _say(f"orchestra: {error}")
         return error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush complains
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails
         return 0
     except OSError as error:
         if not str(error.filename or "").startswith("/") and _stands_nowhere():
@@ -115,7 +115,7 @@ def _stands_nowhere() -> bool:
 
 
 def _say(text: str) -> None:
-    """An error may quote a file of anybody's: no secret of it, and nothing that a terminal would obey."""
+    """Print an error. It may quote a file, so secrets are masked and control characters escaped."""
     from orchestra.core.redact import Redactor
     from orchestra.core.text import clean
 

@@ -28,7 +28,7 @@ def sent(run: str, as_json: bool, project: Path) -> int:
     """What RUN sent to models: every file with its byte range, every note, to which server, in which call; totals.
 
     Requests that failed, were cut off or were made again are listed like the others, and so are those of child runs.
-    Sizes are of what was sent: secrets were masked before, and the marks that orchestra puts around are not counted.
+    Sizes are of what was sent, after secrets were masked; the marks that orchestra adds are not counted.
     """
     app = App(project)
     made: list[Dispatch] = []
@@ -121,7 +121,7 @@ def _lines(made: list[Dispatch]) -> Iterator[str]:
 
 
 def _heading(one: Dispatch, *, several: bool) -> str:
-    """Which call it was, whose, and where it went."""
+    """The heading of a request: its call, its run and its server."""
     call = one.call
     again = f", request {one.number}" if one.number > 1 else ""
     state = {"failed": ", failed", "open": ", no reply"}.get(call.status, "")
@@ -179,7 +179,7 @@ def _by_file(made: Iterable[Dispatch]) -> Iterator[tuple[str, list[tuple[Dispatc
 
 
 def _size(parts: Iterable[Part]) -> int | None:
-    """All bytes of them; None if that is not known of every one."""
+    """The total size of the parts; None if the size of one is unknown."""
     sizes = [part.bytes for part in parts]
     return None if None in sizes else sum(size or 0 for size in sizes)
 

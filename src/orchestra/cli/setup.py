@@ -84,7 +84,7 @@ def init(project: Path) -> int:
         raise UsageError(f"{target} exists already; check it: orchestra config validate") from None
     consent = App(project).project.consent
     if consent.lines:
-        consent.agree(who())  # to what was written just now, and to nothing that comes later
+        consent.agree(who())  # only to what was written just now
     click.echo(f"wrote {target}\nnext: edit it, then `orchestra config validate`, `orchestra doctor`")
     return 0
 

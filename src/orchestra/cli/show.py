@@ -27,7 +27,7 @@ from orchestra.core.text import brief
 from orchestra.runs.find import RunSummary
 
 POLL_SECONDS = 0.2
-_SHOWN, _IN_A_ROW, _OF_AN_ERROR = 10_000, 500, 1_000_000  # characters of a goal; beside others; of an error in full
+_SHOWN, _IN_A_ROW, _OF_AN_ERROR = 10_000, 500, 1_000_000  # characters of a goal; of a goal in a table; of a full error
 _json_option = options.json_of("One JSON object per line.")
 
 
@@ -38,7 +38,7 @@ def runs(as_json: bool, project: Path) -> int:
     """All runs of this project, newest last."""
     rows: list[tuple[str, str, str, str]] = []
     notes: dict[str, None] = {}
-    for folder, found in App(project).runs.overview():  # of each run only its row is kept
+    for folder, found in App(project).runs.overview():  # only the row of each run is kept in memory
         if not as_json:
             rows.append(_row(folder, found))
             notes |= dict.fromkeys(_notes(found)) if isinstance(found, RunSummary) else {}
@@ -55,13 +55,13 @@ def runs(as_json: bool, project: Path) -> int:
 
 
 _DRIVEN = "* driven by a process right now"
-_STOPPED = "stopped: nobody drives it; orchestra resume RUN goes on with it"
+_STOPPED = "stopped: no process drives it; orchestra resume RUN continues it"
 _FOREIGN = "foreign: your key did not make it, or it belongs to another folder; orchestra adopt RUN says more"
 _NOTES = (_DRIVEN, _STOPPED, _FOREIGN)
 
 
 def _notes(summary: RunSummary) -> Iterator[str]:
-    """What the marks in its row mean."""
+    """The notes that explain the marks in a run's row."""
     if summary.driven:
         yield _DRIVEN
     if _is_stopped(summary):
@@ -71,7 +71,7 @@ def _notes(summary: RunSummary) -> Iterator[str]:
 
 
 def _is_stopped(summary: RunSummary) -> bool:
-    """Whether a run could go on and nobody makes it: `running` would promise something."""
+    """Whether a run can go on but no process drives it. It is shown as `stopped`, not `running`."""
     if summary.driven or summary.foreign or summary.parent is not None:
         return False
     return summary.fold.state.status in ("created", "running")
@@ -119,7 +119,7 @@ def inbox(as_json: bool, project: Path) -> int:
         echo_lines(how_to_answer(app, summary.folder))
     if not waits and not as_json:
         click.echo("nothing waits for you")
-    for run_id in foreign:  # what a foreign run asks for may be somebody else's wish
+    for run_id in foreign:  # a foreign run's requests are not shown: another person may have written them
         click.echo(f"{safe(run_id)} is foreign; look: {command(app, 'adopt', run_id)}", err=True)
     return 0
 
@@ -152,7 +152,8 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     rows += [("folder", str(summary.folder.path)), ("parent", summary.parent or "-")]
     if summary.foreign:
         rows.append(("foreign", f"{summary.foreign}; {command(app, 'adopt', state.runId)}"))
-    if not isinstance(state.lastError, UnsetType) and state.status != "completed":  # then it was overcome
+    # a completed run has overcome its last error
+    if not isinstance(state.lastError, UnsetType) and state.status != "completed":
         rows.append(("last error", f"{state.lastError.code}: {state.lastError.message}"))
     for name, value in rows:
         first, *more = safe(value[:_SHOWN]).splitlines() or [""]
@@ -164,7 +165,7 @@ def show(run: str, key: str | None, as_json: bool, project: Path) -> int:
     echo_lines(f"  {event.ts[11:19]} {text}" for event in summary.events if (text := step_line(event, headline)))
     idle = not summary.driven and not summary.fold.pending and not summary.foreign
     if state.status not in FINAL.values() and idle:
-        click.echo(f"\n  nobody drives it: {command(app, 'resume', state.runId)}")
+        click.echo(f"\n  no process drives it: {command(app, 'resume', state.runId)}")
     return 0
 
 
@@ -189,7 +190,7 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
     folder = app.runs.find(run)
     if follow:
         return _follow(app, folder, as_json=as_json, full=True)
-    events = app.project.store.events(folder, keep=False)  # damage is told before anything else
+    events = app.project.store.events(folder, keep=False)  # read first, so that damage is reported before any output
     if as_json:
         for event in events:
             print_json(event)
@@ -200,7 +201,7 @@ def logs(run: str, follow: bool, as_json: bool, project: Path) -> int:
 
 
 def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -> int:
-    """Print events as they come, until the run ends; say once who must act when it waits."""
+    """Print events as they come, until the run ends. When the run waits, print once how to answer."""
     store = app.project.store
     journal, told = store.follow(folder), -1
     headline = app.workflow_of(folder.id).headline
@@ -216,19 +217,19 @@ def _follow(app: App, folder: RunFolder, *, as_json: bool, full: bool = False) -
                 return 0
         if journal.offset == before and not as_json and told != before and not store.is_driven(folder):
             told = before
-            for line in how_to_answer(app, folder) or [f"nobody drives it: {command(app, 'resume', folder.id)}"]:
+            for line in how_to_answer(app, folder) or [f"no process drives it: {command(app, 'resume', folder.id)}"]:
                 click.echo(line, err=True)
         time.sleep(POLL_SECONDS)
 
 
 def _lines(event: Event, headline: Callable[[Event], str], *, full: bool) -> Iterator[str]:
-    """An event as lines for a person; `full`: whatever it is, with its error."""
+    """An event as lines for a person; `full`: every event, with its whole error."""
     if full:
         phase = f"{event.phase}/{event.iteration}" if event.phase is not UNSET else "-"
         text = step_line(event, headline) or safe(key_of(event))
         yield f"{safe(event.id)} {event.ts} {event.type:<26}{phase:<12}{text}"
         error = StepEvent.of(event).error or outcome_of(event).refusal or Failure()
-        whole = error.message if len(error.message) > 200 else ""  # the line above was cut
+        whole = error.message if len(error.message) > 200 else ""  # the headline is cut
         for part in (whole[:_OF_AN_ERROR], error.stack[:_OF_AN_ERROR]):
             yield from (f"    {line}" for line in safe(part).splitlines())
     elif text := step_line(event, headline):
@@ -244,8 +245,8 @@ def _lines(event: Event, headline: Callable[[Event], str], *, full: bool) -> Ite
 def diff(run: str, exact: bool, project: Path) -> int:
     """The patch or plan RUN waits with, or else every patch it applied, in order.
 
-    Secrets in a patch are masked; what is hidden so is told on stderr, with its place. --exact prints the bytes that
-    are applied. They come from the raw reply, which only you can read.
+    Secrets in a patch are masked; the masked places are listed on stderr. --exact prints the bytes that are applied.
+    They come from the raw reply, which only you can read.
     """
     app = App(project)
     folder = app.runs.find(run)
@@ -261,7 +262,8 @@ def diff(run: str, exact: bool, project: Path) -> int:
             )
         some = True
         if exact and not sys.stdout.isatty():
-            sys.stdout.buffer.write(utf8(patch.diff))  # bytes are bytes: only a terminal could be played tricks on
+            # exact bytes: control characters are harmless except on a terminal
+            sys.stdout.buffer.write(utf8(patch.diff))
             continue
         echo_lines(paint_diff(patch.diff))
         for line in masked_lines(app, folder.id, patch.masked):
@@ -275,7 +277,7 @@ def diff(run: str, exact: bool, project: Path) -> int:
 @options.run_argument
 @options.project
 def report(run: str, project: Path) -> int:
-    """RUN's report as Markdown; of an unfinished run, as far as it got."""
+    """RUN's report as Markdown; for an unfinished run, the report so far."""
     app = App(project)
     summary = app.runs.summary(app.runs.find(run))
     if summary.fold.state.status in FINAL.values() and os.path.lexists(summary.folder.report):

@@ -39,7 +39,7 @@ def start(name: str, params: tuple[str, ...], who: options.Answering, how: optio
 
 
 def _parameter(text: str, kinds: dict[str, Any], workflow: str) -> tuple[str, Any]:
-    """One KEY=VALUE, with the value as its parameter's type wants it."""
+    """The key and value of one KEY=VALUE, converted to the parameter's type."""
     key, equals, value = options.clean(text).partition("=")
     if not equals:
         raise UsageError(f"{text!r}: write KEY=VALUE, e.g. {next(iter(kinds), 'goal')}=…")
@@ -73,6 +73,6 @@ def _name(kind: Any) -> str:
 
 
 def _takes_text(kind: Any) -> bool:
-    """Whether a text is one of the values a parameter may have."""
+    """Whether a parameter of this type may be a text."""
     union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     return kind is str or (union and str in typing.get_args(kind))

@@ -1,4 +1,4 @@
-"""Text for people: one line per event, painted diffs, and nothing that could play tricks on a terminal."""
+"""Text for people: one line per event, coloured diffs, and control characters made harmless."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _COLOURS = {
 
 
 def print_json(record: object) -> None:
-    """One record as a line of JSON on stdout, at once. What a terminal would obey, or hide, is escaped."""
+    """Print one record as a line of JSON and flush. Control and invisible characters are escaped."""
     try:
         data = msgspec.json.encode(record)
-    except UnicodeEncodeError:  # the name of a file that is no UTF-8
+    except UnicodeEncodeError:  # a file name that is not UTF-8
         import json
 
         data = json.dumps(msgspec.to_builtins(record)).encode()
@@ -46,19 +46,19 @@ def print_json(record: object) -> None:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print lines, many at once (echo flushes), but never all of them in memory."""
+    """Print lines in batches (every echo flushes), without holding all of them in memory."""
     left = iter(lines)
     while some := list(itertools.islice(left, _AT_ONCE)):
         click.echo("\n".join(some))
 
 
 def safe(text: str) -> str:
-    """Model and tool text as one may print it: control, bidi and zero-width characters are shown, not obeyed."""
+    """Text of models and tools for printing: control, bidi and zero-width characters become visible escapes."""
     return clean(text)
 
 
 def step_line(event: Event, headline: Callable[[Event], str]) -> str:
-    """An event as a line of progress, by its workflow's `headline`; empty if it is not worth one."""
+    """The progress line of an event, made by its workflow's `headline`; empty if there is none."""
     text = headline(event)
     if not text or event.type == "RUN_CREATED":
         return ""
@@ -68,7 +68,7 @@ def step_line(event: Event, headline: Callable[[Event], str]) -> str:
 
 
 def painted(line: ShownLine) -> str:
-    """A line of a workflow's own, as its mark says."""
+    """A workflow's line, coloured by its mark."""
     match line.mark:
         case "dim":
             return click.style(line.text, dim=True)

@@ -54,8 +54,8 @@ def run(
     orchestra tool run -- python x.py
     orchestra tool run --fs rw -- python make_changes.py    # see the changes as a patch first
 
-    It is your own command: it needs no whitelist, but rules that forbid hold. Exit code 0 if it exits 0, else 1;
-    5 if it is refused; 3 if its changes wait for you.
+    It is your own command, so it needs no whitelist, but rules with `forbid` apply. Exit code 0 if it exits 0, else 1;
+    5 if it is refused; 3 if its changes wait for your approval.
     """
     drive = Drive(how)
     app = drive.app
@@ -84,13 +84,13 @@ def run(
         return folders[0]
 
     code = drive.drive(start)
-    if not how.as_json and code != PolicyError.exit_code:  # what was refused printed nothing of its own
+    if not how.as_json and code != PolicyError.exit_code:  # a refused command printed nothing
         _show(folders[0])
     return code
 
 
 def _refuse(argv: tuple[str, ...], policy: Policy) -> None:
-    """Say about the command itself, not about the plan made of it, what is wrong with it."""
+    """Raise if the policy refuses the command. The message is about the command, not the plan made of it."""
     ruling = decide(argv, policy, asker="person")
     if ruling.decision == "forbid":
         raise PolicyError(f"{shlex.join(argv)}: {ruling.reason} (rule `{ruling.rule}`, {ruling.where})")
@@ -111,13 +111,13 @@ def _plan(argv: tuple[str, ...], fs: FsMode, net: bool, timeout: float | None) -
 
 
 def _show(folder: RunFolder) -> None:
-    """What it printed, where it printed it."""
+    """Print the command's stdout and stderr to the same streams."""
     for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
         try:
             fd = open_below(folder.path, f"{folder.artifacts.name}/tool/{name}.txt", MOST_ARTIFACT)
         except FileNotFoundError:
             continue
-        if stream.isatty():  # a terminal obeys what it is sent
+        if stream.isatty():  # escape control characters for a terminal
             with open(fd, encoding="utf-8", errors="backslashreplace") as file:
                 while text := file.read(MIB):
                     click.echo(safe(text), file=stream, nl=False)

@@ -1,4 +1,4 @@
-"""The command `trace`: what the three levels of a task graph did and told each other, one line each."""
+"""The command `trace`: what the three levels of a task graph did, and their messages, one line each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orchestra.core.events import Events
 from orchestra.workflows.dag.history import Moment, moments
 
 LABEL_CELLS = 24  # of a label, at a terminal
-_KEPT = 50_000  # events of a run whose moments are kept in memory while they are shown
+_KEPT = 50_000  # the most events of a run whose moments are kept in memory
 _INDENT = {"L1": "", "L2": "  ", "L3": "    "}
 
 
@@ -53,7 +53,7 @@ def trace(run: str, as_json: bool, project: Path) -> int:
 
 
 class _Past(Iterable[Moment]):
-    """What went on in a long run, told anew each time it is gone through."""
+    """The moments of a long run, read from the file again for each iteration."""
 
     def __init__(self, events: Events) -> None:
         self._events = events

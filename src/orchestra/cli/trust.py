@@ -1,4 +1,4 @@
-"""Commands by which a person vouches: trust (a project's configuration), adopt (a run that this user did not make)."""
+"""Commands by which a person vouches: trust (for a project's configuration), adopt (for a run of another user)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from orchestra.runs.answers import who
 def trust(yes: bool, revoke: bool, show: bool, project: Path) -> int:
     """Agree to what this project's configuration asks for beyond the defaults.
 
-    Servers that get a key, programs, less containment, the network, folders outside the project, variables handed on,
-    fewer questions: such lines count only once you agreed. It is remembered for this folder and exactly these lines,
-    outside the project.
+    Servers that get a key, programs, a weaker sandbox, the network, folders outside the project, passed variables,
+    fewer questions: such lines apply only after you agreed. Your consent is kept outside the project, for this folder
+    and exactly these lines.
     """
     if yes + revoke + show > 1:
         raise UsageError("--yes, --revoke and --show are three different wishes; give one")
@@ -62,8 +62,8 @@ def trust(yes: bool, revoke: bool, show: bool, project: Path) -> int:
 def adopt(run: str, yes: bool, project: Path) -> int:
     """Vouch for RUN and its child runs, which your key did not make or which were made for another folder.
 
-    It says first what the run is and what it would be allowed to do. What it may do is never more than this project's
-    configuration allows now. Answers that came with it do not count: what waits is asked again.
+    The command first shows what the run is and what it would be allowed to do. That is never more than this project's
+    configuration allows now. Answers that came with the run do not count: you are asked again.
     """
     app = App(project)
     folder = app.runs.find(run)

@@ -49,7 +49,7 @@ def verify(run: str, project: Path) -> int:
 
 
 def _read(folder: RunFolder, app: App) -> tuple[Events | JournalCorrupt | None, str]:
-    """A run folder's journal, wherever it lies, or its damage: read once, it may be long. And who vouches for it."""
+    """The journal of a run folder, or its damage; and a line that tells whether the run is foreign."""
     try:
         standing = app.project.store.standing(folder)
     except (OSError, OrchestraError) as error:
@@ -74,7 +74,7 @@ def _find(run: str, app: App) -> Path:
 def schema(name: str | None, listing: bool) -> int:
     """JSON Schema of the record NAME; without NAME, of every record, by name.
 
-    A record is known by its name here (event, state, …) and by its type's (Event, WorkflowState, …).
+    NAME is a record's name (event, state, …) or the name of its type (Event, WorkflowState, …).
     """
     from orchestra.schemas import RECORDS, find
     from orchestra.schemas import schema as schema_of
@@ -105,7 +105,7 @@ def doctor(project: Path) -> int:
 
 
 def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
-    """What was looked at, whether it holds (None: only worth knowing), and the cure."""
+    """Each probe: what was checked, whether it is fine (None: information only), and the remedy."""
     version = sys.version.split()[0]
     yield sys.version_info >= (3, 11), f"orchestra {__version__} on Python {version}", "install Python 3.11 or newer"
     yield (
@@ -148,11 +148,11 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
         elif offer.name in app.project.config.providers:
             yield True if offer.ready else None, f"models: {offer.name}", app.project.redactor.text(offer.state)
     if not any(offer.default for offer in found):
-        yield None, "models: nobody answers unless you say who (--provider NAME)", app.project.providers.ways
+        yield None, "models: none is configured; give --provider NAME", app.project.providers.ways
 
 
 def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
-    """Which tier holds here, proved by attempts (MS-1.6)."""
+    """Prove which sandbox tier holds on this machine, by attempts to break out (MS-1.6)."""
     tier = app.project.policy.tier
     if tier == "none":
         yield None, "sandbox: none, commands run as you", "set sandbox.tier to strict"
@@ -177,7 +177,7 @@ def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
 
 
 def _try_project(app: App) -> tuple[bool | None, str, str]:
-    """Whether what holds on this machine also works for this project: it may be closed to the commands' user."""
+    """Try a command in this project: the folder may be closed to the user that commands run as."""
     try:
         asyncio.run(app.project.try_sandbox())
     except OrchestraError as error:

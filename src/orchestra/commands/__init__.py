@@ -1,1 +1,1 @@
-"""Everything between an effect and the worker: tools, sandbox, scratch folders, the clock of a run."""
+"""Running commands: tool lookup, sandbox, scratch folders, and the run's clock. Processes are started by worker/."""

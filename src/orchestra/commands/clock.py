@@ -1,11 +1,10 @@
-"""How much of a run's total time is used, and how much is left (S2-50).
-
-The run's own time: a person's thinking and the hours after a crash do not count.
+"""The clock of a run: how much of its total time is used, and how much is left (S2-50).
+Only the run's own work counts. Time in which a person thinks, or in which no process drives the run, does not.
 
 Rules
-1. Time counts while a command runs, a model is called, or a retry waits; once, however many do at the same time.
-2. What earlier processes used follows from the journal: each outcome says when it came and how long it took.
-3. The smallest limit wins: task, call, total.
+1. Time counts while a command runs, a model is called, or a retry waits. Overlapping work counts once.
+2. Time used by earlier processes is computed from the journal: each outcome records when it came and how long it took.
+3. The smallest limit wins: the task's, the call's or the run's total.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Timekeeper:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """While something is done."""
+        """Count the time inside this block against the run's total."""
         self._advance()
         self._working += 1
         try:
@@ -58,7 +57,7 @@ class Timekeeper:
             self._working -= 1
 
     def waits(self, seconds: float) -> None:
-        """A retry waits from now on."""
+        """Count the next `seconds`, in which a retry waits, against the run's total."""
         self._advance()
         self._until = max(self._until, self._at + seconds)
 
@@ -69,7 +68,7 @@ class Timekeeper:
 
 
 class InTime:
-    """A handler whose effects take the run's time, and no more than is left of it."""
+    """Wraps a handler: its time counts against the run's total, and it is stopped when none is left."""
 
     def __init__(self, handler: Handler, keeper: Timekeeper) -> None:
         self._handler = handler

@@ -1,13 +1,15 @@
-"""Talking to a provider that is a program: run by the one worker, in a sandbox of its own (D-09, C-13).
-
+"""Running a provider that is a program: started by the worker, in a sandbox of its own (D-09, C-13).
 Rules
-1. It finds an empty folder to work in, a home made for this call, and what it needs of the host to run at all. The
-   project and the person's home are not there.
-2. It is online: it must reach its model. That is C-16's line: the policy binds tools, and this is none.
-3. The containment is the configured tier's, proved like any other; if it does not hold, there is no call.
-4. What it found in its home is removed when it ends. What a kill left is removed by the next who talks, in whichever
-   run, or goes with its own run's scratch folder.
-5. What it left in its home is hostile: it is read through descriptors, links are not followed, and only so much of it.
+1. The program gets an empty working folder, a home made for this call, and the files of the host that it needs to run.
+   It does not see the project or the user's home.
+2. The program is online, because it must reach its model. The policy's network rules are for tools, and a provider is
+   not a tool (C-16).
+3. The program is contained by the configured tier, which is proved as for any command. If the tier does not hold, no
+   call is made.
+4. The program's home is deleted when the program ends. A home that a kill left is deleted by the next call of a
+   provider's program in any run, or with its run's scratch folder.
+5. Files that the program left in its home are hostile input: they are read through descriptors, without following
+   links, and only up to a fixed size.
 """
 
 from __future__ import annotations
@@ -27,15 +29,15 @@ from orchestra.worker.removal import discard
 from orchestra.worker.task import MIB, Command, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
 
-_HOME = "{home}"  # in the program's arguments
-_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # variables that name a file it must be able to read: it gets a copy
+_HOME = "{home}"  # a placeholder in the program's arguments
+_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # name a file the program must read: it gets a copy
 _LIMITS = Limits(memory_bytes=4096 * MIB)
-_MOST_BACK = 1 << 16  # bytes of a file that is read again
+_MOST_BACK = 1 << 16  # bytes that are read of a file the program left
 _numbers = itertools.count(1)
 
 
 class Programs:
-    """Runs the programs of providers for one project, contained as its policy says."""
+    """Runs the programs of providers for one project, contained by its policy's tier."""
 
     def __init__(self, workshop: Workshop, tier: Tier) -> None:
         self._shop = workshop
@@ -78,7 +80,7 @@ class Programs:
         )
         command = Command(
             argv=(tool.path, *(word.replace(_HOME, inside) for word in talk.arguments)),
-            cwd=inside,  # always the same: a CLI puts it into the prompt, and a cache needs the same text
+            cwd=inside,  # always the same path: a CLI puts it into the prompt, and a prompt cache needs equal text
             env={
                 **self._shop.environment(tool),
                 **{name: value for name, value in talk.env.items() if name not in _FILES},
@@ -96,7 +98,7 @@ class Programs:
         return Ended(exit_code=code, problem=result.error or "", stderr=result.stderr.excerpt)
 
     def _sweep(self) -> None:
-        """Delete the homes that killed processes left (rule 4): a login may be in them."""
+        """Delete the homes that killed processes left (rule 4): they may contain a login."""
         for folder in (*self._shop.scratch.glob("talk-*"), *self._shop.scratch.glob("*/talk-*")):
             pid = folder.name.split("-")[1]
             if pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
@@ -121,7 +123,7 @@ class Programs:
 
 
 def _read_hostile(home: Path, name: str) -> bytes | None:
-    """A file the program left, if it is a plain one of a sensible size (rule 5)."""
+    """The text of a file the program left, if it is a regular file and not too long (rule 5)."""
     opened: list[int] = []
     try:
         opened.append(os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))

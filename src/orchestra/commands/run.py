@@ -1,18 +1,20 @@
-"""The runner: handler of `RunCommand`. Every command of every workflow is an L3 task of this worker (D-09).
-
-decide (policy) → find the tool (toolbox) → wrap and run (worker) → look at what it wrote (layer) → outcome
+"""The runner: handler of `RunCommand`. Commands of all workflows run here, as L3 tasks of one worker (D-09).
+decide (policy/) → find the tool (commands/tools.py) → wrap and run (worker/) → read what it wrote (worker/layer.py) →
+outcome
 
 Rules
-1. Nothing runs that the policy forbids, and nothing runs uncontained unless the configuration says so in a word that is
-   recorded. The containment is proved on this machine before the first command (worker/probe.py).
-2. A process exists, contained and blocked, before its intent is written; the intent names its pid and start time. What
-   an earlier life left is ended by them (MS-3.4).
-3. The environment is the sandbox's own, what the configuration hands on and the task's `inputs.env` (S2-136).
-4. What a command wrote in the workspace's copy is thrown away, kept as a private layer for later commands (build
-   output, caches), or, for an `rw` task, made into a patch for the gate. None of it touches the workspace here (C-14).
-5. The smallest limit wins: the task's, the policy's, what is left of the run's (S2-49, S2-50, S2-113).
-6. A check, a graph's task and a tool call are told apart by what they keep (`RunCommand.keeps`), and who wants a
-   command by its `asker`; neither is inferred.
+1. A command that the policy forbids does not run. A command runs without a sandbox only if the configuration has `tier:
+   none`, and that is recorded. The sandbox is proved on this machine before the first command (worker/probe.py).
+2. The process exists, contained and blocked, before its intent is written. The intent records its pid and start time. A
+   later process uses them to end what an earlier process left (MS-3.4).
+3. The environment consists of the sandbox's own variables, those that the configuration passes on, and the task's
+   `inputs.env` (S2-136).
+4. A command writes into a copy of the workspace. What it wrote is deleted, kept as a private layer for later commands
+   (build output, caches), or, for an `rw` task, made into a patch for the gate. The workspace itself is not changed
+   here (C-14).
+5. The smallest limit wins: the task's, the policy's, or what is left of the run's total time (S2-49, S2-50, S2-113).
+6. `RunCommand.keeps` tells checks, tasks of a graph and tool calls apart. `RunCommand.asker` records whether a person
+   or a model asked for the command. Neither is inferred.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
 from orchestra.worker.task import Artifact, Command, CommandResult, Sandbox
 
-OUT = "ORCHESTRA_ARTIFACTS"  # names the folder whose files a command hands over
+OUT = "ORCHESTRA_ARTIFACTS"  # the variable with the folder whose files are kept after the command
 _LAYERS = 16
 
 
@@ -74,13 +76,13 @@ class _Ready(Struct):
     held: Held | None = None
     problem: str = ""
     code: str = "NOT_STARTED"
-    folder: Path | None = None  # of its scratch, if it has a layer or files of its own
-    tray: Tray | None = None  # for what a task hands over
-    artifacts: str = ""  # where that is kept
+    folder: Path | None = None  # its scratch folder, if it has a layer or input files
+    tray: Tray | None = None  # the folder for a task's result files
+    artifacts: str = ""  # where the result files are kept
     since_ns: int = 0
-    layers: tuple[Path, ...] = ()  # of the tasks before it
-    writes: bool = False  # what it changes becomes a patch
-    passing: bool = False  # its scratch folder goes when it has ended
+    layers: tuple[Path, ...] = ()  # private layers of the tasks before it
+    writes: bool = False  # its changes become a patch
+    passing: bool = False  # its scratch folder is deleted when it has ended
 
 
 class _Grants:
@@ -89,7 +91,7 @@ class _Grants:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._read = 0
-        self._asked: dict[str, Request] = {}  # those that ask about commands, by their id
+        self._asked: dict[str, Request] = {}  # requests about commands, by approval id
         self._granted: set[str] = set()
 
     def __call__(self, command: RunCommand) -> bool:
@@ -128,14 +130,15 @@ class Runner:
         self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.workspace)
         self._ready: dict[str, _Ready] = {}
         self._trays = 0
-        self._untouched: list[Tray] = []  # as good as new: most tasks hand nothing over
+        # trays that were not written to and can be used again: most tasks leave no files
+        self._untouched: list[Tray] = []
         self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
         self._granted = _Grants(ledger)
 
     # -- before the intent is written ---------------------------------------------------------------------------------
 
     async def prepare(self, effect: RunCommand, key: str, left: Event | None) -> Mapping[str, Any]:
-        """Rule 2: the process, blocked; its pid and start time for the intent."""
+        """Start the process, blocked (rule 2), and return its pid and start time for the intent."""
         if left is not None and (started := StepEvent.of(left).started):
             kill_left_over(*started)
         if effect.dry:
@@ -147,7 +150,7 @@ class Runner:
         return {"process": process, "tier": self._policy.tier, "policy": self._bound(effect)[1]}
 
     def _bound(self, effect: RunCommand) -> tuple[Policy, str]:
-        """The policy this command runs under, and its digest: the run's, tightened to what the command asks for."""
+        """The policy for this command, and its digest: the run's policy, narrowed to what the command needs."""
         net: Literal["allow", "deny"] = "allow" if effect.net else "deny"
         wishes = TaskWishes(max_duration_sec=effect.timeoutMs / 1000, fs=effect.fs, net=net)
         if wishes not in self._policies:
@@ -156,7 +159,7 @@ class Runner:
         return self._policies[wishes]
 
     async def drop(self, key: str) -> None:
-        """The intent could not be written."""
+        """End the blocked process, because its intent could not be written."""
         ready = self._ready.pop(key, None)
         if ready is not None and ready.held is not None:
             await ready.held.drop()
@@ -204,7 +207,7 @@ class Runner:
         )
 
     def _folder(self, effect: RunCommand, key: str, *, writes: bool) -> Path | None:
-        """Where a command keeps what lies over the workspace; most tasks have no such thing."""
+        """The scratch folder for a command's layer and input files; None if it has neither, like most tasks."""
         if effect.keeps == "layer":
             return self._checks()
         if effect.keeps == "nothing":
@@ -215,8 +218,8 @@ class Runner:
         return None
 
     def _tray(self, artifacts: str) -> Tray:
-        """An empty folder for what a task hands over, which it sees in the place of its artifacts."""
-        try:  # bwrap could not make the place where a folder to read holds it
+        """An empty folder for a task's result files. The sandbox mounts it at the path of the task's artifacts."""
+        try:  # bwrap cannot make the mount point inside a folder that is mounted for reading
             os.mkdir(artifacts)
         except OSError:
             os.makedirs(artifacts, exist_ok=True)
@@ -230,7 +233,7 @@ class Runner:
         return Tray.of(str(folder))
 
     def _checks(self) -> Path:
-        """Where checks write: over the build output of those before it, as long as no patch changed the files."""
+        """The folder that checks write into. It keeps the build output of earlier checks until a patch is applied."""
         state = str(sum(event.type == "PATCH_APPLIED" for event in self._ledger.events))
         folder, gone = self._scratch.used("checks", state=state)
         if gone:
@@ -266,7 +269,8 @@ class Runner:
         ready = self._ready.pop(step.key)
         if ready.held is None:
             if effect.keeps == "nothing" and ready.code in (PolicyError.code, NOT_GRANTED):
-                raise StepFailed(step.key, ready.code, ready.problem)  # the flow decides what a refused call leads to
+                # the flow decides what to do about a refused call
+                raise StepFailed(step.key, ready.code, ready.problem)
             outcome = CommandOutcome(_shown(effect), None, "not_run", 0, False, "", error=ready.problem)
             return self._judged(effect, step, outcome, ready.code)
         try:
@@ -313,12 +317,12 @@ class Runner:
         )
 
     def _take_changes(self, effect: RunCommand, step: Step, ready: _Ready) -> tuple[Reply | None, tuple[Denied, ...]]:
-        """Rule 4: what an `rw` task wrote, as a patch; its caches stay as a layer for the tasks after it."""
+        """What an `rw` task wrote, as a patch (rule 4), and the files no patch can carry. Caches stay as a layer."""
         if not ready.writes or ready.folder is None:
             self._scratch.remember(effect.task, ready.layers)
             return None, ()
         upper = ready.folder / "up"
-        upper.chmod(0o755)  # a command may have closed its workspace, even to itself
+        upper.chmod(0o755)  # a command may have removed its own access to the folder
         harvest = changes(upper, self._shop.workspace, ignored=Leftovers(self._shop.workspace), since_ns=ready.since_ns)
         made = diff_of(harvest.files)
         kept = keepable(harvest.kept, self._shop.workspace)
@@ -338,7 +342,7 @@ class Runner:
         return Reply(self._ledger.redactor.text(text), self._keep(ready.artifacts, step, text)), untaken
 
     def _below(self, effect: RunCommand) -> tuple[Path, ...]:
-        """The private layers of the tasks before it; many are folded into one, because a mount takes few."""
+        """The private layers of the tasks before this one. Too many for one mount are merged into one layer."""
         layers = tuple(dict.fromkeys(layer for name in effect.after for layer in self._scratch.layers(name)))
         if len(layers) <= _LAYERS:
             return layers
@@ -347,14 +351,14 @@ class Runner:
         return (folded,)
 
     def _keep(self, artifacts: str, step: Step, text: str) -> ArtifactRef:
-        """The exact bytes, as of a model's reply: what people read is redacted, what is applied is not (gatekeeper)."""
+        """Keep the patch's exact bytes in a file and return its reference. People see a redacted copy."""
         data = utf8(text)
         path = Path(artifacts, f"changes-{step.key.rpartition('.')[2]}.raw.txt")
         self._ledger.disk.publish(path, data, durable=True)
         return self._ledger.folder.reference(path, data)
 
     def _collect(self, tray: Tray, artifacts: str) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
-        """The files it handed over, and those that could not be taken."""
+        """Take the files that a task left in its tray; returns them, and those that could not be taken."""
         found = collect(tray, f"{artifacts}/files", disk=self._ledger.disk, redactor=self._ledger.redactor)
         if found.untouched:
             self._untouched.append(tray)
@@ -362,7 +366,7 @@ class Runner:
         return refs, tuple(Denied(skipped.path or "more files", skipped.reason) for skipped in found.skipped)
 
     def _judged(self, effect: RunCommand, step: Step, outcome: CommandOutcome, code: str) -> CommandOutcome:
-        """An outcome as it is; or, where it must pass, the step's failure, which may be tried again (G2-5)."""
+        """Return the outcome; if the command had to pass and did not, raise StepFailed (G2-5: may be tried again)."""
         if not effect.mustPass or outcome.status == "pass":
             return outcome
         how = "timed out" if outcome.timedOut else outcome.error or f"exit code {outcome.exitCode}"
@@ -384,7 +388,7 @@ class Runner:
 
 
 def end_left_over(events: Iterable[Event]) -> None:
-    """Kill what an earlier life began and nobody will begin again, because the run ends (rule 2)."""
+    """Kill commands that an earlier process left running, because the run ends (rule 2)."""
     begun: dict[str, tuple[int, str]] = {}
     for event in events:
         if event.type == "PHASE_STARTED" and (started := StepEvent.of(event).started):
@@ -417,7 +421,7 @@ def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
 
 
 def _outputs(effect: RunCommand, key: str, artifacts: str) -> tuple[str, str | None]:
-    """Where its output goes: one file for a check; for others two, each attempt with its own."""
+    """The files for stdout and stderr: one file for a check, two for others, new ones for each attempt."""
     if effect.keeps == "layer":
         return artifacts, None
     if effect.keeps == "nothing":
@@ -428,7 +432,7 @@ def _outputs(effect: RunCommand, key: str, artifacts: str) -> tuple[str, str | N
 
 
 def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:
-    """`inputs.files` as a layer over the workspace (S2-135). The names were checked when the plan was read."""
+    """Write `inputs.files` as a layer over the workspace (S2-135). Their names were checked with the plan."""
     for file in files:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)

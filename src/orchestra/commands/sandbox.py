@@ -1,12 +1,12 @@
 """The workshop: what all commands of a project share. The launcher, the tools, and the proof that the sandbox holds.
-
 Rules
-1. Nothing runs that the policy forbids; the containment is proved on this machine before the first command
-   (worker/probe.py) and remembered for as long as the machine stays the same.
-2. What a sandbox is given are paths without links: a folder that leads elsewhere since the run began is refused.
-3. The environment is the sandbox's own and what the configuration hands on: nothing of orchestra's (S2-136).
-4. A command that a rule asks about runs only if the run's journal has a person's grant for exactly its words. This
-   holds for every workflow: a flow that forgets to ask gets a refusal, not a command.
+1. A command that the policy forbids does not run. The sandbox is proved on this machine before the first command
+   (worker/probe.py). The proof is kept for as long as the machine stays the same.
+2. A sandbox gets only paths without links. A folder that has become a link since the run began is refused.
+3. The environment consists of the sandbox's own variables and those that the configuration passes on. Nothing of
+   orchestra's own environment is in it (S2-136).
+4. If a policy rule has `ask` for a command, the command runs only if the run's journal has a person's grant for exactly
+   this argv. This holds for every workflow: a flow that does not ask gets a refusal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _ENVIRONMENT = {
     "TMPDIR": "/tmp",
     "LANG": "C.UTF-8",
     "TERM": "dumb",
-    "PYTHONDONTWRITEBYTECODE": "1",  # a .pyc counts as fresh if size and second agree: a quick patch would go untested
+    # Python takes a .pyc of the same size and second for fresh: a quick patch would not be tested
+    "PYTHONDONTWRITEBYTECODE": "1",
 }
 
 
@@ -67,7 +68,7 @@ class Workshop:
         run_as: int | None = None,
         env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`env` are variables the configuration hands on to every command."""
+        """`env` has the variables that the configuration passes to every command."""
         self.workspace = workspace
         self.toolbox = toolbox
         self.disk = disk
@@ -81,19 +82,19 @@ class Workshop:
         self.run_as = run_as
 
     def environment(self, tool: Tool) -> dict[str, str]:
-        """What every command has, and the way to this tool (rule 3)."""
+        """The environment of a command that runs this tool (rule 3)."""
         return {**_ENVIRONMENT, **self.env, "PATH": ":".join((*tool.folders, _SYSTEM_PATH))}
 
     async def must_hold(self, tier: Tier, scratch: Scratch) -> None:
-        """Rule 1: go on only if this tier was seen to hold on this machine, as it is now."""
+        """SandboxError unless this tier is proved on this machine as it is now (rule 1)."""
         if tier == "none":
-            return  # the configuration says so in a word; every command's intent names the tier
+            return  # the configuration has `tier: none`; every command's intent records the tier
         proof = self._proofs.get(tier)
         if proof is None:
             async with self._proving:
                 proof = self._proofs.get(tier) or self._remembered(tier)
                 if proof is None:
-                    # In the run's own scratch folder: it goes with the run, though a kill should cut the proof short.
+                    # In the run's scratch folder: it is deleted with the run, also if a kill cuts the proof short.
                     near = scratch.fresh(f"proof~{os.getpid()}")
                     proof = await self.prove(tier, near=near)
                 self._proofs[tier] = proof
@@ -101,7 +102,7 @@ class Workshop:
             raise SandboxError(f"the sandbox does not hold: {proof.reason}. {proof.remedy}. Look: orchestra doctor")
 
     async def prove(self, tier: Tier, *, near: Path | None = None) -> Proof:
-        """Try to break out of it, and remember that it held for as long as the machine stays the same."""
+        """Try to break out of the sandbox. A proof that it held is kept until the machine changes."""
         near = near or self.scratch
         proof = await prove(self.launcher, tier, run_as=self.run_as, near=near)
         if proof.held:
@@ -121,7 +122,10 @@ class Workshop:
     def resolve(
         self, effect: RunCommand, policy: Policy, *, granted: Callable[[RunCommand], bool]
     ) -> Tool | RefusedCommand:
-        """The tool, or why it cannot run. `granted`: whether a person granted exactly this command (rule 4)."""
+        """The tool of a command, or why it cannot run.
+
+        `granted`: whether a person granted exactly this argv (rule 4).
+        """
         ruling = decide(effect.argv, policy, asker=effect.asker)
         if ruling.decision == "forbid":
             return RefusedCommand(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
@@ -134,14 +138,14 @@ class Workshop:
         return RefusedCommand(problem=tool.reason) if isinstance(tool, NoTool) else tool
 
     def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
-        """What this command may see and touch."""
+        """The sandbox for a command: what it may read and write, its network and its limits."""
         root = str(self.workspace)
         for path in (*policy.reads, *policy.writes):
-            if (now := _real(path)) != path:  # they were real paths when the policy was made
+            if (now := _real(path)) != path:  # they had no links when the policy was made
                 raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
         named = (*(f"{root}/{name}" for name in OWN), str(self._runs))
-        # A link hides nothing: what it leads to must go.
+        # Hiding a link is not enough: its target is hidden too.
         hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
         return Sandbox(
             tier=policy.tier,
@@ -172,11 +176,11 @@ class _Remembered(Struct, frozen=True):
 
 
 def _real(path: str) -> str:
-    """The path without links: the kernel's word, instead of a look at every folder on the way."""
+    """The path without links. The kernel resolves it at once; `realpath` would check every folder on the way."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return os.path.realpath(path)  # it is not there, or closed to us
+        return os.path.realpath(path)  # the path is missing, or may not be opened
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     finally:

@@ -1,12 +1,12 @@
-"""Where commands write before anything of it counts: a folder for each run, outside the workspace.
-
+"""Scratch folders: where the commands of a run write, outside the workspace, before anything of it is taken over.
 Rules
-1. Outside, because an overlay's upper layer may not lie in its lower one; and what a command wrote is hostile until it
-   has been looked at (worker/layer.py).
-2. It is no truth: a run whose scratch is gone goes on, without the caches that were in it.
-3. It is removed when the run ends.
+1. The folder is outside the workspace, because an overlay's upper layer must not lie in its lower layer. Its contents
+   are hostile until they have been checked (worker/layer.py).
+2. The folder is a cache. A run whose scratch folder is missing goes on without it.
+3. The folder is removed when the run ends.
 4. `layers.json` may name only paths inside this scratch folder; anything else in it is ignored. No configuration opens
-   the folder to commands (config/borders.py); a command that reached it all the same would gain no other folder.
+   the folder to commands (config/borders.py). So a command that reached the folder all the same would gain no other
+   folder.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ class Scratch:
     """The scratch folder of one run."""
 
     def __init__(self, root: Path, run_id: str, workspace: Path) -> None:
-        self._folder = root / f"{run_id}-{digest(os.fsencode(workspace))[7:19]}"  # run ids are a project's own
+        # two projects may have the same run id
+        self._folder = root / f"{run_id}-{digest(os.fsencode(workspace))[7:19]}"
         self._workspace = workspace
 
     def fresh(self, name: str, *, mode: int = 0o711) -> Path:
-        """An empty folder of this name, whatever an earlier life left there."""
+        """Make an empty folder of this name. What an earlier process left there is deleted."""
         folder = self._folder / name
         try:
-            os.mkdir(folder, mode)  # under most names there is nothing
+            os.mkdir(folder, mode)  # mostly there is no such folder yet
         except OSError:
             discard(folder)
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -47,19 +48,19 @@ class Scratch:
         return folder
 
     def clear(self, name: str) -> None:
-        """No folder of this name, whatever an earlier life left there."""
+        """Delete the folder of this name, if an earlier process left one."""
         if os.path.lexists(f"{self._folder}/{name}"):
             discard(self._folder / name)
 
     def remember(self, name: str, layers: tuple[Path, ...]) -> None:
-        """Which private layers (build output, caches) there are after a command: its own and those it saw."""
+        """Record the private layers (build output, caches) after a command: its own and those below it."""
         if layers:
             folder = self._folder / name
             folder.mkdir(exist_ok=True, mode=0o711)
             (folder / "layers.json").write_bytes(msgspec.json.encode([str(layer) for layer in layers]))
 
     def layers(self, name: str) -> tuple[Path, ...]:
-        """The layers a command left and saw, in this life or an earlier one; none if they are gone (rule 2)."""
+        """The layers that `remember` recorded for a command, in any process of the run; none if missing (rule 2)."""
         try:
             named = msgspec.json.decode((self._folder / name / "layers.json").read_bytes(), type=list[str])
         except (OSError, msgspec.DecodeError):
@@ -68,10 +69,10 @@ class Scratch:
         return tuple(Path(layer) for layer in named if _is_folder_in(own, layer))
 
     def used(self, name: str, *, state: str) -> tuple[Path, tuple[str, ...]]:
-        """The folder of this name as the last command left it, fit to be written on: its build output stays, no more.
+        """The folder of this name, ready for the next command, with only the build output of earlier commands.
 
-        For another state of the workspace it begins anew: what other code left must not decide about this one. Also the
-        names that are gone and may be missed.
+        For another `state` of the workspace the folder is emptied: build output of other code must not decide about
+        this code. Also returns the names of removed files that a later command may need.
         """
         folder = self._folder / name
         upper, mark = folder / "up", folder / "state"
@@ -89,14 +90,14 @@ class Scratch:
         return folder, gone
 
     def remove(self) -> None:
-        """The run is over."""
+        """Delete the folder, because the run has ended."""
         discard(self._folder)
 
 
 def scratch_root(workspace: Path, environ: Mapping[str, str], *, open_way: bool = False) -> Path:
-    """A folder of the person's own for all scratch folders, outside this workspace (rule 1).
+    """The user's folder for all scratch folders, outside this workspace (rule 1).
 
-    `open_way`: commands run as another user, who must be able to get there.
+    `open_way`: commands run as another user, and that user must be able to enter the folder.
     """
     for root in map(Path, scratch_places(environ)):
         if not within(str(root), os.path.realpath(workspace)):
@@ -113,16 +114,16 @@ def scratch_root(workspace: Path, environ: Mapping[str, str], *, open_way: bool 
 
 
 def _is_folder_in(own: str, layer: str) -> bool:
-    """Rule 4; `layer` has no link in it and is not the whole."""
+    """Whether `layer` is a folder inside `own`, without links in its path (rule 4)."""
     return "\0" not in layer and os.path.realpath(layer) == layer != own and within(layer, own) and os.path.isdir(layer)
 
 
 def _is_own(folder: Path) -> bool:
-    """A real folder, ours, in which nobody else may put anything: not one that another laid out for us in /tmp."""
+    """Whether only this user can write to the folder. In /tmp another user may have made one of this name."""
     found = os.lstat(folder)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _is_open(folder: Path) -> bool:
-    """Whether everybody may pass through."""
+    """Whether every user may enter the folder."""
     return bool(folder.stat().st_mode & stat.S_IXOTH)

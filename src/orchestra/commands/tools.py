@@ -1,19 +1,18 @@
-"""Toolbox: from the name of a tool to a program, and to what of the host it needs to run. Files are read, nothing runs.
-
+"""Toolbox: finds the program for a tool's name, and the files of the host that the program needs. Nothing is run.
 Rules
 1. A name is looked up once, on the PATH of the person who started orchestra, in absolute folders only. Folders that
-   anyone may write to, and everything inside the workspace, are passed over: a model writes there.
+   every user may write to are ignored. So is everything inside the workspace, because a model writes there.
 2. A program inside the workspace is used only if the configuration maps the name to it (`tools:`), or a person typed
    its path.
-3. `/usr` and its like are in every sandbox. Of anything else a tool needs, the smallest whole thing is given for
-   reading: a venv and its base, a version of pyenv, nvm or asdf, a conda environment, a JDK, a node_modules, what is
-   installed below /opt; else the file alone: the siblings of a `bin` folder may be private. Never a home folder, never
-   a folder above the workspace.
-4. Links and `#!` lines are followed to the end, each step accounted for. From inside the workspace they lead only to
-   the system, to installed interpreters and to folders on PATH: a planted link opens nothing else.
-5. Shims are resolved by the files their manager would read, never by running them. Only pyenv and asdf are: both put
-   shims of default tools (python, pip, node) on PATH, and both take the version from a file of plain words. Other
-   managers (mise, volta, snap, rustup) are refused with the line under `tools:` that cures it.
+3. `/usr` and the like are in every sandbox. For other programs the smallest complete installation is mounted for
+   reading: a venv and its base, a version of pyenv, nvm or asdf, a conda environment, a JDK, a node_modules, a package
+   below /opt. Otherwise only the file is mounted: the siblings of a `bin` folder may be private. A home folder, or a
+   folder above the workspace, is never mounted.
+4. Links and `#!` lines are followed to the end, and each step is checked. From inside the workspace they may lead only
+   to the system, to installed interpreters and to folders on PATH. So a link that a model made opens nothing else.
+5. A shim is resolved by reading the files that its manager would read. Shims are never run. This is done for pyenv and
+   asdf only: both put shims of default tools (python, pip, node) on PATH, and both keep the version in a plain text
+   file. Shims of other managers (mise, volta, snap, rustup) are refused, with the line for `tools:` that replaces them.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from orchestra.config.borders import homes
 from orchestra.policy.decide import wrong_tool_name
 from orchestra.policy.policy import within
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what every sandbox has of the host
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # the host's folders in every sandbox
 STAND_INS = {
     "python": ("python3",),
     "pip": ("pip3",),
     "node": ("nodejs",),
-}  # where only the other spelling is installed
+}  # used if only the other spelling is installed
 _FORWARDERS = {"mise": "mise", "rtx": "mise", "volta-shim": "volta", "snap": "snap", "rustup": "rustup"}
-_PACKAGED = ("/opt", "/home/linuxbrew/.linuxbrew")  # where package managers put programs with all they need
+_PACKAGED = ("/opt", "/home/linuxbrew/.linuxbrew")  # package managers put whole programs here
 _MAX_STEPS = 40
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}(?:/envs/[A-Za-z0-9][A-Za-z0-9._+-]{0,63})?")
 
@@ -47,21 +46,21 @@ class Tool(Struct, frozen=True, kw_only=True):
     """A program to run."""
 
     name: str
-    path: str  # absolute; its folder has no links. The last link is kept: a venv's python is told by its place
-    prefixes: tuple[str, ...] = ()  # files and folders outside the system and the workspace that it reads
-    folders: tuple[str, ...] = ()  # for its PATH, before the system's
+    path: str  # absolute; no link but the last part, which is kept: Python finds its venv by this path
+    prefixes: tuple[str, ...] = ()  # what it reads outside the system folders and the workspace
+    folders: tuple[str, ...] = ()  # come first on its PATH
     note: str = ""
 
 
 class NoTool(Struct, frozen=True, kw_only=True):
-    """Why there is none, and what to do."""
+    """Why no program was found for a name, and what a person can do."""
 
     name: str
     reason: str
 
 
 class _Lost(Exception):
-    """A program that cannot be used; the message says why."""
+    """A program cannot be used; the message has the reason."""
 
 
 class Toolbox:
@@ -108,13 +107,13 @@ class Toolbox:
         return "anyone may write to it" if mode & stat.S_IWOTH else ""
 
     def resolve(self, name: str) -> Tool | NoTool:
-        """The program behind a name; the answer never changes (rule 1)."""
+        """The program for a name. The result is kept and never changes (rule 1)."""
         if name not in self._known:
             self._known[name] = self._resolve(name)
         return self._known[name]
 
     def resolve_path(self, path: str) -> Tool | NoTool:
-        """A program a person named by its path, inside the workspace or not; relative ones from the workspace."""
+        """The program at a path that a person gave, inside the workspace or not. Relative to the workspace."""
         name = os.path.basename(path)
         spelled = os.path.join(self._workspace, path)
         try:
@@ -145,20 +144,20 @@ class Toolbox:
     # -- finding ------------------------------------------------------------------------------------------------------
 
     def _places(self, name: str) -> Iterator[str]:
-        """Where PATH has a program of this name, best first; shims are replaced by what they stand for (rule 5)."""
+        """The programs of this name on PATH, in PATH's order. Shims are replaced by their targets (rule 5)."""
         for folder in self._folders:
             place = os.path.join(folder, name)
             if not os.path.isfile(place) or not os.access(place, os.X_OK):
                 continue
             if within(os.path.realpath(place), self._workspace):
-                continue  # a link into the workspace: the same as being there
+                continue  # a link into the workspace counts as inside
             if os.path.basename(folder) != "shims":
                 yield place
             elif behind := self._behind_shim(place):
                 yield behind
 
     def _placed(self, spelled: str) -> str:
-        """A path without links in its folders, if there is a program."""
+        """The path with links in its folders resolved; _Lost if there is no executable."""
         place = os.path.join(os.path.realpath(os.path.dirname(spelled)), os.path.basename(spelled))
         if not os.path.isfile(place):
             raise _Lost(f"there is no program {spelled}")
@@ -167,7 +166,7 @@ class Toolbox:
         return place
 
     def _inside_hint(self, name: str) -> str:
-        """The program an activated venv in the workspace has, and the line that would use it."""
+        """A hint if a venv in the workspace has this program: the configuration line that would use it."""
         venv = self._environ.get("VIRTUAL_ENV", "")
         inside = [*self._inside, os.path.realpath(os.path.join(venv, "bin"))] if venv.startswith("/") else self._inside
         for folder in inside:
@@ -194,7 +193,7 @@ class Toolbox:
     # -- shims (rule 5) -----------------------------------------------------------------------------------------------
 
     def _behind_shim(self, shim: str) -> str:
-        """The program a shim would start; empty if its manager says "the system's"."""
+        """The program that a shim would start; empty if its manager's files choose the system's program."""
         root, name = os.path.dirname(os.path.dirname(shim)), os.path.basename(shim)
         text = _head(shim, 8192).decode("utf-8", "replace")
         plugins = re.findall(r"^# asdf-plugin: (\S+) ", text, re.MULTILINE)
@@ -218,7 +217,7 @@ class Toolbox:
             if place := _installed(f"{root}/versions", version, name):
                 return place
         if not versions:
-            return ""  # pyenv's default is the system's
+            return ""  # pyenv's default is the system's program
         raise _Lost(f"pyenv has no {name} of version {versions[0]} ({source}): pyenv install {versions[0]}")
 
     def _asdf(self, root: str, name: str, plugin: str) -> str:
@@ -248,11 +247,11 @@ class Toolbox:
     # -- what may be given (rules 3 and 4) ----------------------------------------------------------------------------
 
     def holds(self, path: str) -> bool:
-        """Whether a path lies in the workspace, wherever it leads."""
+        """Whether the path itself, not the target of a last link, is inside the workspace."""
         return within(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), self._workspace)
 
     def roots(self, path: str, *, trusted: bool) -> tuple[str, ...]:
-        """What must be there so that this path is: nothing, an installation, or the file alone."""
+        """What must be mounted for this path to exist in a sandbox: nothing, an installation, or only the file."""
         if any(within(path, given) for given in (*SYSTEM, "/etc")) or self.holds(path):
             return ()
         root = self._root(path)
@@ -265,7 +264,7 @@ class Toolbox:
 
     def _root(self, path: str) -> str:
         if within(path, "/nix/store"):
-            return "/nix/store"  # a program there is spread over many folders
+            return "/nix/store"  # a program there consists of many folders
         parts = path.split("/")
         if "node_modules" in parts:
             return "/".join(parts[: parts.index("node_modules") + 1])
@@ -280,17 +279,17 @@ class Toolbox:
         if real == "/" or within(self._workspace, real) or any(within(home, real) for home in self._homes):
             return False
         if os.path.dirname(real) == "/home":
-            return False  # another person's
+            return False  # another user's home
         packaged = any(within(real, place) and real != "/opt" for place in _PACKAGED)
         version = os.path.basename(os.path.dirname(os.path.dirname(real))) == "installs"  # asdf, mise: of one tool
         return packaged or version or _interpreter(root) or _environment(root)
 
     def user_installed(self, path: str) -> bool:
-        """Whether `pip install --user` put it there."""
+        """Whether `pip install --user` installed this program."""
         return bool(self._home) and os.path.dirname(path) == f"{self._home}/.local/bin"
 
     def interpreter(self, name: str) -> str:
-        """The interpreter that `#!/usr/bin/env NAME` means."""
+        """The interpreter that `#!/usr/bin/env NAME` would start."""
         place = next(self._places(name), "")
         if not place:
             hint = self._inside_hint(name)
@@ -299,7 +298,7 @@ class Toolbox:
 
 
 class _Walk:
-    """One program followed to its end: links, `#!` lines, venvs."""
+    """Follows one program through links, `#!` lines and venvs, and collects what it needs."""
 
     def __init__(self, box: Toolbox, *, trusted: bool) -> None:
         self._box = box
@@ -310,14 +309,15 @@ class _Walk:
         self._steps = 0
 
     def through(self, place: str) -> str:
-        """Follow a program; the path to start it by."""
+        """Follow a program and return the path to start it by."""
         hops = list(self._hops(place))
         for hop in hops:
             if self.trusted and self._box.holds(hop):
                 raise _Lost(f"{place} leads into the workspace, where a model writes: map it under `tools:`")
             self.prefixes += self._box.roots(hop, trusted=self.trusted)
             self._venv(hop)
-        # Alternatives lie in /etc, of which a sandbox has only a made-up one: start what they lead to.
+        # Links of the alternatives system are in /etc. A sandbox has its own /etc without them, so their target is
+        # started.
         path = hops[-1] if any(within(hop, "/etc") for hop in hops) else place
         self.folders += [os.path.dirname(path)] if os.path.dirname(path) not in self.folders else []
         if manager := _FORWARDERS.get(os.path.basename(hops[-1])):
@@ -326,7 +326,7 @@ class _Walk:
         return path
 
     def _hops(self, place: str) -> Iterator[str]:
-        """The path, and every path its last link leads to."""
+        """The path, and each path on the way if it is a link."""
         while True:
             self._steps += 1
             if self._steps > _MAX_STEPS:
@@ -343,7 +343,7 @@ class _Walk:
             raise _Lost(f"anyone may write to {place}")
 
     def _venv(self, hop: str) -> None:
-        """A venv's python needs the installation it was made from, also if it is a copy."""
+        """Add the installation that a venv was made from: its python needs that also if it is a copy."""
         root = os.path.dirname(os.path.dirname(hop))
         home = re.search(r"^home *= *(/.*?) *$", _text(f"{root}/pyvenv.cfg"), re.MULTILINE)
         if home:
@@ -388,12 +388,12 @@ def _interpreter(root: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """A path whose own characters are no pattern."""
+    """The path with glob's special characters escaped."""
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def _installed(folder: str, version: str, name: str) -> str:
-    """The program of a version, or of the newest version that begins with it (`3.11` means 3.11.7)."""
+    """The program of this version, or of the newest one that begins with it (`3.11` finds 3.11.7)."""
     exact = f"{folder}/{version}/bin/{name}"
     if os.access(exact, os.X_OK):
         return exact

@@ -1,8 +1,7 @@
-"""A trial: whether commands can run in this workspace, found out by running one that does nothing.
-
-The proof (worker/probe.py) is about the machine, and is made with files of its own. A project can still be out of
-reach: below a folder that is closed to `sandbox.run_as`, or on a file system that cannot be overlaid. Who depends on
-commands learns it here, before a model is asked or a patch applied.
+"""A trial: run a command that does nothing, to find out whether commands can run in this workspace.
+The proof (worker/probe.py) is about the machine, and uses files of its own. The project may still be out of reach:
+inside a folder that `sandbox.run_as` may not enter, or on a file system that cannot be overlaid. The trial finds this
+before a model is called or a patch is applied.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ async def must_run(shop: Workshop, policy: Policy, scratch: Scratch) -> None:
     await shop.must_hold(policy.tier, scratch)
     tool = shop.toolbox.resolve(_NAME)
     if isinstance(tool, NoTool):
-        return  # nothing to try it with; the first real command will tell
+        return  # there is no program to try; a problem shows at the first real command
     folder = scratch.fresh(f"trial~{os.getpid()}")  # another process may be about to drive the same run
     sandbox = shop.sandbox(policy, tool, upper=folder if policy.tier == "strict" else None, layers=())
     command = Command(argv=(tool.path,), cwd=str(shop.workspace), env={}, timeout_ms=20_000)

@@ -1,11 +1,10 @@
 """Adoption: a person vouches for a run that this user's key did not make, or that was made for another folder.
-
 Rules
-1. It is a record in the run's folder, `adopted.json`, sealed like an answer (core/seal.py): how many lines the journal
-   had, a digest of what they said, and the folder the run belongs to from now on.
-2. It covers exactly those lines. The next line that is written repeats it (core/chain.py, rule 3); then the file is
-   needed no more.
-3. It vouches for history only. Answers that lie in the inbox of a foreign run are nobody's; they are asked for again.
+1. An adoption is a record in the run's folder, `adopted.json`, sealed like an answer (core/seal.py). It has the number
+   of lines of the journal, their digest, and the folder the run belongs to from now on.
+2. It covers exactly those lines. The next line that is written repeats it (core/chain.py, rule 3); then the file is no
+   longer needed.
+3. It covers history only. Answers in the inbox of a foreign run do not count; the person is asked again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MOST = 65_536
 
 
 class Vouching(Struct, frozen=True):
-    """Who took over which lines, as the journal says it."""
+    """The journal's record of an adoption: who adopted which lines."""
 
     lines: int
     workspace: str
@@ -34,8 +33,8 @@ class Vouching(Struct, frozen=True):
 class Adoption(Struct, frozen=True, kw_only=True):
     """`adopted.json`."""
 
-    lines: int  # how many the journal had
-    sha256: str  # of the lines that nobody vouched for (core/chain.py)
+    lines: int  # the number of lines of the journal
+    sha256: str  # of the foreign lines (core/chain.py)
     workspace: str
     by: str
     at: str
@@ -47,13 +46,13 @@ class Adoption(Struct, frozen=True, kw_only=True):
 
 
 def keep_adoption(folder: RunFolder, adoption: Adoption, *, disk: Disk, seal: Seal) -> None:
-    """Write it down, durable before anybody is told."""
+    """Write the adoption, durably."""
     data = msgspec.json.format(msgspec.json.encode(seal.closes(adoption, folder.id))) + b"\n"
     disk.publish(folder.adopted, data, durable=True)
 
 
 def read_adoption(folder: RunFolder, seal: Seal | None) -> Adoption | None:
-    """What this user said of the run; None if nothing, or if somebody else wrote it."""
+    """This user's adoption of the run; None if there is none, or if another key sealed it."""
     try:
         adoption = msgspec.json.decode(read_bounded(folder.adopted, _MOST), type=Adoption)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):

@@ -1,12 +1,11 @@
-"""Branches of a flow, side by side: each begins the moment all it comes after are done.
-
+"""Concurrent branches of a flow: each begins as soon as all branches it depends on are done.
 Rules
-1. A worker is an asyncio task. Whoever is done with a branch goes on with the next that is ready; another worker is
-   made only for what is ready beyond that. So a chain is one task, and ten thousand branches are as many tasks as may
+1. A worker is an asyncio task. When its branch is done, it continues with the next one that is ready. More workers are
+   made only if more branches are ready. So a chain is one task, and ten thousand branches need as many tasks as may
    work at once.
-2. A branch that fails or parks stops only what comes after it. All settle before `run` returns.
-3. After `Canceled` nothing begins any more; what is under way ends by itself.
-4. Branches that were all recorded never wait for anything: every so often a worker lets the loop have a turn.
+2. A branch that fails or parks stops only the branches that depend on it. `run` returns when all have ended.
+3. After `Canceled` no branch begins; those that run end by themselves.
+4. A replay of recorded branches never waits. So every 16 branches a worker gives other tasks a turn.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from orchestra.core.errors import Canceled, Suspended
 from orchestra.core.order import Order
 
 T = TypeVar("T")
-_TURN = 16  # so many branches, then a turn for others
+_TURN = 16  # branches between two turns for other tasks (rule 4)
 
 
 class Branches(Generic[T]):
@@ -41,7 +40,10 @@ class Branches(Generic[T]):
         self._settled = 0
 
     async def run(self, names: Collection[str]) -> dict[str, T]:
-        """What came of each, in the order of `names`. Raises Canceled, else the first failure, else Suspended."""
+        """Run all and return their results, in the order of `names`.
+
+        Raises Canceled, else a failure, else Suspended.
+        """
         async with asyncio.TaskGroup() as self._group:
             self._fill()
         if self._canceled is not None:

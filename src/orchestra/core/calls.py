@@ -1,9 +1,9 @@
-"""The model calls of a journal, read back: for the audit, the budget, the report, and providers that keep count.
-
+"""The model calls in a journal: for the audit, the budget, the report, and providers that count their calls.
 Rules
-1. What a call cost is known once its reply is recorded, never before.
-2. A call that a kill cut off is counted in `<artifact>.asked.json` before it is made again, with the most that the
-   requests before may have cost. Its reply takes both over; of a call that never gets one, the file is what is left.
+1. The cost of a call is known only when its reply is recorded.
+2. If a kill cut a call off, `<artifact>.asked.json` counts it before it is made again, with the most that the earlier
+   requests may have cost. The reply's record takes both numbers over. For a call that never gets a reply, only the file
+   has them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from orchestra.core.work import ModelReply
 _NOWHERE = {"path": "", "bytes": 0, "sha256": "sha256:" + "0" * 64}
 _LEAST = {"text": "", "raw": _NOWHERE, "finishReason": "stop", "durationMs": 0, "provider": ""}
 _ASKED = ".asked.json"
-_MOST = 65_536  # bytes of such a file
+_MOST = 65_536  # bytes of an `.asked.json`
 
 
 class Asked(Struct, frozen=True, omit_defaults=True):
-    """`<artifact>.asked.json`: how often a call was made of which no reply is recorded (rule 2)."""
+    """`<artifact>.asked.json`: how often a call without a recorded reply was made (rule 2)."""
 
     key: str
     times: int = 1
-    lostUsd: float | None = None  # what all of them but the last may have cost; None: nobody knows
+    lostUsd: float | None = None  # what all but the last may have cost; None: not known
 
 
 class PastCall(Struct, frozen=True, kw_only=True, gc=False):
@@ -46,10 +46,10 @@ class PastCall(Struct, frozen=True, kw_only=True, gc=False):
     provider: str = ""
     model: str = ""
     usage: Usage = Usage()
-    costUsd: float | None = 0.0  # None: nobody knows, as no price is known or no reply is recorded
-    asked: int = 1  # again after each kill before its reply was whole: possibly paid as often (D-05)
-    requests: int = 1  # that a provider made when it was asked last: one, but for a CLI that asks again by itself
-    lostUsd: float | None = None  # what its cut-off requests may have cost at most; None: there are none, or unknown
+    costUsd: float | None = 0.0  # None: no price is known, or no reply is recorded
+    asked: int = 1  # made again after each kill before the reply: possibly paid as often (D-05)
+    requests: int = 1  # requests of the last call: one, except for a CLI that retries by itself
+    lostUsd: float | None = None  # the most its cut-off requests may have cost; None: there are none, or unknown
     raw: ArtifactRef | None = None
     error: ProviderFailure | None = None
     finishReason: FinishReason = "stop"
@@ -57,7 +57,7 @@ class PastCall(Struct, frozen=True, kw_only=True, gc=False):
     source: str = ""
     contextBytes: int = 0
     artifact: str = ""  # the stem of its files
-    files: tuple[str, ...] = ()  # workspace files that went in
+    files: tuple[str, ...] = ()  # workspace files in the prompt
     to: Destination = Destination()
     withheld: tuple[Withheld, ...] = ()
 
@@ -75,22 +75,22 @@ def past_calls(events: Iterable[Event]) -> list[PastCall]:
 
 
 def calls_in(folder: RunFolder, events: Iterable[Event]) -> list[PastCall]:
-    """The same; of those without a recorded reply, how often they were made is read from the run's folder (rule 2)."""
+    """The same as `past_calls`; for calls without a reply, the count is read from the run's folder (rule 2)."""
     return [call if call.raw else _counted(call, folder) for call in past_calls(events)]
 
 
 def reply_of(outcome: Mapping[str, Any]) -> ModelReply:
-    """What came of a call, as another version or implementation may have written it: with less."""
+    """The reply in a recorded outcome. Fields that another version did not record have defaults."""
     return msgspec.convert({**_LEAST, **outcome}, ModelReply)
 
 
 def asked_file(folder: RunFolder, artifact: str) -> Path:
-    """Where the call of an artifact is counted."""
+    """The path of the file that counts an artifact's calls."""
     return folder.artifact(f"{artifact}{_ASKED}")
 
 
 def read_asked(folder: RunFolder, artifact: str, key: str) -> Asked:
-    """How often this call was made of which no reply is recorded: once, unless it was counted."""
+    """How often this call without a reply was made: once, unless the file has a count."""
     try:
         asked = msgspec.json.decode(folder.read(f"artifacts/{artifact}{_ASKED}", _MOST), type=Asked)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
@@ -104,7 +104,7 @@ def _counted(call: PastCall, folder: RunFolder) -> PastCall:
 
 
 def _begun(key: str, event: Event) -> PastCall:
-    """A call as its intent tells of it."""
+    """A call, from its intent event."""
     payload = event.payload
     return PastCall(
         key=key,
@@ -117,7 +117,7 @@ def _begun(key: str, event: Event) -> PastCall:
 
 
 def _past_call(begun: PastCall, event: Event) -> PastCall:
-    """The call, and what came of it."""
+    """A call, from its intent and its outcome event."""
     call = PastCall(
         key=begun.key,
         role=begun.role,

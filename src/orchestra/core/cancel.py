@@ -1,9 +1,8 @@
-"""Canceling: how a drive learns that its run was canceled, and what is left to complete then.
-
+"""Canceling: how the process that drives a run notices a cancel, and what must still be completed.
 Rules
-1. A cancel is a message in the run's inbox like any other. The process that drives the run looks for it all the time.
+1. A cancel is a message in the run's inbox. The process that drives the run checks for it all the time.
 2. A cancel of one run of a tree ends all runs of the tree.
-3. A patch that was being applied is applied to its end, or reported: a canceled run leaves no half a patch (D-12).
+3. A patch that is being written is written to its end, or reported: a canceled run leaves no half a patch (D-12).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _OF_A_PATCH = ("APPROVAL_GRANTED", "PATCH_PRODUCED", "PATCH_APPLIED", "PATCH_APP
 
 
 class Driving:
-    """What one drive shares with the child runs it drives."""
+    """State that one drive shares with the child runs it drives."""
 
     def __init__(self, patient: bool, accept_drift: frozenset[str]) -> None:
         self.patient = patient
@@ -31,17 +30,17 @@ class Driving:
         self._why = ""
 
     def cancel(self, said: Message) -> None:
-        """Somebody canceled a run of this tree: all of it ends (rule 2)."""
+        """Record that a run of this tree was canceled: all runs of it end (rule 2)."""
         self.canceled = True
         self._why = said.text or f"canceled by {said.by}"
 
     def verdict(self) -> Verdict:
-        """How a canceled run ends."""
+        """The verdict of a canceled run."""
         return Verdict(status="canceled", result={"reason": self._why})
 
 
 async def watch_for_cancel(store: Store, run: RunFolder, flow: asyncio.Future[Verdict], driving: Driving) -> None:
-    """Cancel the flow as soon as a cancel lies in the run's inbox (rule 1)."""
+    """Cancel the flow as soon as the run's inbox has a cancel (rule 1)."""
     while True:
         if said := store.mail(run, CANCEL):
             driving.cancel(said)
@@ -51,8 +50,8 @@ async def watch_for_cancel(store: Store, run: RunFolder, flow: asyncio.Future[Ve
 
 
 def may_be_applying(events: Iterable[Event]) -> bool:
-    """Whether a kill may have cut an apply short: a patch was granted, and nothing is recorded of it since (rule 3)."""
-    newest: dict[str, str] = {}  # by scope: the last thing that happened to a patch there
+    """Whether a kill may have cut an apply short: a patch was granted, but its end is not recorded (rule 3)."""
+    newest: dict[str, str] = {}  # by scope: the last event of a patch
     for event in events:
         if event.type in _OF_A_PATCH:
             newest[str(event.payload.get("key", "")).rpartition("/")[0]] = event.type

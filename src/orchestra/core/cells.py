@@ -1,4 +1,4 @@
-"""Tables measured in terminal cells, so that Hangul and other wide text lines up."""
+"""Tables with columns measured in terminal cells, so that Hangul and other wide text lines up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool =
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool = False) -> Iterator[str]:
-    """The same, line by line; the rows are gone through twice and need not be in memory."""
+    """The same, line by line. The rows are read twice and need not be in memory."""
     widths = [cell_len(name) for name in header]
     for row in rows:
         widths = [max(width, cell_len(text)) for width, text in zip(widths, row, strict=True)]
@@ -26,7 +26,7 @@ def aligned(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool
 
 
 class Rows(Iterable[Sequence[str]]):
-    """Rows that are made each time they are gone through."""
+    """Rows that are computed anew each time they are iterated."""
 
     def __init__(self, make: Callable[[], Iterator[Sequence[str]]]) -> None:
         self._make = make
@@ -41,5 +41,5 @@ def _line(row: Sequence[str], widths: list[int], room: int) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """Text in at most so many cells."""
+    """The text, cut to at most `room` cells."""
     return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"

@@ -1,16 +1,16 @@
-"""The chain of a journal's lines: what each says of the one before it, and who sealed it. Pure.
-
+"""The chain of a journal's lines: each is sealed, and linked to the line before it. Pure.
     {"id":…,"type":…,"payload":{"seal":"<of this line and the seal before it>","prev":"<digest of the line before>",…}}
 
 Rules
-1. A line is sealed with its writer's key, together with the seal of the line before it (core/seal.py, rule 2): over the
-   line without its end, BLANK in the seal's place. There is one place: the first field of the payload, which no string
-   before it can contain. From the first line on that this user's key did not seal, a journal is *foreign*.
-2. Each line also says the plain digest of the line before it. That vouches for nothing, but whoever has no key finds a
-   changed byte by it, anywhere but in the last line. Where the seal holds, nobody needs to look.
-3. A person who adopts a foreign journal vouches for the bytes it has then (core/adoption.py). The next line that is
-   written says so (`vouches`) and is sealed together with a digest of all lines since the last sealed one. From there
-   on the journal vouches for itself, with no other file beside it (S1-120).
+1. A line is sealed with its writer's key, together with the seal of the line before it (core/seal.py, rule 2). The seal
+   covers the line without its newline, with BLANK in the seal's place. That place is fixed: the first field of the
+   payload, which no string before it can contain. A journal is *foreign* from the first line that this user's key did
+   not seal.
+2. Each line also has the plain digest of the line before it. The digest proves no author. But a reader without the key
+   can find a changed byte with it, except in the last line. Lines with a valid seal need no such check.
+3. A person who adopts a foreign journal vouches for its bytes at that time (core/adoption.py). The next line that is
+   written records this (`vouches`), and is sealed together with a digest of all lines since the last sealed one. From
+   then on the journal needs no other file as proof (S1-120).
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _BROKEN = "its line {} was not made with your key, or was changed since"
 
 
 class Chain:
-    """Checks a journal line by line, and says what the next line must begin with."""
+    """Checks a journal line by line, and makes the opening and the seal of the next line."""
 
     def __init__(self, seal: Seal | None) -> None:
-        self.foreign = 0  # the first line that nobody vouches for; 0: all are vouched for
+        self.foreign = 0  # the number of the first foreign line; 0: there is none
         self.lines = 0
-        self.workspace = ""  # the folder a person bound the run to when adopting it
+        self.workspace = ""  # the project folder recorded with the run's adoption
         self._state = seal.line_state if seal is not None else None
         self._before = b""  # the seal that the next line follows
-        self._since: Any = None  # hashes the lines that nobody vouches for
-        self._last: bytes | str = b""  # the line before, or if that is long only its digest
-        self._adopted: Adoption | None = None  # not in the journal yet
-        self._begun = False  # whether the first line has a seal, whosever
+        self._since: Any = None  # a running hash of the foreign lines
+        self._last: bytes | str = b""  # the line before; only its digest if the line is long
+        self._adopted: Adoption | None = None  # an adoption that is not in the journal yet
+        self._begun = False  # whether the first line has a seal, of any key
 
     def holds(self, line: bytes) -> bool:
-        """Whether this user's key sealed the line after the ones before it. If so it is taken, else see `take`.
+        """Whether this user's key sealed the line in this place. If so, the line is added; else call `take`.
 
-        By far the most lines take this way, and every start waits for it: nothing here is a call that need not be one.
+        Nearly all lines are checked here, and every start waits for it. So the code avoids function calls.
         """
         if self._state is None or self._since is not None:
             return False
@@ -66,7 +66,7 @@ class Chain:
         return True
 
     def take(self, line: bytes, event: Event) -> str:
-        """Check a line that does not hold by its own seal; why the line before it is damaged, or an empty string."""
+        """Add a line that `holds` refused. Returns why the line before it is damaged, or an empty string."""
         self.lines += 1
         if self._state is not None:
             if self._since is None:
@@ -87,7 +87,7 @@ class Chain:
 
     @property
     def digest(self) -> str:
-        """What stands for all lines since the last sealed one, that one included."""
+        """A digest of all lines since the last sealed one, including that one."""
         since = hashlib.sha256(self._before) if self._since is None else self._since
         return f"sha256:{since.hexdigest()}"
 
@@ -98,7 +98,7 @@ class Chain:
         return _NONE if self._begun else _UNSEALED
 
     def adopt(self, adoption: Adoption) -> None:
-        """Take a person's word for the lines it covers, if it is about exactly these."""
+        """Treat the lines as vouched for, if the adoption is about exactly these lines."""
         if adoption.lines == self.lines and adoption.sha256 == self.digest:
             self._adopted = adoption
             self.foreign = 0
@@ -125,7 +125,7 @@ class Chain:
         return line[:at] + mark.encode() + line[at + _WIDTH :], mark
 
     def wrote(self, line: bytes, mark: str) -> None:
-        """The line with this seal is in the journal."""
+        """Note that the line with this seal was written."""
         self._before, self._last, self._since, self._adopted = mark.encode(), _kept(line), None, None
         self.lines += 1
 
@@ -144,7 +144,7 @@ def _seal(state: Any, before: bytes, line: bytes) -> bytes:
 
 
 def _kept(line: bytes) -> bytes | str:
-    """What is kept of a line until the next one: mostly nobody asks for its digest."""
+    """What is kept of a line until the next one: the line itself, whose digest is rarely needed, or a digest."""
     return line if len(line) <= _LONG else _short(line)
 
 

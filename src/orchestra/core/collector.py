@@ -1,6 +1,6 @@
-"""The garbage collector, kept out of the way: a run makes very many objects that stay, and hardly a cycle.
-
-It would look at all of them again and again: a tenth to a fifth of the time of a big graph, a long journal, a big plan.
+"""Limits the garbage collector: a run makes very many objects that stay, and hardly a cycle.
+The collector would examine all of them repeatedly. That takes a tenth to a fifth of the time for a big graph, a long
+journal or a big plan.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 
 
 def relax() -> None:
-    """For a whole process: begin to look after 50,000 new objects instead of 700, as compilers and linters do."""
+    """Collect after 50,000 new objects instead of 700, for the whole process, as compilers and linters do."""
     gc.set_threshold(50_000, 20, 50)
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Nothing is collected meanwhile. For short, synchronous work; also as a decorator."""
+    """Collect no garbage inside this block. For short, synchronous work; also a decorator."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,17 +1,18 @@
-"""The context: how linear async code becomes durable. A flow sees only this.
-
+"""The context: makes linear async code durable. It is everything a flow sees of its run.
 Rules
-1. `perform(name, effect)` is the primitive. Its key is the scope's path, the name and a repeat count (`fix.2`,
-   `research/draft.1`): names, not positions, so a step inserted in the code disturbs no waiting run (D-03).
-2. A step whose outcome is recorded is not performed again; the flow gets the recorded outcome. A step whose intent is
-   recorded without an outcome is performed again and its handler told so (`redo`).
-3. The flow goes on with what was written, decoded from the event: live and replayed runs see the same values.
-4. A recorded intent that differs from what the code now wants is `Drift`, unless accepted by key.
+1. `perform(name, effect)` is the primitive. A step's key is the scope's path, the name and a repeat count (`fix.2`,
+   `research/draft.1`). Keys are made of names, not positions, so inserting a step into the code does not disturb a
+   waiting run (D-03).
+2. A step whose outcome is recorded is not performed again; the flow gets the recorded outcome. A step with a recorded
+   intent and no outcome is performed again, and its handler gets `redo`.
+3. The flow gets the outcome as it was written, decoded from the event. So live and replayed runs see the same values.
+4. If the recorded intent differs from the effect that the code performs now, `Drift` is raised, unless a person
+   accepted it for this key.
 5. Everything recorded so far is synced before an effect that acts on the world.
-6. A failed step is recorded and raised as `StepFailed`; a retry is the next step of the same name, and its waiting
-   time is journaled as a deadline (`retryAt`), so that a kill resets neither. Who asks us to wait for longer than a
-   process should is not waited for: the moment is journaled (`notBefore`) and the run stops there. A person's resume
-   is the next try, whenever it comes: another provider, or a quota that was raised, need not wait.
+6. A failed step is recorded and raised as `StepFailed`. A retry is the next step of the same name. Its waiting time is
+   journaled as a deadline (`retryAt`), so a kill resets neither the count nor the wait. If a server asks for a longer
+   wait than a process should make, the moment is journaled (`notBefore`) and the run stops. When a person resumes the
+   run, the step is tried at once: there may be another provider or a higher quota by then.
 7. Branches of `fan_out` and `graph` have scopes of their own. While they run, their parent scope performs nothing. A
    branch that parks does not stop the others; a failed one neither. Tasks are started nowhere else.
 8. `Suspended` passes through everything: nothing waits in memory only.
@@ -53,7 +54,7 @@ from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
 
 T = TypeVar("T")
-LONGEST_WAIT_S = 600.0  # that another side may ask of a process; how long we want to wait ourselves is up to `Retry`
+LONGEST_WAIT_S = 600.0  # the longest wait that a server may ask for (rule 6); our own waits are set by `Retry`
 _FOREVER_S = 366 * 86_400.0
 _COUNTED = re.compile(r"\.\d+$")
 
@@ -69,7 +70,7 @@ class Retry(Struct, frozen=True):
         return min(max(self.base_sec * 2.0 ** (attempt - 1), at_least), _FOREVER_S)
 
     def waits(self, attempt: int, asked: float) -> bool:
-        """Whether a process waits as long as it was asked to (rule 6)."""
+        """Whether the process waits for the `asked` seconds itself (rule 6)."""
         return asked <= max(self.wait(attempt), LONGEST_WAIT_S)
 
 
@@ -87,12 +88,12 @@ class Verdict(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.status == "failed" and self.error is None:
             raise ValueError(
-                "a failed run says why: Verdict(status='failed', error=ErrorInfo(code, message))"
+                "a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))"
             )  # S1-119
 
 
 class Step(Struct, frozen=True):
-    """What a handler is told about the step it performs."""
+    """The step that a handler performs."""
 
     key: str
     phase: Phase
@@ -103,14 +104,14 @@ class Step(Struct, frozen=True):
 
 
 class Handler(Protocol):
-    """Does an effect. Raises StepFailed for a failure the flow should see; returns the outcome otherwise."""
+    """Carries out an effect and returns its outcome; StepFailed for a failure that the flow should get."""
 
     async def __call__(self, effect: Any, step: Step, /) -> Any: ...
 
 
 @runtime_checkable
 class Guarded(Protocol):
-    """A handler that may refuse before the intent is written, so that nothing looks begun that was not."""
+    """A handler that may refuse an effect before the intent is written: a refused step was never begun."""
 
     async def guard(self, effect: Any, key: str, /, *, redo: bool) -> None:
         """Raise to refuse. `redo`: an earlier process began this step and may have left its result."""
@@ -119,10 +120,10 @@ class Guarded(Protocol):
 
 @runtime_checkable
 class Prepares(Protocol):
-    """A handler that makes ready before its intent is written (rule 9)."""
+    """A handler that prepares something before its intent is written (rule 9)."""
 
     async def prepare(self, effect: Any, key: str, left: Event | None, /) -> Mapping[str, Any]:
-        """Make ready and say what the intent should tell. `left` is the intent of an earlier life, if it began this."""
+        """Prepare, and return fields for the intent. `left` is the intent that an earlier process wrote, if any."""
         ...
 
     async def drop(self, key: str, /) -> None:
@@ -151,7 +152,7 @@ class Context:
         self._guards = {kind: h.guard for kind, h in handlers.items() if isinstance(h, Guarded)}
         self._preparers = {kind: h for kind, h in handlers.items() if isinstance(h, Prepares)}
         self._accepted = accepted_drift
-        self._only = only  # what may still be done in a run that is being ended; nothing named: everything
+        self._only = only  # the effects allowed in a run that is being ended; empty: all effects
         self._name_child = name_child
         self._stopped: list[OrchestraError] = []  # what stopped a step for good, in whichever scope
         self._scope = _Scope("")
@@ -164,11 +165,11 @@ class Context:
 
     @property
     def origin(self) -> str:
-        """The run this one's history began in: its own id, or that of the first of the runs it was forked from."""
+        """The id of the run in which this history began: this run, or the first one it was forked from."""
         return str(self.recorded("forkedFrom", {}).get("origin", self.run_id))
 
     def recorded(self, fact: str, otherwise: Any = None) -> Any:
-        """What the run recorded of itself when it began: the same on every replay."""
+        """A fact that the run recorded when it began, the same on every replay."""
         return self._ledger.events[0].payload.get(fact, otherwise)
 
     def peek_key(self, name: str) -> str:
@@ -197,9 +198,9 @@ class Context:
         accept: Callable[[Outcome], T] | None = None,
         retry: Retry = NO_RETRY,
     ) -> Outcome | T:
-        """Have `effect` done once, under `name`, and return its outcome, or what the pure `accept` makes of it.
+        """Perform `effect` once, under `name`, and return its outcome, or the result of the pure `accept(outcome)`.
 
-        `accept` may raise ContractError: the step is then recorded as failed, with the outcome kept.
+        If `accept` raises ContractError, the step is recorded as failed, and the outcome is kept.
         """
         attempt = 0
         while True:
@@ -267,11 +268,11 @@ class Context:
         outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome)
         try:
             return outcome if accept is None else accept(outcome)
-        except ContractError as broken:  # it was accepted when it was recorded: the code's mind has changed since
+        except ContractError as broken:  # `accept` passed when this was recorded and fails now: the code changed
             raise Drift(self.run_id, key, "accepted", f"refused: {broken}") from broken
 
     async def _prepare(self, key: str, effect: Effect[Outcome], attempt: int, left: Event | None) -> Event | None:
-        """Rule 9: make ready, announce what was made, and only then let it act."""
+        """Prepare the effect, then write and sync its intent (rule 9). Undo the preparation if that fails."""
         handler = self._preparers[type(effect)]
         facts = await handler.prepare(effect, key, left)
         try:
@@ -306,13 +307,13 @@ class Context:
         if effect.intent is None:
             payload["intent"] = effect.identity()
         if step.redo and not effect.continues:
-            payload["redone"] = True  # the audit's "possibly paid twice"
+            payload["redone"] = True  # the audit reports this call as possibly paid twice
         try:
             outcome = await self._handlers[type(effect)](effect, step)
             if effect.continues:
                 payload |= _named_ids(outcome)
             payload["outcome"] = msgspec.to_builtins(outcome)
-            if accept is not None:  # judged on what will be read back, that is after redaction
+            if accept is not None:  # `accept` gets what a replay will read, that is after redaction
                 payload["outcome"] = self._ledger.redactor.record(payload["outcome"])
                 accept(msgspec.convert(payload["outcome"], effect.outcome))
         except StepFailed as failure:
@@ -390,11 +391,11 @@ class Context:
         limit: int = 0,
         go_on: Callable[[T], bool] = lambda result: True,
     ) -> dict[str, T]:
-        """Run branches, each the moment all it comes after are done, at most `limit` at once (0: any number).
+        """Run each branch as soon as all branches before it (`after`) are done, at most `limit` at once (0: no limit).
 
-        What comes after a branch that failed, parked, or whose result does not `go_on`, is not run and not in the
-        result; all others are. With failures: the first in the order of `branches`. With a parked branch and no
-        failure: Suspended.
+        If a branch fails, parks, or its result does not `go_on`, the branches after it are not run and are not in the
+        result. All others are. If branches failed, the first failure in the order of `branches` is raised; else, if
+        one parked, Suspended.
         """
         paths = {name: self._scope.branch(name) for name in branches}
         try:
@@ -410,7 +411,7 @@ class Context:
 
     def _derive(self, scope: _Scope, phase: Phase, iteration: int) -> Context:
         context = Context.__new__(Context)
-        context.__dict__.update(self.__dict__)  # copy.copy takes five times as long, and every task has its own
+        context.__dict__.update(self.__dict__)  # copy.copy takes five times as long, and every task has a context
         context._scope, context._phase, context._iteration = scope, phase, iteration
         return context
 
@@ -420,7 +421,7 @@ class _Scope:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.alone = not path  # rule 7: the outermost scope performs only while no branch runs, so nobody else appends
+        self.alone = not path  # rule 7: the outermost scope performs only while no branch runs, so no branch appends
         self._used: dict[str, int] = {}
         self._busy = False
 
@@ -438,7 +439,7 @@ class _Scope:
         return f"{self._path}{name}.{count}"
 
     def branch(self, name: str) -> str:
-        """The path of a scope below this one. The second of the same name is another place: `draft/`, `draft.2/`."""
+        """The path of a new scope below this one. The second of the same name gets a number: `draft/`, `draft.2/`."""
         if "/" in name or _COUNTED.search(name):
             raise DurabilityError(f"branch {name!r}: a branch's name may not contain '/' or end like a repeat count")
         count = self._used[f"{name}/"] = self._used.get(f"{name}/", 0) + 1
@@ -446,7 +447,7 @@ class _Scope:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """While branches run: rule 7."""
+        """Refuse steps of this scope while its branches run (rule 7)."""
         self._busy = True
         try:
             yield
@@ -462,7 +463,7 @@ def _error(error: StepFailed | ContractError, *, reason: str = "", retriable: bo
 
 
 def _named_ids(outcome: object) -> dict[str, Any]:
-    """The ids a reader of the bare event needs (S1-47, S1-48): which request this outcome answers."""
+    """The id of the request that this outcome answers, for readers of the event alone (S1-47, S1-48)."""
     return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}
 
 

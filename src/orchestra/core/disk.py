@@ -1,13 +1,12 @@
-"""The disk: the few operations by which bytes become durable, and the seam where crashes are made.
-
+"""The disk: the few operations that make bytes durable. Tests inject crashes here.
 Rules
-1. Every byte orchestra keeps is written, synced and named by these operations.
-2. Each operation is the smallest step a crash can fall between: append, sync, replace, link, unlink.
-3. A disk with `Chaos` dies (SIGKILL) or fails (ENOSPC) at a chosen one of them. It ships with the product
-   (`ORCHESTRA_CHAOS=17:torn`), so the kill tests run the very program a user runs.
-4. A refused write is `DiskFull`, whatever the file system calls it.
+1. Every byte that orchestra keeps is written, synced and named by these operations.
+2. Each operation is the smallest step that a crash can fall between: append, sync, replace, link, unlink.
+3. A disk with `Chaos` kills the process (SIGKILL) or fails (ENOSPC) at a chosen operation. It is part of the product
+   (`ORCHESTRA_CHAOS=17:torn`), so the kill tests run the same program as a user.
+4. A refused write is `DiskFull`, whatever error the file system reports.
 
-It does not decide *when* to sync: that is the journal's business.
+When to sync is decided by the journal, not here.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from typing import Literal
 
 from orchestra.core.errors import DiskFull, UsageError
 
-PRIVATE = 0o600  # run folders hold prompts, diffs and raw replies: for the owner's eyes (C-12)
-# No link is followed, and a named pipe in a file's place is an error, not something to wait for.
+PRIVATE = 0o600  # run folders contain prompts, diffs and raw replies, for the owner only (C-12)
+# No link is followed, and opening a named pipe fails instead of waiting.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -31,7 +30,7 @@ Mode = Literal["before", "torn", "after", "enospc"]
 
 
 class Chaos:
-    """Kills this process, or fills its disk, at the n-th operation. What `orchestra` must withstand."""
+    """Kills this process, or makes its disk full, at the n-th operation."""
 
     def __init__(self, at: int, mode: Mode) -> None:
         self._left = at
@@ -46,10 +45,10 @@ class Chaos:
         return cls(int(number), mode)  # type: ignore[arg-type]  # checked by the line above
 
     def at(self, act: Callable[[], None], torn: Callable[[], object] | None = None) -> None:
-        """Do one operation, or what a crash leaves of it; `torn` does half of it."""
+        """Do one operation, or crash before, in the middle of (`torn` does half of it) or after it."""
         self._left -= 1
         if self._left != 0:
-            # A full disk stays full until the process ends: one failed write must not be followed by a lucky one.
+            # A full disk stays full until the process ends: all later writes fail too.
             if self._left < 0 and self._mode == "enospc":
                 raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
             return act()
@@ -62,7 +61,7 @@ class Chaos:
                 try:
                     act()
                 except OSError:
-                    pass  # e.g. removing what is not there: the caller would have gone on, so the kill comes here too
+                    pass  # e.g. removing a missing file: the caller would have gone on, so kill here too
             case "enospc":
                 if torn:
                     torn()
@@ -103,7 +102,7 @@ class Disk:
         return self.chaos.at(act) if self.chaos else act()
 
     def link(self, source: str, target: str) -> None:
-        """Give the file a second name; FileExistsError if the name is taken: how the first of two writers wins."""
+        """Give the file a second name; FileExistsError if the name is taken, so the first of two writers wins."""
 
         def act() -> None:
             try:
@@ -120,8 +119,8 @@ class Disk:
     def publish(self, path: Path, data: bytes, *, durable: bool, mode: int = PRIVATE) -> None:
         """Replace a whole file: readers see the old bytes or the new, never a mixture.
 
-        `durable` also survives a power cut before returning (file and name); a projection that can be rebuilt needs
-        none.
+        With `durable`, file and name survive a power cut when this returns. A file that can be rebuilt does not need
+        it.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = f"{path}.{os.getpid()}.tmp"
@@ -131,7 +130,7 @@ class Disk:
             self.sync_folder(path.parent)
 
     def write(self, path: str, data: bytes, *, durable: bool, mode: int = PRIVATE) -> None:
-        """Write a file nobody reads yet: it has a temporary name, or no event names it."""
+        """Write a file that has no reader yet: it has a temporary name, or no event names it."""
         fd = os.open(path, _NEW | os.O_TRUNC, mode)
         try:
             self.append(fd, data)
@@ -141,7 +140,7 @@ class Disk:
             os.close(fd)
 
     def open_end(self, path: Path) -> int:
-        """A descriptor that appends to a file, which is made if there is none."""
+        """Open a file for appending, and make it if there is none."""
         return os.open(path, _NEW | os.O_APPEND, PRIVATE)
 
     def sync_file(self, path: Path) -> None:

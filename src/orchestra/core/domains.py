@@ -1,13 +1,13 @@
-"""Entries of `security.net.allow_domains`: their grammar, what they cover, what two of them have in common. Pure.
+"""Entries of `security.net.allow_domains`: their grammar, what they cover, and the intersection of two. Pure.
 
 Rules (MS-5.2)
 1. An entry is an exact name or `*.suffix`; names have at least two labels: not `*`, not `*.com`, not `localhost`.
 2. Without a port an entry means 80 and 443; `example.com:8443` means that port only.
 3. Names are ASCII, compared in lower case without the root dot. An address is not a name: the last label begins with a
-   letter, so that no resolver can read it as a number in any base (`127.1`, `0x7f`).
+   letter, so that no resolver reads it as a number in any base (`127.1`, `0x7f`).
 4. `*.example.com` covers every name below example.com, on label boundaries, but not example.com itself.
 
-Used by the configuration, the policy and the worker's proxy, so that all of them read an entry in the same way.
+The configuration, the policy and the worker's proxy all use this module, so they treat an entry in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """Who may be reached: `name`, or every name below it."""
+    """The allowed hosts: `name`, or every name below it."""
 
     name: str  # lower case, no root dot, no star
     below: bool = False  # written as *.name
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def parse_entry(text: str) -> Entry:
-    """Read an entry; ValueError says what is wrong with it, and what to write instead."""
+    """Read an entry; ValueError has the mistake and what to write instead."""
     if "://" in text or "/" in text:
         raise ValueError(f"{text!r} is a URL; write only the host name, e.g. example.com")
     name, colon, port = text.partition(":")
@@ -57,7 +57,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def host_name(text: str) -> str:
-    """The one spelling of a host name: lower case, no root dot."""
+    """The canonical form of a host name: lower case, no root dot."""
     return text.lower().removesuffix(".")
 
 
@@ -79,12 +79,12 @@ def wrong_name(text: str) -> str:
 
 
 def is_port(text: str) -> bool:
-    """Whether this is a port in its one spelling."""
+    """Whether this is a port number, without leading zeros."""
     return bool(_PORT.fullmatch(text)) and int(text) < 1 << 16
 
 
 def common(one: Entry, other: Entry) -> tuple[Entry, ...]:
-    """What both entries cover, as entries."""
+    """The entries that cover what both entries cover."""
     if one.below == other.below:
         inner, outer = sorted((one, other), key=lambda entry: len(entry.name), reverse=True)
         fits = inner.name == outer.name or (inner.below and inner.name.endswith(f".{outer.name}"))

@@ -1,23 +1,31 @@
-"""Effects: what a flow may want of the world, as small frozen records.
+"""Effects: what a flow can ask for, as small frozen records.
+A flow does nothing itself. It performs an effect under a name, and a handler carries the effect out (core/context.py).
+An effect class tells the context three things: which event records its intent (none, if the outcome alone is recorded),
+which event records its outcome, and whether it acts on the world. Before an effect that acts, everything recorded so
+far is synced. The digest of the record (`identity`) is kept with the intent: if the code later performs another effect
+under the same key, that is drift.
 
-A flow never does; it performs an effect under a name, and a handler does it (core/context.py). An effect says three
-things the context must know: which event is its intent (None: it needs none, it only reads), which event its outcome
-is, and whether it acts on the world (then everything recorded so far is synced first). The digest of the record
-(`identity`) is the intent's identity: if the code later wants something else under the same key, that is drift.
+Effects of time and child runs are defined here; those of models, commands, patches and people in core/work.py; those of
+one workflow in its folder. A failed step is recorded as PHASE_FAILED, whatever its effect.
 
-The effects of models, commands, patches, people and judgement are in core/work.py.
-
-    effect           intent               outcome                                       handled by
-    ModelCall        PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                providers/calling.py
-    RunCommand       PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                worker/commands.py
-    ChildRun         PHASE_STARTED        PHASE_COMPLETED | PHASE_FAILED                core/engine.py
-    Sleep Now NewId  PHASE_STARTED        PHASE_COMPLETED                               core/context.py
-    ProposePatch     -                    PATCH_PRODUCED                                patch/gatekeeper.py
-    Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED          patch/gatekeeper.py
-    ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED            patch/gatekeeper.py
-    AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                             core/people.py
-    Evaluate         -                    EVALUATION_PASSED | _FIXABLE | _BLOCKED       workflows' own judgement,
-    written down
+    effect           intent               outcome                                        handled by
+    ModelCall        PHASE_STARTED        PHASE_COMPLETED                                providers/calling.py
+    RunCommand       PHASE_STARTED        PHASE_COMPLETED                                commands/run.py
+    ChildRun         PHASE_STARTED        PHASE_COMPLETED                                core/engine.py
+    Sleep            PHASE_STARTED        PHASE_COMPLETED                                core/context.py
+    Now              PHASE_STARTED        PHASE_COMPLETED                                core/context.py
+    NewId            PHASE_STARTED        PHASE_COMPLETED                                core/context.py
+    AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
+    Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
+    ProposePatch     -                    PATCH_PRODUCED                                 patch/gatekeeper.py
+    AutoApprove      -                    APPROVAL_GRANTED                               patch/gatekeeper.py
+    ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/gatekeeper.py
+    RefusePatch      -                    PATCH_APPLY_FAILED                             patch/gatekeeper.py
+    Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
+                                          | EVALUATION_FAILED_BLOCKED
+    AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
+    CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
+    KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """
 
 from __future__ import annotations
@@ -36,7 +44,7 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest_of(wish: object) -> str:
-    """The identity of what is wanted: the same for the same wish, whatever the order of its keys."""
+    """The digest of an effect's contents. The order of keys does not change it."""
     return "sha256:" + hashlib.sha256(_canonical(wish)).hexdigest()
 
 
@@ -45,20 +53,20 @@ class Effect(Struct, Generic[Outcome], frozen=True):
 
     intent: ClassVar[EventType | None] = "PHASE_STARTED"
     acts: ClassVar[bool] = True
-    continues: ClassVar[bool] = False  # doing it again after a crash only goes on waiting; nothing happens twice
+    continues: ClassVar[bool] = False  # performing it again after a crash only resumes waiting; nothing happens twice
     outcome: ClassVar[Any] = None
 
     def identity(self) -> str:
-        """The identity of this intent."""
+        """The digest that the intent event keeps; a different one under the same key is drift."""
         return digest_of([type(self).__name__, self])
 
     def public(self) -> dict[str, Any]:
-        """What the intent event tells a reader; bulky or private fields are left out by overriding this."""
+        """The fields that the intent event shows. A subclass overrides this to leave out long or private ones."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return fields
 
     def outcome_event(self, outcome: Outcome) -> EventType:
-        """Which event records this outcome."""
+        """The type of the event that records this outcome."""
         return "PHASE_COMPLETED"
 
 
@@ -72,14 +80,14 @@ class Instant(Struct, frozen=True):
 
 
 class Now(Effect[Instant], frozen=True):
-    """The time, read once and remembered."""
+    """Read the clock once; a replay gets the recorded time."""
 
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = Instant
 
 
 class Sleep(Effect[Instant], frozen=True):
-    """Wait. The deadline is journaled with the intent, so a kill does not start the wait anew."""
+    """Wait. The intent records the deadline, so a killed run waits only for the rest."""
 
     seconds: float
     continues: ClassVar[bool] = True
@@ -93,7 +101,7 @@ class RandomId(Struct, frozen=True):
 
 
 class NewId(Effect[RandomId], frozen=True):
-    """A fresh unique id, made once and remembered."""
+    """Make a unique id once; a replay gets the recorded id."""
 
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = RandomId
@@ -122,7 +130,7 @@ class ChildRun(Effect[ChildResult], frozen=True):
     outcome: ClassVar[Any] = ChildResult
 
     def identity(self) -> str:
-        # The child's id follows from the parent's, which a fork changes; what is wanted stays the same.
+        # Without the child's id: it is derived from the parent's id, and a fork has another id.
         return digest_of([self.workflow, self.params])
 
     def public(self) -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""The engine: start, drive, cancel and fork runs. The only code that catches everything.
-
+"""The engine: start, drive, cancel and fork runs. The only code that catches every exception.
 Rules
-1. `start` makes the folder and RUN_CREATED, synced: from then on the run exists, whatever happens.
-2. `drive` takes the run's lock, replays the journal through the flow and goes on live until the run ends or parks.
-   A second driver gets RunLocked.
-3. The flow's verdict becomes the last event; the report is written before it (C-26). An error nobody foresaw becomes
-   RUN_FAILED with its stack (S1-119). What a person can cure (a full disk, drift, a missing script, a budget) is not
-   the run's end: it reaches the caller, and the run goes on later.
-4. A cancel is a message like any other: whoever drives sees it within a moment and ends the run; if nobody drives, the
-   canceller does.
-5. Parking and answering cannot miss each other: after letting go of the lock the parker looks into the inbox once more.
-6. A child run is driven by its parent's process, inside the parent's step; it parks and is canceled with it.
-7. A run is driven only if this user's key made it, or a person adopted it (core/chain.py), and in the folder it belongs
-   to. What lies in its inbox and is not of this user's is set aside.
+1. `start` makes the folder and records RUN_CREATED, synced. From then on the run exists.
+2. `drive` takes the run's lock, replays the journal through the flow, and then continues live until the run ends or
+   parks. A second driver gets RunLocked.
+3. The flow's verdict becomes the last event; the report is written before it (C-26). An unexpected exception becomes
+   RUN_FAILED with its stack (S1-119). A problem that a person can solve (a full disk, drift, a missing script, a
+   budget) does not end the run: it is raised to the caller, and the run can be resumed.
+4. A cancel is a message like any other. The process that drives the run sees it within a moment and ends the run. If no
+   process drives the run, the process that cancels ends it.
+5. An answer is not missed while a run parks: after releasing the lock, the process that parked reads the inbox once
+   more.
+6. A child run is driven by its parent's process, inside the parent's step. It parks and is canceled with its parent.
+7. A run is driven only if this user's key made it or a person adopted it (core/chain.py), and only in the folder it
+   belongs to. Inbox files that this user's key did not seal are set aside.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BeforeEnd = Callable[[Ledger, Verdict], None]
 
 
 class Engine:
-    """Everything that can be done with runs, for every workflow alike."""
+    """Starts, drives, cancels and forks runs of every workflow."""
 
     def __init__(
         self,
@@ -113,11 +113,11 @@ class Engine:
         driving = Driving(patient, accept_drift)
         end = await self._drive_once(folder, driving)
         while end.status not in FINAL.values() and self._tree.mail_came(folder):
-            # Rule 5: an answer came between the last look and the release of the lock.
+            # Rule 5: an answer came between the last reading of the inbox and the release of the lock.
             try:
                 end = await self._drive_once(folder, driving)
             except RunLocked:
-                return end  # whoever brought it drives already
+                return end  # the process that brought the answer drives the run already
         return end
 
     async def _drive_once(self, folder: RunFolder, driving: Driving) -> RunEnd:
@@ -132,7 +132,7 @@ class Engine:
                     cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
                     self._face.tell(Notice(folder.id, cut))
                 self._refuse_strangers(ledger)
-                # A cancel is looked for before any replay: also a run that drifted can be canceled.
+                # Before any replay, so that a run with drift can be canceled too.
                 if said := self._store.mail(folder, CANCEL):
                     driving.cancel(said)
                     await self._settle_apply(ledger, kind, driving)
@@ -170,7 +170,7 @@ class Engine:
         driving: Driving,
         only: frozenset[type[Effect[Any]]] = frozenset(),
     ) -> Verdict:
-        await asyncio.sleep(0)  # the watcher looks first: a flow that never waits would miss a cancel that lies there
+        await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
         created = ledger.events[0]
 
         def waits(request: Event) -> None:
@@ -214,9 +214,9 @@ class Engine:
             )
 
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
-        """Complete, or report, applies that a kill cut short: a canceled run leaves no half a patch behind (D-12).
+        """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).
 
-        Branches may each have one; a replay in which nothing else may be done finds them all.
+        Each branch may have one. They are found by a replay that may perform no other effect.
         """
         if may_be_applying(ledger.events):
             flow = self._flow(ledger, kind, driving, only=frozenset({ApplyPatch}))
@@ -231,7 +231,7 @@ class Engine:
     # -- cancel, children ---------------------------------------------------------------------------------------------
 
     async def cancel(self, folder: RunFolder) -> RunEnd | None:
-        """End a run whose cancel message lies in its inbox. None: another process drives it and will see it."""
+        """End a run whose inbox has a cancel message. None: another process drives the run and will end it."""
         try:
             return await self.drive(folder)
         except RunLocked:
@@ -250,7 +250,7 @@ class Engine:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         await self._drive_once(folder, driving)
         if driving.canceled:
-            raise Canceled  # the child took the cancel for its own; it was for the whole tree
+            raise Canceled  # a cancel of the child is a cancel of the whole tree
         last = self._store.all_events(folder)[-1]
         if last.type not in FINAL:
             raise Suspended(f"child run {folder.id} waits for a person")
@@ -271,7 +271,7 @@ class Engine:
         return RunFolder(kind.root / effect.childRunId)
 
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
-        """A child begins as a root does; one that would be refused as a root fails its step before it exists."""
+        """How the child begins. A job that would be refused as a root run raises StepFailed before the child exists."""
         try:
             return kind.admit_child(effect.params, step.ledger.events[0])
         except (UsageError, PolicyError) as refused:
@@ -280,13 +280,13 @@ class Engine:
     # -- fork ---------------------------------------------------------------------------------------------------------
 
     def history(self, folder: RunFolder, at: str) -> tuple[Standing, list[Event]]:
-        """A run that somebody vouches for, and its events up to `at`. Damage after `at` does not matter."""
+        """Whether the run is this user's, and its events up to `at`. Damage after `at` is ignored."""
         return history(self._store, folder, at)
 
     def fork(self, folder: RunFolder, kept: list[Event], at: str, facts: Mapping[str, Any]) -> RunFolder:
-        """A new run that shares this one's `history` up to and including event `at`, and then goes its own way.
+        """Make a new run that begins with this run's `history` up to and including event `at`.
 
-        `facts` are what the new run records of itself in place of what the old one did.
+        `facts` replace what the old run recorded of itself when it began.
         """
         refuse_fork(folder, kept, at)
         kind = self._tree.kind(kept[0])
@@ -318,7 +318,7 @@ class Engine:
         self._face.tell(Happened(event))
 
     def _refuse_strangers(self, ledger: Ledger) -> None:
-        """Rule 7, of the inbox."""
+        """Set aside the inbox files that this user's key did not seal (rule 7), and report each."""
         for name in self._store.refuse_strangers(ledger.folder, (CANCEL, *ledger.fold.pending)):
             what = f"inbox/{name} was not written with your key: it is set aside and counts for nothing"
             self._face.tell(Notice(ledger.folder.id, what))

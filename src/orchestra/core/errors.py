@@ -1,28 +1,28 @@
-"""The error tree. An error says who must act; its message says what, where and what to do next.
+"""The error tree. The class shows who must act; the message has what, where and what to do next.
 
 OrchestraError                 never raised itself
 ├── UsageError                 the user acts: wrong argument, configuration, run id           exit 2
 ├── ContractError              a model's output broke a format: repair or retry               (becomes an outcome)
-├── ProviderError              the model could not be had: S1's five codes                    exit 6
-├── NotYet                     the model asks to be left alone for long: the run can go on later    exit 6
+├── ProviderError              the model did not answer: S1's five codes                     exit 6
+├── NotYet                     the provider asks for a long wait: resume the run later        exit 6
 ├── PolicyError                the policy does not allow it                                   exit 5
 │   ├── Refused                a command that the policy forbids, or that a person did not grant
-│   ├── SandboxError           this machine cannot contain it as asked: a cure lets it go on
+│   ├── SandboxError           the sandbox does not work on this machine: repair it, then resume
 │   ├── ForeignRun             this user's key did not make the run, or it was made for another folder: adopt it
-│   └── NoConsent              the project's configuration asks for more than the person agreed to
+│   └── NoConsent              the configuration needs more rights than the person agreed to
 ├── BudgetReached              the money or token cap is reached                              exit 4
-├── JournalFull                the run's journal is as long as one may be: the run ends       exit 1
+├── JournalFull                the run's journal has its maximal length: the run ends         exit 1
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
 └── DurabilityError            the run folder cannot be driven on as it is                    exit 1
     ├── JournalCorrupt         a line in the middle of the journal is not what was written
-    ├── OddFile                a pipe, device, link or endless file stands where a file should be
+    ├── OddFile                a pipe, device, link or endless file is in a file's place
     ├── IllegalEvent           the workflow's table forbids this event now
-    ├── Drift                  the code now wants something else than the journal recorded
+    ├── Drift                  the code performs another effect than the journal recorded
     ├── DiskFull               the disk refused a write; nothing acknowledged is lost
     └── RunLocked              another process drives this run                                exit 7
 
-Suspended (BaseException)      the run parks; nothing in a flow may swallow it
-Canceled (BaseException)       the run's tree was canceled; the same
+Suspended (BaseException)      the run parks; a flow must not catch it
+Canceled (BaseException)       the run's tree was canceled; a flow must not catch it
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class OrchestraError(Exception):
 
 
 class UsageError(OrchestraError):
-    """The user asked for something that cannot be; the message names the cure."""
+    """The user's request is wrong; the message has the remedy."""
 
     exit_code = 2
     code = "USAGE"
 
 
 class ContractError(OrchestraError):
-    """A model's reply (or a record) breaks its format. `reason` is a short machine-readable word."""
+    """A model's reply (or a record) breaks its format. `reason` is a short code for programs."""
 
     code = "CONTRACT"
 
@@ -58,7 +58,7 @@ class ContractError(OrchestraError):
 
 
 class ProviderError(OrchestraError):
-    """A model call failed for good; `retriable` says whether a later call may succeed (S1-27, S1-28)."""
+    """A model call failed after all retries; `retriable`: a later call may succeed (S1-27, S1-28)."""
 
     exit_code = 6
 
@@ -67,11 +67,11 @@ class ProviderError(OrchestraError):
         self.code = code
         self.retriable = retriable
         if code == "BAD_REQUEST":
-            self.exit_code = 1  # the provider is there; what this run asked of it is wrong
+            self.exit_code = 1  # the provider works; this run's request is wrong
 
 
 class NotYet(OrchestraError):
-    """The other side asks for more time than a process should wait. The run is not over."""
+    """The provider asks for a longer wait than a process should make. The run can be resumed."""
 
     exit_code = 6
     code = "NOT_YET"
@@ -83,7 +83,7 @@ class NotYet(OrchestraError):
 
 
 class PolicyError(OrchestraError):
-    """The policy does not allow it; no cure but another policy or another wish."""
+    """The policy does not allow this; only another policy or another request helps."""
 
     exit_code = 5
     code = "POLICY"
@@ -94,13 +94,13 @@ class Refused(PolicyError):
 
 
 class SandboxError(PolicyError):
-    """The containment asked for cannot be had here. Nothing is run uncontained instead; the run can go on later."""
+    """The configured sandbox does not work here. Nothing is run without it; the run can be resumed."""
 
     code = "SANDBOX"
 
 
 class ForeignRun(PolicyError):
-    """Nobody this machine knows vouches for the run, or it was made for another folder. It can be read, not driven."""
+    """The run is neither this user's nor adopted, or was made for another folder. It can be read, not driven."""
 
     code = "FOREIGN"
 
@@ -115,20 +115,20 @@ class ForeignRun(PolicyError):
 
 
 class NoConsent(PolicyError):
-    """The configuration of the project would do more than the defaults, and nobody agreed to that."""
+    """The project's configuration allows more than the defaults, and the person did not agree to that."""
 
     code = "NO_CONSENT"
 
 
 class BudgetReached(OrchestraError):
-    """The run's money cap would be passed by the next call."""
+    """The next call would exceed the run's budget."""
 
     exit_code = 4
     code = "BUDGET"
 
 
 class JournalFull(OrchestraError):
-    """What comes next would make the journal too long to be read again. It was not begun; the run ends with this."""
+    """The next step would make the journal too long to be read again. It is not begun; the run ends."""
 
     code = "JOURNAL_FULL"
 
@@ -158,12 +158,12 @@ class StepFailed(OrchestraError):
         self.code = code
         self.reason = reason
         self.retriable = retriable
-        self.retry_after = retry_after  # seconds the other side asked us to wait at least
-        self.details = details or {}  # what is recorded beside the error: the raw reply, the usage
+        self.retry_after = retry_after  # the least seconds to wait, as the provider asked
+        self.details = details or {}  # recorded with the error: the raw reply, the usage
 
 
 def end_of_run(failed: StepFailed) -> OrchestraError:
-    """What a model call that failed for good ends a run with: the provider's error; a broken contract as it is."""
+    """The error that ends a run after a failed model call: ProviderError, or a broken contract unchanged."""
     match failed.code:
         case "TIMEOUT" | "RATE_LIMIT" | "AUTH" | "BAD_REQUEST" | "UNKNOWN" as code:
             return ProviderError(code, f"step {failed.key}: {failed}", retriable=failed.retriable)
@@ -171,13 +171,13 @@ def end_of_run(failed: StepFailed) -> OrchestraError:
 
 
 class DurabilityError(OrchestraError):
-    """The run folder cannot be driven on as it stands. Nothing in it has been overwritten."""
+    """The run cannot be driven with its folder as it is. Nothing in the folder has been overwritten."""
 
     code = "DURABILITY"
 
 
 class JournalCorrupt(DurabilityError):
-    """A line before the last one is damaged: that is no crash, so nothing is repaired by guessing."""
+    """A line before the last one is damaged. A crash does not cause that, so nothing is repaired."""
 
     code = "JOURNAL_CORRUPT"
 
@@ -192,7 +192,7 @@ class JournalCorrupt(DurabilityError):
 
 
 class OddFile(DurabilityError):
-    """Something else than a plain file of a sensible size stands where one should be; nothing of it was read."""
+    """A path is not a regular file, or the file is too large; nothing of it was read."""
 
     code = "ODD_FILE"
 
@@ -208,7 +208,7 @@ class IllegalEvent(DurabilityError):
 
 
 class Drift(DurabilityError):
-    """The recorded intent of a step differs from what the code now wants."""
+    """The recorded intent of a step differs from the effect that the code performs now."""
 
     code = "DRIFT"
 
@@ -222,7 +222,7 @@ class Drift(DurabilityError):
 
 
 class DiskFull(DurabilityError):
-    """A write was refused by the disk. What was acknowledged is kept; resume after making room."""
+    """The disk refused a write. Everything acknowledged is kept; free space, then resume."""
 
     code = "DISK_FULL"
 
@@ -235,13 +235,13 @@ class RunLocked(DurabilityError):
 
 
 class Canceled(BaseException):
-    """The run's tree was canceled. A BaseException like Suspended, and like it collected by `fan_out`."""
+    """The run's tree was canceled. A BaseException like Suspended; `fan_out` collects both."""
 
 
 class Suspended(BaseException):
-    """The run waits for a person (or for a cure) and leaves memory.
+    """The run waits for a person, and its process may end.
 
-    A BaseException, so that `except Exception` in a flow cannot swallow it. Only the engine catches it.
+    A BaseException, so that `except Exception` in a flow does not catch it. Only the engine catches it.
     """
 
     def __init__(self, why: str) -> None:

@@ -1,11 +1,9 @@
-"""The events of a journal as a sequence that need not be in memory: what every view of a run goes through.
-
+"""The events of a journal as a sequence that need not be in memory: used by everything that shows a run.
 Rules
-1. A short journal is kept as a list, once it was read. Of a longer one only a few offsets are kept, and each pass reads
-   the file again: a view's memory does not grow with the run.
-2. The events are those of the first reading. What was appended since is not among them.
-3. They are read as views read them, long ones without their longest parts (core/lines.py, rule 3). `whole` gives the
-   same events with all of it.
+1. A short journal is kept as a list once it was read. For a longer one only a few offsets are kept, and each pass reads
+   the file again. So the memory of a view does not grow with the run.
+2. The events are those of the first reading. Events that were appended later are not included.
+3. Long events are read without their longest parts (core/lines.py, rule 3). `whole` gives the unabridged events.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from msgspec import Struct
 from orchestra.core.lines import VIEWED, fitting, lines, open_journal, viewed, weight
 from orchestra.core.records import Event
 
-_STRIDE = 1024  # events between two offsets that are kept
+_STRIDE = 1024  # events between two kept offsets
 
 
 class Index(Struct, frozen=True):
-    """Where the events of a journal begin: every so many, by their offset."""
+    """The offset of every _STRIDE-th event of a journal."""
 
     count: int
     offsets: array[int]
@@ -64,11 +62,11 @@ class Events(Sequence[Event]):
         return next(self._from(place % len(self)))
 
     def whole(self) -> Events:
-        """The same events, none of them abridged."""
+        """The same events, unabridged."""
         return self if self._kept is not None else Events(self._path, self._index, None, whole=True)
 
     def _from(self, start: int) -> Iterator[Event]:
-        """The events from this one on, read from the file."""
+        """The events from index `start` on, read from the file."""
         block = start // _STRIDE
         number = block * _STRIDE
         read = fitting if self._whole else viewed
@@ -85,7 +83,7 @@ class Events(Sequence[Event]):
 
 
 class Collector:
-    """Makes the sequence, from the events as they are read for the first time."""
+    """Builds the sequence while the events are read for the first time."""
 
     def __init__(self, path: Path, *, keep: bool) -> None:
         self._path = path
@@ -96,7 +94,7 @@ class Collector:
         self._room = VIEWED
 
     def take(self, line: bytes, event: Event) -> None:
-        """One more event, and the line it was read from."""
+        """Add an event and the line it was read from."""
         self._count += 1
         self._end += len(line)
         if self._count % _STRIDE == 0:

@@ -1,7 +1,6 @@
-"""What a face is told: one method, one closed union of records, each with the run it is about.
-
-A face (terminal, plain lines, JSON, a web page) is told what happens and never decides. Its troubles are its own: a
-closed pipe or terminal silences it and stops no run (`Guarded`).
+"""The face protocol: a face shows what happens in runs. One method, one closed union of records, each with its run.
+A face (terminal, plain lines, JSON, a web page) never decides anything. A face that fails, for example at a closed pipe
+or terminal, is replaced by a silent one and does not stop the run (`GuardedFace`).
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ class Waiting(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something a person should know that is no event."""
+    """Something a person should know that is not an event."""
 
     run_id: str
     text: str
 
 
 class Token(Struct, frozen=True):
-    """More text of a model call that is under way, as it arrives: it is not masked yet."""
+    """More text of a running model call, as it arrives. Secrets in it are not masked yet."""
 
     run_id: str
     key: str
@@ -75,7 +74,7 @@ News = Launched | Happened | Waiting | Notice | Token | Output
 
 
 class Face(Protocol):
-    """Whoever is told."""
+    """Shows what happens in runs."""
 
     def tell(self, news: News, /) -> None: ...
 
@@ -88,7 +87,7 @@ class Silent:
 
 
 class GuardedFace:
-    """A face whose troubles stop no run."""
+    """Wraps a face: after an error in the face, nothing more is shown, and the run goes on."""
 
     def __init__(self, face: Face) -> None:
         self._face: Face = face

@@ -1,11 +1,10 @@
-"""Reading files that anybody may have put there: bounded, and only regular ones.
-
+"""Reads files of unknown origin: only regular files, of limited size.
 Rules
-1. A named pipe, a device, a socket, a folder or a link where a file should be is refused by name. Nothing is waited
-   for: opening never blocks.
-2. A file larger than what its use allows is refused before a byte of it is read; one that grows meanwhile is cut there.
-3. A file named by a record (`*_below`) lies below the record's folder: no `..`, no absolute path, and no link on the
-   way to it.
+1. A named pipe, a device, a socket, a folder or a link in a file's place is refused with its path. Opening never
+   blocks.
+2. A file that is larger than its use allows is refused before it is read. If it grows meanwhile, the rest is not read.
+3. A file named in a record (`*_below`) must be inside the record's folder: no `..`, no absolute path, and no link in
+   its path.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _KINDS = {
     stat.S_IFLNK: "a link",
 }
 _FILE = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # to a folder, to go on from there
+_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # opens a folder on the way to a file
 
 
 def open_bounded(path: Path | str, most: int, *, follow: bool = False, write: bool = False) -> int:
@@ -45,7 +44,7 @@ def open_bounded(path: Path | str, most: int, *, follow: bool = False, write: bo
 
 
 def open_below(folder: Path, name: str, most: int) -> int:
-    """The same, of the file of this name below a folder (rule 3)."""
+    """`open_bounded` for a file below a folder (rule 3)."""
     *way, last = name.split("/")
     if any(part in ("", ".", "..") for part in (*way, last)) or "\0" in name:
         raise OddFile(str(folder / name), "is not in the run's folder")
@@ -74,7 +73,7 @@ def read_below(folder: Path, name: str, most: int) -> bytes:
 
 
 def lines_below(folder: Path, name: str, most: int, longest: int = 16 * MIB) -> Iterator[bytes]:
-    """The lines of such a file, one after the other; OddFile at one that is longer than any could be."""
+    """The lines of a file below a folder (rule 3); OddFile if a line is longer than `longest`."""
     with open(open_below(folder, name, most), "rb", buffering=MIB) as file:
         while line := file.readline(longest + 1):
             if len(line) > longest:
@@ -83,7 +82,7 @@ def lines_below(folder: Path, name: str, most: int, longest: int = 16 * MIB) -> 
 
 
 def digest_below(folder: Path, name: str, length: int) -> str:
-    """`sha256:<hex>` of the file of this name below a folder, if it has just this many bytes; else empty."""
+    """`sha256:<hex>` of the file of this name below a folder, if its size is `length`; else empty."""
     try:
         fd = open_below(folder, name, length)
     except (OSError, OddFile):
@@ -98,7 +97,7 @@ def digest_below(folder: Path, name: str, length: int) -> str:
 
 
 def _bounded(fd: int, path: Path | str, most: int) -> int:
-    """The descriptor, if it is that of a regular file of this size at most; else it is closed."""
+    """The descriptor, if it is of a regular file of at most `most` bytes; else it is closed and OddFile raised."""
     try:
         held = os.fstat(fd)
         if not stat.S_ISREG(held.st_mode):
@@ -112,7 +111,7 @@ def _bounded(fd: int, path: Path | str, most: int) -> int:
 
 
 def read_bounded(path: Path | str, most: int, *, follow: bool = False) -> bytes:
-    """The bytes of a regular file, `most` of them at most."""
+    """The bytes of a regular file; OddFile if there are more than `most`."""
     return _read(open_bounded(path, most, follow=follow), most)
 
 
@@ -140,7 +139,7 @@ def ends_with(path: Path, data: bytes) -> bool:
 
 
 def entries_below(top: Path) -> Iterator[os.DirEntry[str]]:
-    """Whatever lies below a folder and is none; no link is followed, and a folder that cannot be read holds nothing."""
+    """All entries below a folder that are not folders. No link is followed; unreadable folders are skipped."""
     folders = [str(top)]
     while folders:
         try:
@@ -155,7 +154,7 @@ def entries_below(top: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def mode_and_size(entry: os.DirEntry[str]) -> tuple[int, int]:
-    """Of something that may vanish meanwhile: then it has neither."""
+    """The mode and size of an entry; (0, 0) if it vanished meanwhile."""
     try:
         held = entry.stat(follow_symlinks=False)
     except OSError:
@@ -172,7 +171,7 @@ def size(count: int) -> str:
 
 
 def _odd(path: Path | str, *, follow: bool, at: int | None = None) -> str:
-    """What stands in a file's place; empty if it is a file, or nothing."""
+    """What is in a file's place (a folder, a pipe, …); empty if it is a regular file or missing."""
     try:
         kind = stat.S_IFMT(os.stat(path, dir_fd=at, follow_symlinks=follow).st_mode)
     except OSError:

@@ -1,5 +1,4 @@
-"""Forking: a new run that shares another run's history up to an event, and then goes its own way.
-
+"""Forking: make a new run that shares another run's history up to an event.
 Rules
 1. Only a run that this user's key or a person vouches for is forked. Damage after the event does not matter.
 2. The new run has the files that the shared events name, and no others: a reply that came later is not its own.
@@ -24,12 +23,12 @@ from orchestra.core.tables import Fold
 from orchestra.core.tree import child_id
 from orchestra.core.vouching import Standing
 
-_OF_ITS_LINE = ("seal", "prev", "vouches")  # what a payload records of its place in the journal
+_OF_ITS_LINE = ("seal", "prev", "vouches")  # the payload's fields about its place in the journal
 OpenLedger = Callable[[Claim, Kind, OnEvent], Ledger]
 
 
 def history(store: Store, folder: RunFolder, at: str) -> tuple[Standing, list[Event]]:
-    """A run that somebody vouches for, and its events up to `at`; ForeignRun for any other (rule 1)."""
+    """Whether the run is this user's, and its events up to `at`; ForeignRun for a foreign run (rule 1)."""
     try:
         standing = store.standing(folder, to_write=True)
     except JournalCorrupt:
@@ -66,7 +65,7 @@ def make_fork(
     for ref in artifacts_of(kept):  # rule 2
         if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
             disk.publish(claim.folder.path / ref.path, read_bounded(path, ref.bytes), durable=True)
-    ledger = open_ledger(claim, kind, _unseen)  # history, not news
+    ledger = open_ledger(claim, kind, _unseen)  # copied events are not shown to a face
     try:
         for event in kept:
             payload = {k: v for k, v in event.payload.items() if k not in _OF_ITS_LINE}

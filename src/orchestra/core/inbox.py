@@ -1,16 +1,16 @@
-"""The inbox: how a person's word reaches a run, from any process, whether or not one is driving it (D-10).
-
-The files of it are read and written through the store only (core/store.py); core/people.py waits for answers.
+"""The inbox: how a person's answer reaches a run from any process, whether or not a process drives the run (D-10).
+Its files are read and written through the store only (core/store.py). core/people.py waits for answers.
 
 Rules
-1. A message is one file in `inbox/`, named after the request it answers, made whole and synced before the person is
-   told "recorded".
-2. The name is taken by a link that fails if it exists: the first answer wins, a second is refused by name.
-3. The driver turns the message into an event. The file stays: it is what refuses the second answer.
-4. An answer binds to what was asked: an approval carries the digest it grants, and another digest is refused (D-11).
-5. A message is sealed with its sender's key, for this run and this request (core/seal.py). A file that is not is no
-   message: it answers nothing and refuses nobody, and is set aside when somebody answers or drives.
-6. Other records of this user's for a run lie here as well, sealed in the same way; a newer one replaces them.
+1. A message is one file in `inbox/`, named after the request it answers. It is complete and synced before the person
+   sees "recorded".
+2. The name is taken by a link that fails if the name exists. So the first answer wins, and a second one is refused.
+3. The driver turns the message into an event. The file stays, to refuse a second answer.
+4. An answer is bound to its request: an approval contains the digest it grants, and another digest is refused (D-11).
+5. A message is sealed with its sender's key, for this run and this request (core/seal.py). A file without a valid seal
+   is not a message: it answers nothing and blocks no answer. It is set aside when a person answers or the run is
+   driven.
+6. Other records of this user for a run are kept here too, sealed in the same way. A newer one replaces an older one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_KEPT = MIB
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
-    """What a person said: a grant, a rejection, an answer, a cancel."""
+    """A person's message: a grant, a rejection, an answer, a cancel."""
 
     kind: Literal["approve", "reject", "answer", "cancel"]
     by: str
@@ -71,7 +71,7 @@ def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, re
         disk.sync_folder(folder.inbox)
     except FileExistsError:
         earlier = read(folder, request, seal)
-        said = f"{earlier.kind} by {earlier.by} at {earlier.at}" if earlier else "an answer nobody sealed"
+        said = f"{earlier.kind} by {earlier.by} at {earlier.at}" if earlier else "an answer without a valid seal"
         raise UsageError(f"run {folder.id}: {request} was already answered ({said}); the first answer stands") from None
     finally:
         temporary.unlink(missing_ok=True)
@@ -105,26 +105,26 @@ def kept(folder: RunFolder, name: str, kind: type[R], seal: Seal | None) -> R | 
 def identity(folder: RunFolder) -> tuple[str, str]:
     """What a record beside the journal is sealed for: the run's id, and the seal of its first line.
 
-    An id is used again once its run was removed; a word to the old run must be none to the new one.
+    An id may be used again after its run was removed. A message to the old run must not count for the new one.
     """
     created = read_first(folder.events)
     return folder.id, str(created.payload.get("seal", "")) if created is not None else ""
 
 
 def set_aside(folder: RunFolder, request: str, disk: Disk) -> None:
-    """Give the name of a message free: the request can be answered again."""
+    """Rename a message, so that the request can be answered again."""
     _set_aside(folder.inbox / f"{request}.json", disk)
 
 
 def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, seal: Seal) -> list[str]:
-    """Set aside what lies in the place of an answer to one of these and is none (rule 5); their names."""
+    """Set aside the files in the place of these answers that are not messages (rule 5); returns their names."""
     refused: list[str] = []
     for request in requests:
         path = folder.inbox / f"{request}.json"
         if not os.path.lexists(path) or read(folder, request, seal) is not None:
             continue
         with _alone(folder.inbox):
-            if os.path.lexists(path) and read(folder, request, seal) is None:  # nobody answered meanwhile
+            if os.path.lexists(path) and read(folder, request, seal) is None:  # still no message of this user
                 _set_aside(path, disk)
                 refused.append(path.name)
     return refused
@@ -132,7 +132,7 @@ def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Be the one who looks into an inbox and then changes it: an answer that came in between would be set aside."""
+    """Hold the inbox's lock while reading and then changing it: else an answer in between would be set aside."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -142,11 +142,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _set_aside(path: Path, disk: Disk) -> None:
-    """Give the name free. A folder in the file's place gives it free as well."""
+    """Rename the file, or a folder in its place."""
     aside = path.with_suffix(".refused.json")
     disk.replace(str(path), str(aside if not aside.is_dir() else path.with_suffix(f".{os.getpid()}.refused.json")))
 
 
 def message(kind: Literal["approve", "reject", "answer", "cancel"], by: str, **more: Any) -> Message:
-    """A message of this moment."""
+    """A new message with the current time."""
     return Message(kind=kind, by=by, at=now(), **more)

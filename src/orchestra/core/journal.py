@@ -1,26 +1,25 @@
-"""The journal: events.ndjson, the only truth of a run (D-01).
-
+"""The journal: events.ndjson, from which everything else about a run is derived (D-01).
 Rules
-1. One line is one event is one JSON object (S1-115). Lines are only ever added; earlier bytes never change (S1-114).
-2. `append` writes the whole line at once: it survives `kill -9` when it returns. `barrier` makes everything appended
-   so far survive a power cut; it precedes every act on the world and every acknowledgement to a person. So the outcome
-   of one step and the intent of the next share one sync: a sequential step costs one.
-3. Group commit: all barriers asked for in one turn of the event loop share one sync.
-4. The sync runs in the loop's own thread. A hand-over to a thread costs about as much as the sync
-   (benchmarks/README.md) and would buy nothing: no branch may act before it.
-5. Each line is sealed with this user's key and chained to the line before it (core/chain.py). A journal with a line
-   that the key did not make is read, but not opened for writing, unless the person adopted it.
-6. A torn last line (a crash in the middle of rule 2's write, or zeros after a power cut) was never acted upon: it is
-   cut off on open and reported.
-7. What comes from outside is redacted before it is written; the caller goes on with what was written, so a replay sees
-   the same. An intent is not looked through again: a flow makes it of what is in the journal already, that is redacted.
-8. After a failed write the file is cut back to its last whole line, and the journal refuses everything else.
-9. Who only looks at a run keeps no more of it in memory than is needed (core/events.py); who drives it keeps all of it.
-   Either way what is read is bounded (core/lines.py).
-10. A journal grows no longer than it may be read. Before that nothing more is begun; what was begun can still say what
-   came of it, and the run can still end: for that there is room (JournalFull).
+1. Each line is one event as a JSON object (S1-115). Lines are only added; earlier bytes never change (S1-114).
+2. `append` writes the whole line at once: when it returns, the line survives `kill -9`. `barrier` makes everything
+   appended so far survive a power cut. It precedes every act on the world and every acknowledgement to a person. The
+   outcome of a step and the intent of the next one share a sync, so a sequential step costs one sync.
+3. Group commit: all barriers requested in one turn of the event loop share one sync.
+4. The sync runs in the event loop's thread. Another thread would cost about as much as the sync (benchmarks/README.md)
+   and gain nothing: no branch may act before the sync.
+5. Each line is sealed with this user's key and chained to the line before it (core/chain.py). A journal with a line of
+   another key can be read, but is not opened for writing unless a person adopted it.
+6. A torn last line (a crash during `append`, or zeros after a power cut) was never acted upon. It is cut off on open,
+   and reported.
+7. Text from outside is redacted before it is written. The caller continues with what was written, so a replay sees the
+   same. An intent is not redacted again, because a flow makes it from events, which are redacted already.
+8. After a failed write the file is cut back to its last complete line, and the journal refuses further writes.
+9. Code that only shows a run holds no more of it in memory than needed (core/events.py). The process that drives a run
+   holds all of it. In both cases the amount that is read is limited (core/lines.py).
+10. A journal must not become longer than can be read again. Near that limit no step is begun (JournalFull). Room is
+   reserved for the outcomes of steps that were begun, and for the end of the run.
 
-It knows nothing of keys of steps, tables or states.
+Keys of steps, tables and states are not known here.
 """
 
 from __future__ import annotations
@@ -58,13 +57,13 @@ from orchestra.core.seal import Seal
 
 OnEvent = Callable[[Event], None]
 _encode = msgspec.json.Encoder().encode
-# Rule 10: bytes and events that are left for what was begun, and of them for how the run ends.
+# Rule 10: bytes and events reserved for outcomes of steps that were begun; of these, for the end of the run.
 _TO_FINISH, _TO_END = (10 * MIB, 1_000), (2 * MIB, 10)
 _LAST_BEGIN = MOST_BYTES - _TO_FINISH[0], MOST_EVENTS - _TO_FINISH[1]
 
 
 class Reading(Struct, frozen=True):
-    """A journal as it was read: its events, and who vouches for them."""
+    """A journal as it was read: its events, and whether their seals are this user's."""
 
     events: Events
     chain: Chain
@@ -73,14 +72,14 @@ class Reading(Struct, frozen=True):
 class Journal(Protocol):
     """The open, writable journal of one run: what the ledger and the context need of it."""
 
-    torn_bytes: int  # how much rule 6 cut off when this journal was opened
+    torn_bytes: int  # bytes that were cut off on open (rule 6)
 
     @property
     def workspace(self) -> str:
-        """The folder a person bound the run to when adopting it; empty if nobody did."""
+        """The project folder recorded with the run's adoption; empty if it was not adopted."""
 
     def load(self) -> list[Event]:
-        """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
+        """Read every event. Repairs a torn last line (rule 6); raises for other damage and foreign lines (rule 5)."""
 
     def append(self, event: Event, *, outside: bool = True) -> Event:
         """Write one event (rule 2) and return it as written: chained, redacted (rule 7) and sealed (rule 5)."""
@@ -89,24 +88,24 @@ class Journal(Protocol):
         """Wait until everything appended before this call survives a power cut."""
 
     def sync(self) -> None:
-        """`barrier` for a single line of work: there is nobody to share with."""
+        """Do what `barrier` does at once, without waiting for other branches: for a flow that has none."""
 
     def close(self) -> None: ...
 
 
 class Follower(Protocol):
-    """Reads a journal as it grows, from its beginning. A line being written right now comes the next time."""
+    """Reads a journal as it grows, from its beginning. A line without its end is returned the next time."""
 
     @property
     def offset(self) -> int:
-        """Grows with what was read."""
+        """How much was read; grows with every event."""
 
     def new(self) -> Iterator[Event]:
-        """The events of the whole lines that were added since the last time."""
+        """The events of the complete lines that were added since the last call."""
 
 
 class FileJournal:
-    """The journal in a file. One per run and process; the run's lock sees to the process."""
+    """The journal in a file. The run's lock ensures that only one process has it open for writing."""
 
     def __init__(
         self, path: Path, *, disk: Disk, redactor: Redactor, seal: Seal, adoption: Adoption | None = None
@@ -124,11 +123,12 @@ class FileJournal:
         self._broken: Exception | None = None
 
     def load(self) -> list[Event]:
-        """Every event so far; repairs a torn tail (rule 6), refuses any other damage and what is foreign (rule 5)."""
+        """Read every event. Repairs a torn last line (rule 6); raises for other damage and foreign lines (rule 5)."""
         self._chain = chain = Chain(self._seal)
         path, holds, events, end, torn = str(self.path), chain.holds, list[Event](), 0, 0
         with uncollected():
-            # Written out, not `_checked`: every start of a long run waits for this, and must know where the lines end.
+            # A copy of `_checked` for speed, because every start of a long run waits for it. It also finds where the
+            # lines end.
             for number, line in enumerate(lines(self._fd, path), start=1):
                 if not line.endswith(b"\n"):
                     torn = len(line)
@@ -158,11 +158,11 @@ class FileJournal:
             raise self._broken
         opening = self._chain.opening()
         payload = {**opening, **event.payload}
-        event.payload.clear()  # the event is the journal's now; a copy of it would cost as much as its seal
+        event.payload.clear()  # changed in place: a copy would cost as much as the seal
         event.payload.update(payload)
         line = _encode(event) + b"\n"
         if outside and self._redactor.suspects(line):
-            # The opening is ours, and of a fixed form: whatever a secret looks like, it stays.
+            # The opening has a fixed form and no text from outside, so it is not redacted.
             masked: Any = self._redactor.record(event.payload)
             event = msgspec.structs.replace(event, payload={**masked, **opening})
             line = _encode(event) + b"\n"
@@ -193,19 +193,19 @@ class FileJournal:
 
     @property
     def workspace(self) -> str:
-        """The folder a person bound the run to when adopting it; empty if nobody did."""
+        """The project folder recorded with the run's adoption; empty if it was not adopted."""
         return self._chain.workspace
 
     async def barrier(self) -> None:
         """Wait until everything appended before this call survives a power cut."""
         wanted = self._size
         if self._synced < wanted:
-            await asyncio.sleep(0)  # rule 3: every branch that can append in this turn does; the first one back syncs
+            await asyncio.sleep(0)  # rule 3: other branches append in this turn; the first to continue syncs for all
             if self._synced < wanted:
                 self.sync()
 
     def sync(self) -> None:
-        """`barrier` for a single line of work: there is nobody to share with."""
+        """Do what `barrier` does at once, without waiting for other branches: for a flow that has none."""
         if self._broken is not None:
             raise self._broken
         if self._synced != self._size:
@@ -213,7 +213,8 @@ class FileJournal:
             try:
                 self._disk.sync(self._fd)
             except Exception as error:
-                self._broken = error  # after a failed sync the kernel may have dropped the pages: trust nothing more
+                # after a failed sync the kernel may have dropped the pages: refuse all further writes
+                self._broken = error
                 raise
             self._synced = size
 
@@ -224,10 +225,10 @@ class FileJournal:
 def read_journal(
     path: Path, seal: Seal | None = None, *, until: str = "", each: OnEvent | None = None, keep: bool = True
 ) -> Reading:
-    """Read a journal without owning it, as views do. A line being written right now is left out.
+    """Read a journal that another process may be writing. A line without its end is left out.
 
-    Without a seal every line is foreign. `until` is the id of the last event wanted: damage after it does not matter
-    then. `each` is told every event on the way. Without `keep` no event stays in memory, however few there are.
+    Without a seal every line is foreign. `until` is the id of the last event to read; damage after it is ignored.
+    `each` is called with every event. Without `keep` no event stays in memory.
     """
     chain, collector = Chain(seal), Collector(path, keep=keep)
     fd = open_journal(path)
@@ -245,7 +246,7 @@ def read_journal(
 
 
 def read_events(path: Path, *, until: str = "") -> list[Event]:
-    """The events of a journal, whoever made it, whole and in memory: for who drives."""
+    """The complete events of a journal, in memory, whatever key sealed them: for the process that drives the run."""
     events: list[Event] = []
     fd = open_journal(path)
     try:
@@ -260,7 +261,7 @@ def read_events(path: Path, *, until: str = "") -> list[Event]:
 
 
 def read_first(path: Path) -> Event | None:
-    """The first event of a journal: which workflow the run is of, and what it was asked."""
+    """The first event of a journal, with the run's workflow and parameters; None if there is none."""
     try:
         fd = open_journal(path)
     except FileNotFoundError:
@@ -274,7 +275,7 @@ def read_first(path: Path) -> Event | None:
 
 
 def first_is_own(path: Path, seal: Seal | None) -> bool:
-    """Whether this user's key made the first line of a journal: only then counts what it says a person typed."""
+    """Whether this user's key sealed the first line. Only then its record of what a person typed is trusted."""
     chain = Chain(seal)
     try:
         fd = open_journal(path)
@@ -284,7 +285,7 @@ def first_is_own(path: Path, seal: Seal | None) -> bool:
         finally:
             os.close(fd)
     except (OSError, JournalCorrupt):
-        pass  # who cannot be read has typed nothing
+        pass  # a line that cannot be read is not this user's
     return False
 
 
@@ -292,12 +293,12 @@ class FileFollower:
     """Reads the journal in a file as it grows."""
 
     def __init__(self, path: Path) -> None:
-        self.offset = 0  # of what was not read yet
+        self.offset = 0  # where the unread part begins
         self._path = path
         self._number = 0
 
     def new(self) -> Iterator[Event]:
-        """The events of the whole lines that were added since the last time."""
+        """The events of the complete lines that were added since the last call."""
         fd = open_journal(self._path)
         try:
             for line in lines(fd, str(self._path), self.offset, self._number):
@@ -312,7 +313,7 @@ class FileFollower:
 
 
 def _open(path: Path) -> int:
-    """The journal's file for who may write it, made if there is none; a link in its place is not followed."""
+    """Open the journal's file for writing, and make it if there is none. A link in its place is not followed."""
     if not os.path.lexists(path):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
     return open_journal(path, write=True)
@@ -321,7 +322,7 @@ def _open(path: Path) -> int:
 def _checked(
     fd: int, path: str, chain: Chain, read: Callable[[bytes, str, int], Event]
 ) -> Iterator[tuple[bytes, Event]]:
-    """The whole lines of a journal, each checked and read. One that has no end yet is left out."""
+    """The complete lines of a journal, each checked and decoded. A line without its end is left out."""
     allowance = Allowance()
     for number, line in enumerate(lines(fd, path), start=1):
         if not line.endswith(b"\n"):

@@ -1,13 +1,12 @@
 """The keyring: where this user's secret key is kept, and how it is made.
-
 Rules
-1. The key lies outside every project: in `$XDG_STATE_HOME/orchestra/key` (`~/.local/state/orchestra/key`), made on
-   first use, for its owner's eyes only. `ORCHESTRA_KEY` (the secret itself) or `ORCHESTRA_KEY_FILE` take its place:
-   that is how two machines share one.
-2. A key in the project vouches for nothing and is not written with. One of another user's, open to others, or that is
-   no regular file, is refused with its cure.
-3. Two processes that make the key at once get the same one: the first name stands.
-4. Reading makes no key. Where there is none, nothing is vouched for.
+1. The key is outside every project: in `$XDG_STATE_HOME/orchestra/key` (`~/.local/state/orchestra/key`), made on first
+   use, readable by its owner only. `ORCHESTRA_KEY` (the secret itself) or `ORCHESTRA_KEY_FILE` replaces it, for example
+   to share a key between two machines.
+2. A key inside the project is not used, neither to check nor to write. A key file of another user, one that others can
+   read, or one that is not a regular file, is refused with the remedy.
+3. Two processes that make the key at the same time get the same one: the first file name stays.
+4. Reading makes no key. Without a key every run is foreign.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from orchestra.core.files import read_bounded
 from orchestra.core.seal import Seal
 
 KEY, KEY_FILE = "ORCHESTRA_KEY", "ORCHESTRA_KEY_FILE"
-_LEAST = 16  # characters of a secret somebody chose
+_LEAST = 16  # the least characters of a secret in ORCHESTRA_KEY
 _MOST = 4096
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """Where what orchestra remembers of a user lies: the key, and what the user agreed to."""
+    """The folder with orchestra's data about a user: the key, and the consents."""
     state = environ.get("XDG_STATE_HOME", "")
     if state.startswith("/"):
         return Path(state) / "orchestra"
@@ -46,7 +45,7 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 
 
 def within_project(path: Path, project: str) -> bool:
-    """Whether a file that must be the user's alone lies where whoever writes in the project reaches it."""
+    """Whether a private file of the user is inside the project, where models and commands could reach it."""
     root = os.path.realpath(project).rstrip("/")
     places = (os.path.abspath(path), os.path.realpath(path))
     return any(place == root or place.startswith(f"{root}/") for place in places)
@@ -63,32 +62,32 @@ class Keyring:
 
     @property
     def secret(self) -> str:
-        """The secret that the environment holds, to be masked wherever it might be written; empty if none."""
+        """The secret in the environment, so that it can be masked; empty if there is none."""
         return self._environ.get(KEY, "")
 
     @property
     def seal(self) -> Seal:
-        """The seal to write with; its key is made if there is none (rule 1)."""
+        """The seal for writing; the key is made if there is none (rule 1)."""
         self._seal = self.known or Seal(self._made())
         return self._seal
 
     @property
     def known(self) -> Seal | None:
-        """The seal to read with; None where this user has no key yet (rule 4)."""
+        """The seal for reading; None if this user has no key yet (rule 4)."""
         if self._seal is None and (found := self._found()) is not None:
             self._seal = Seal(found)
         return self._seal
 
     @property
     def file(self) -> Path:
-        """Where the key is, or would be made."""
+        """The path of the key, also if it does not exist yet."""
         given = self._environ.get(KEY_FILE, "")
         return Path(os.path.abspath(given)) if given else state_folder(self._environ) / "key"
 
     def _found(self) -> bytes | None:
         if self.secret:
             if len(self.secret) < _LEAST:
-                raise UsageError(f"{KEY} has fewer than {_LEAST} characters; a key that can be guessed vouches nothing")
+                raise UsageError(f"{KEY} has fewer than {_LEAST} characters; a key that can be guessed proves nothing")
             return self.secret.encode("utf-8", "surrogateescape")
         path = self.file
         if within_project(path, str(self._project)):

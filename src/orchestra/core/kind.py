@@ -21,14 +21,14 @@ class Beginning(Struct, frozen=True):
 
     params: dict[str, Any]
     facts: dict[str, Any]  # goal, models, workspace, policy and the like
-    files: Files = NO_FILES  # there before RUN_CREATED, so that no run is without them
+    files: Files = NO_FILES  # written before RUN_CREATED, so that every run has them
 
 
 class Kind(Struct, frozen=True):
     """What the engine needs to know of a workflow."""
 
     name: str
-    root: Path  # the folder its runs lie in
+    root: Path  # the folder of its runs
     table: Table
     params: Any
     flow: Callable[[Context, Any], Awaitable[Verdict]]

@@ -1,12 +1,11 @@
-"""The ledger: the one write path of a run. Table, journal, fold, state.json and logs, always in that order.
-
+"""The ledger: the only code that writes a run's events. It updates journal, fold, state.json and logs, in this order.
 Rules
-1. An event is recorded only if the workflow's table allows it now (S1-73).
-2. The journal is written first; state.json and the logs follow and may be behind after a kill, never ahead of it for
-   long: whoever opens the run rebuilds them from the journal (C-04).
-3. state.json is written when what it says changed in more than its last event id (status, phase, iteration, pending,
-   error), and on close. So its cost does not grow with the number of steps.
-4. What a step recorded is found by its key (D-03): intent, outcome, or neither.
+1. An event is recorded only if the workflow's table allows it in the current state (S1-73).
+2. The journal is written first. state.json and the logs follow, and may be behind after a kill. They are rebuilt from
+   the journal when the run is opened (C-04).
+3. state.json is written when more than its last event id changed (status, phase, iteration, pending, error), and on
+   close. So its cost does not grow with the number of steps.
+4. A step's intent and outcome are found by the step's key (D-03).
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from orchestra.core.vouching import wrong_place
 
 OnEvent = Callable[[Event], None]
 _REFERENCE = {"path", "bytes", "sha256"}
-_INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # what a flow wants; all else is what came of it
+_INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # all other events of a step are outcomes
 
 
 class Recorded(Struct, gc=False):
-    """What the journal holds under one key. The ledger's to change, nobody else's."""
+    """The events of one key. Only the ledger changes it."""
 
     intent: Event | None = None
     outcome: Event | None = None
@@ -43,7 +42,7 @@ _NOTHING = Recorded()
 
 
 class Projection(Protocol):
-    """A file derived from events, written as they come. One that a kill left behind, or that is gone, is rebuilt."""
+    """A file derived from events, written as they come. It is rebuilt if a kill left it behind or it is missing."""
 
     def restore(self, events: Iterable[Event]) -> None: ...
 
@@ -66,7 +65,7 @@ class Ledger:
         on_event: OnEvent,
         projections: tuple[Projection, ...] = (),
     ) -> None:
-        """`journal` is the run's, open for writing (core/store.py); the ledger closes it."""
+        """`journal` is open for writing (core/store.py); the ledger closes it."""
         self.folder = folder
         self.disk = disk
         self.redactor = redactor
@@ -78,10 +77,10 @@ class Ledger:
         self._by_key: dict[str, Recorded] = {}
         self._projections: tuple[Projection, ...] = (LogBook(folder, disk), *projections)
         self._tell = (*(projection.write for projection in self._projections), on_event)
-        self._published = (0, 0)  # the fold's changes and the number of events that state.json shows
+        self._published = (0, 0)  # `fold.changes` and the number of events when state.json was written
 
     def open(self) -> None:
-        """Read what is there, repair what a crash left, and be ready to go on; ForeignRun if nobody vouches for it."""
+        """Read the journal and repair what a crash left. ForeignRun if the run is neither this user's nor adopted."""
         events = self.journal.load()
         if events and (misplaced := wrong_place(self.folder, events[0])):
             raise ForeignRun(self.folder.id, misplaced, adoptable=False)
@@ -94,7 +93,7 @@ class Ledger:
 
     @property
     def workspace(self) -> str:
-        """The folder the run belongs to: what a person bound it to last, or what it began with."""
+        """The project folder of the run: the one of its adoption, or the one it began in."""
         return self.journal.workspace or str(self.events[0].payload.get("workspace", ""))
 
     def recorded(self, key: str) -> Recorded:
@@ -109,11 +108,11 @@ class Ledger:
         iteration: int | UnsetType = UNSET,
         ts: str = "",
     ) -> Event:
-        """Append one event; it survives `kill -9` when this returns. `ts` is given for history that is copied."""
+        """Append one event; it survives `kill -9` when this returns. `ts` is the time of a copied event."""
         state = self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
         event = self.journal.append(
             Event(
-                id=str(len(self.events) + 1).zfill(8),  # G1-10; a format costs twice as much (benchmarks/README.md)
+                id=str(len(self.events) + 1).zfill(8),  # G1-10; an f-string takes twice as long (benchmarks/README.md)
                 runId=self.folder.id,
                 ts=ts or now(),
                 type=type,
@@ -137,7 +136,7 @@ class Ledger:
         self._published = (self.fold.changes, len(self.events))
 
     def close(self) -> None:
-        """Leave the run as a reader should find it."""
+        """Write state.json and the projections to the end, and close the journal."""
         try:
             if self.events:
                 self.journal.sync()
@@ -164,7 +163,7 @@ class Ledger:
 
 
 def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
-    """Every file these events name."""
+    """The references to files in these events."""
     for event in events:
         yield from _references(event.payload)
 
@@ -175,7 +174,7 @@ def _references(value: Any) -> Iterator[ArtifactRef]:
             try:
                 yield msgspec.convert(value, ArtifactRef)
             except msgspec.ValidationError as error:
-                raise DurabilityError(f"it names a file, but not as one is named: {error}") from error
+                raise DurabilityError(f"a reference to a file is wrong: {error}") from error
             return
         value = list(value.values())
     if isinstance(value, list | tuple):

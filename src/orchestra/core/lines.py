@@ -1,17 +1,16 @@
-"""The lines of a journal, read within bounds: each is one event, whoever wrote it.
-
+"""Reads the lines of a journal within limits. Each line is one event, of any writer.
 Rules
-1. A journal is a regular file of bounded size with a bounded number of lines of bounded length; anything else is
-   refused by name, and nothing waits for it. A run ends before its journal is longer (core/journal.py, rule 10). The
-   bounds are what a view reads within two seconds and 200 MB (docs/design/0006).
-2. JSON is small and what Python makes of it is not: a line of a megabyte can become fifty. What a long line would take
-   is estimated before it is decoded; one beyond all bounds is damage, and so are lines that are beyond them together,
-   unless this user's key sealed them.
-3. For a view, an event that would take more than VIEWED is read without its longest parts: of a text the beginning is
-   left, of what else came of a step or a run nothing, and the payload says `abridged`. What a run was allowed is never
-   left out. Whoever drives, or needs the tasks of a plan, reads whole events.
-4. What a view is given fits: a payload with a field of another kind than readers rely on is damage (core/shape.py).
-5. A line is `sealed` only if its seal was checked before (core/chain.py): this user wrote it, and its time is one.
+1. A journal is a regular file with a maximal size, a maximal number of lines and a maximal length of a line. Anything
+   else is refused, and nothing waits for it. A run ends before its journal becomes longer (core/journal.py, rule 10).
+   The limits are what a view can read within two seconds and 200 MB (docs/design/0006).
+2. JSON is small, but its Python objects are not: a line of one megabyte can take fifty in memory. The memory for a long
+   line is estimated before the line is decoded. A line above the limit is damage. So are lines that together are above
+   the limit, unless this user's key sealed them.
+3. For a view, an event that would take more than VIEWED is read without its longest parts: long texts are shortened,
+   other long parts of outcomes and results are left out, and the payload has `abridged`. The rights of a run are never
+   left out. The driver, and views that need the tasks of a plan, read whole events.
+4. A view gets only payloads whose fields have the right types; others are damage (core/shape.py).
+5. A line is `sealed` only if its seal was checked before (core/chain.py). Then its time need not be checked.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from orchestra.core.files import MIB, open_bounded, size
 from orchestra.core.records import Event, is_time
 from orchestra.core.shape import ERROR, OUTCOME, PARAMS, PAYLOAD, misfit
 
-MOST_BYTES = 128 * MIB  # 10,000 tasks that print all that is quoted take 93
+MOST_BYTES = 128 * MIB  # 10,000 tasks with the most output take 93
 MOST_EVENTS = 150_000  # 20,000 tasks, each tried three times, have 120,000
-MOST_LINE = 28 * MIB  # the longest reply is one line of 24, escaped at its longest; a plan of 20,000 tasks has 15
-MOST_COST = 144 * MIB  # of one event as objects; that plan takes 80, and 125 with a character of four bytes in it
-MOST_FOREIGN = 1 << 30  # of all lines that nobody vouches for; ordinary ones take a third of it
-MOST_HELD = 48 * MIB  # of those that stay in memory: requests to people and child runs; 10,000 take less
+MOST_LINE = 28 * MIB  # the longest reply takes 24 with all escapes; a plan of 20,000 tasks has 15
+MOST_COST = 144 * MIB  # of one event in memory; that plan takes 80, or 125 with a four-byte character
+MOST_FOREIGN = 1 << 30  # of all foreign lines together; ordinary ones take a third of it
+MOST_HELD = 48 * MIB  # of foreign lines that stay in memory (requests, child runs); 10,000 take less
 _ASKS = ("APPROVAL_REQUESTED", "QUESTION_RAISED")
 VIEWED = 32 * MIB  # the plan of 10,000 tasks takes less
-_SHORT = 65_536  # bytes of a line that is worth no estimate
-_PART = 16_384  # bytes of a value that is kept although its event is long
+_SHORT = 65_536  # bytes of a line whose memory need not be estimated
+_PART = 16_384  # bytes of a value that is kept in an abridged event
 _BEGINNING = 4_000  # bytes of a long text that are shown
 
 _decode = msgspec.json.Decoder(Event).decode
@@ -47,13 +46,13 @@ _value = msgspec.json.Decoder().decode
 
 
 def _rough(name: str, fields: tuple[str, ...]) -> Any:
-    """A record whose fields stay JSON; what it does not name is passed over and takes nothing."""
+    """A record type whose fields are not decoded; other fields are skipped and take no memory."""
     made = msgspec.defstruct(name, [(field, Raw | UnsetType, UNSET) for field in fields])
     return msgspec.json.Decoder(made).decode
 
 
 class _Long(Struct, frozen=True):
-    """An event whose payload stays JSON."""
+    """An event whose payload is not decoded."""
 
     id: str
     runId: str
@@ -68,7 +67,7 @@ _long = msgspec.json.Decoder(_Long).decode
 _payload = _rough("Payload", PAYLOAD)
 _parts = {"outcome": _rough("Outcome", OUTCOME), "params": _rough("Params", PARAMS), "error": _rough("Error", ERROR)}
 _LEFT_OUT = ("files", "result", "masked", "commands")
-_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")  # of a pair that stands for one character
+_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")  # the first half of a surrogate pair
 
 
 def open_journal(path: Path, *, write: bool = False) -> int:
@@ -95,7 +94,7 @@ def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int =
 
 
 def whole(line: bytes, path: str, number: int) -> Event:
-    """The event of a line of anybody's, all of it."""
+    """The unabridged event of a line of any writer."""
     event = sealed(line, path, number)
     if not is_time(event.ts):
         raise JournalCorrupt(path, number, f"its time {event.ts} is none")
@@ -103,7 +102,7 @@ def whole(line: bytes, path: str, number: int) -> Event:
 
 
 def sealed(line: bytes, path: str, number: int) -> Event:
-    """The event of a line that this user's key sealed (rule 5), all of it."""
+    """The unabridged event of a line that this user's key sealed (rule 5)."""
     try:
         if long := too_long(line):
             raise JournalCorrupt(path, number, long)
@@ -123,8 +122,8 @@ def viewed(line: bytes, path: str, number: int) -> Event:
 
 
 def fitting(line: bytes, path: str, number: int) -> Event:
-    """The event of a line, all of it, for a view that needs all of it (rule 4)."""
-    return _fits(sealed(line, path, number), path, number)  # which looks at the time too
+    """The unabridged event of a line, for a view (rule 4)."""
+    return _fits(sealed(line, path, number), path, number)  # `_fits` checks the time too
 
 
 def _fits(event: Event, path: str, number: int) -> Event:
@@ -134,14 +133,14 @@ def _fits(event: Event, path: str, number: int) -> Event:
 
 
 class Allowance:
-    """What lines that nobody vouches for may take together (rule 2)."""
+    """The memory that foreign lines may take together (rule 2)."""
 
     def __init__(self) -> None:
         self._all = MOST_FOREIGN
         self._held = MOST_HELD
 
     def spend(self, line: bytes, event: Event) -> str:
-        """Why one more line is too much; empty if it is not."""
+        """Count one more line; returns why it is too much, or an empty string."""
         cost = weight(line)
         self._all -= cost
         if event.type in _ASKS or "childRunId" in event.payload:
@@ -152,7 +151,7 @@ class Allowance:
 
 
 def too_long(line: bytes) -> str:
-    """Why a line is longer than one may be; empty if it is not."""
+    """Why a line is too long; empty if it is not."""
     if len(line) <= _SHORT:
         return ""
     if len(line) > MOST_LINE:
@@ -162,17 +161,17 @@ def too_long(line: bytes) -> str:
 
 
 def weight(line: bytes) -> int:
-    """About how many bytes the objects of a JSON text take, rather too many than too few."""
+    """An upper estimate of the memory that the objects of a JSON text take, in bytes."""
     return objects(line) + len(line) * (_width(line) if len(line) > _SHORT else 2)
 
 
 def objects(line: bytes) -> int:
-    """The same without the characters of its texts."""
+    """The same as `weight`, without the characters of texts."""
     return 240 * line.count(b"{") + 90 * line.count(b"[") + 60 * line.count(b",")
 
 
 def _width(line: bytes) -> int:
-    """How many bytes a character takes: the widest of a text decides."""
+    """How many bytes each character of a text takes: as many as its widest one."""
     if b"\xf0" in line or rb"\ud" in line or rb"\uD" in line:
         return 4
     return 1 if line.isascii() and rb"\u" not in line else 2
@@ -207,7 +206,7 @@ def _kept(record: Struct, *, within: str = "") -> dict[str, Any]:
 def _beginning(text: memoryview) -> str:
     """The first characters of a long JSON string, and how long it is."""
     head = bytes(text[1:_BEGINNING]).decode("utf-8", "ignore")
-    escape = head.find("\\", len(head) - 12)  # the last one may be cut
+    escape = head.find("\\", len(head) - 12)  # the last escape may be cut off
     head = _HALF.sub("", head[:escape] if escape >= 0 else head)
     if (len(head) - len(head.rstrip("\\"))) % 2:
         head = head[:-1]  # half of an escaped backslash

@@ -2,7 +2,7 @@
 
 Rules
 1. The lock is `flock` on the file `lock`. The kernel releases it when the process ends, however it ends.
-2. Only a regular file is a lock. A named pipe would be waited for, and a link leads elsewhere: both are refused.
+2. Only a regular file is a lock. A named pipe or a link is refused: a pipe would block, a link is another file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_locked(folder: RunFolder) -> bool:
     """Whether some process holds the run's lock right now."""
     try:
         fd = _open_lock(folder.lock, os.O_RDONLY)
-    except (FileNotFoundError, NotADirectoryError, OddFile):  # what is no lock cannot be held
+    except (FileNotFoundError, NotADirectoryError, OddFile):  # there is no lock that could be held
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -54,7 +54,7 @@ def is_locked(folder: RunFolder) -> bool:
 
 
 def _open_lock(path: Path, flags: int) -> int:
-    """The lock's file, and nothing else in its place (rule 2)."""
+    """Open the lock's file; OddFile for anything but a regular file (rule 2)."""
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
     except OSError as error:
@@ -68,7 +68,7 @@ def _open_lock(path: Path, flags: int) -> int:
 
 
 def _take_lock(fd: int) -> bool:
-    # A few tries: `is_locked` in another process holds the lock for an instant, and that is not driving.
+    # A few tries, because `is_locked` in another process holds the lock for an instant.
     for _ in range(5):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

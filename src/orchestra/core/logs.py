@@ -1,7 +1,7 @@
 """logs/*.log: JSON lines for people and grep, derived from events (S1-111, S1-112, S1-118).
 
-One line per event, short: what, when, which step, and the whole error if there was one. They are projections: a log
-that lacks its last line after a kill, or is gone, is written anew from the journal on the next open.
+Each event is one short line: what, when, which step, and the whole error if there was one. The logs are projections: a
+log that is missing, or lacks lines after a kill, is rebuilt from the journal on the next open.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LogBook:
             self._disk.append(self._file(name), _line(event))
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Bring the logs up to the journal after a kill."""
+        """Bring the logs up to date with the journal, after a kill."""
         last: dict[str, Event] = {}
         mine: dict[str, list[Event]] = {}
         for event in events:
@@ -65,7 +65,7 @@ def _log_of(event: Event) -> str:
     if event.payload.get("effect") == "ModelCall" and event.phase is not UNSET:
         return f"provider-{event.phase}.log"
     if event.type in ("PHASE_STARTED", "PHASE_COMPLETED"):
-        return ""  # the journal is enough; a log that repeats it line by line doubles every byte
+        return ""  # not logged: the journal is enough
     if event.type.startswith(_GATE):
         return "gatekeeper.log"
     return "run.log"

@@ -1,7 +1,7 @@
-"""S1 §3: what a model is asked and what it answers. The whole contract between the loop and any provider.
+"""Requests to models and their responses (S1 §3): the whole contract between workflows and providers.
 
-A provider turns a request into a response and does nothing else: no files, no workflow, no retries (S1-05, S1-06). It
-raises nothing for a failed call; it fills `error` (S1-39). Everything around the call lives in `providers/calling.py`.
+A provider turns a request into a response and does nothing else: no files, no workflow, no retries (S1-05, S1-06). A
+failed call is returned with `error`, not raised (S1-39). Everything around the call is in `providers/calling.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ContextArtifact(Struct, frozen=True):
 
 
 class Withheld(Struct, frozen=True, omit_defaults=True):
-    """A file somebody mentioned that no model is shown, why, and what to do about it."""
+    """A mentioned file that no model is shown, the reason, and how to change that."""
 
     path: str
     why: str
@@ -44,27 +44,27 @@ class Withheld(Struct, frozen=True, omit_defaults=True):
 
 
 class Gathered(Struct, frozen=True):
-    """What a model is shown of the workspace."""
+    """The workspace files for a model, and those that are withheld."""
 
     artifacts: tuple[ContextArtifact, ...] = ()
     withheld: tuple[Withheld, ...] = ()
 
 
 class Destination(Struct, frozen=True, omit_defaults=True):
-    """Where requests go: the address of a server, a program, or what answers in their place."""
+    """Where requests go: a server's address, a program, or a script or recording."""
 
     server: str = ""  # empty: not recorded
-    leaves: bool | None = None  # whether they leave this machine; None: not recorded
+    leaves: bool | None = None  # whether requests leave this machine; None: not recorded
 
 
 class Constraints(Struct, frozen=True, omit_defaults=True):
-    """S1-17 … S1-20, and two wishes of ours that a provider grants if it can."""
+    """S1-17 … S1-20, and two additions that not every provider supports."""
 
     timeoutMs: int
     patchFirst: bool
     maxOutputTokens: int | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
-    schema: dict[str, Any] | UnsetType = UNSET  # JSON Schema the reply is to validate against: constrains the decoding
+    schema: dict[str, Any] | UnsetType = UNSET  # JSON Schema for the reply: constrains the decoding
     thinkBypass: bool | UnsetType = UNSET  # begin the reply with an empty think block (S5-47, S5-54)
 
 
@@ -88,15 +88,15 @@ class ProviderRequest(Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """S1-24. `inputTokens` are all that went in; the cached ones are some of them, and priced otherwise."""
+    """S1-24. `inputTokens` are all input tokens, including the cached ones, which have other prices."""
 
     inputTokens: int | UnsetType = UNSET
     outputTokens: int | UnsetType = UNSET
     totalTokens: int | UnsetType = UNSET
     cacheReadTokens: int | UnsetType = UNSET
     cacheWriteTokens: int | UnsetType = UNSET
-    cacheWriteHourTokens: int | UnsetType = UNSET  # of those written, the ones kept for an hour: they cost more
-    estimated: bool = False  # by us: the provider did not say
+    cacheWriteHourTokens: int | UnsetType = UNSET  # cache writes kept for an hour: they cost more
+    estimated: bool = False  # by us, if the provider does not report it
 
 
 class ProviderFailure(Struct, frozen=True, omit_defaults=True):
@@ -105,7 +105,7 @@ class ProviderFailure(Struct, frozen=True, omit_defaults=True):
     code: ProviderErrorCode
     message: str
     retriable: bool
-    retryAfterSec: float = 0.0  # ours: how long the other side asked us to wait
+    retryAfterSec: float = 0.0  # ours: how long the provider asked us to wait
 
 
 class ProviderResponse(Struct, frozen=True, omit_defaults=True):
@@ -116,10 +116,10 @@ class ProviderResponse(Struct, frozen=True, omit_defaults=True):
     durationMs: int
     usage: Usage | UnsetType = UNSET
     error: ProviderFailure | UnsetType = UNSET
-    source: str | UnsetType = UNSET  # ours: which entry of a script or recording this was, so that it is used once
-    model: str | UnsetType = UNSET  # ours: who really answered
-    costUsd: float | UnsetType = UNSET  # ours: what the provider itself says it cost
-    requests: int = 1  # ours: how many the call really made, as far as that can be known
+    source: str | UnsetType = UNSET  # ours: the entry of the script or recording, so that it is used once
+    model: str | UnsetType = UNSET  # ours: the model that really answered
+    costUsd: float | UnsetType = UNSET  # ours: the cost that the provider itself reports
+    requests: int = 1  # ours: how many requests the call made, if known
 
 
 class ProviderCapabilities(Struct, frozen=True, omit_defaults=True):
@@ -137,11 +137,11 @@ OnToken = Callable[[str], None]
 
 
 class Provider(Protocol):
-    """The one contract every model speaks."""
+    """A provider of models."""
 
     @property
     def capabilities(self) -> ProviderCapabilities: ...
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:
-        """Ask once. Text that arrives goes to `on_token` as it arrives; a failure is in `error`, never raised."""
+        """Make one call. Arriving text is passed to `on_token`; a failure is returned in `error`, never raised."""
         ...

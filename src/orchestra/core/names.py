@@ -1,12 +1,12 @@
-"""File names as the most forgetful file system reads them, and the folders that are orchestra's own. Pure.
-
+"""Compares file names as tolerant file systems do, and lists orchestra's own folders. Pure.
 Rules
-1. Case, Unicode form and characters that nobody sees do not tell two names apart: `.GIT` and `.g<ZWNJ>it` are `.git`.
-2. A folder that must not be written is met under every name that some file system takes for it: also `.git::$DATA`,
+1. Two names that differ only in case, Unicode form or invisible characters are the same: `.GIT` and `.g<ZWNJ>it` are
+   `.git`.
+2. A protected folder is recognised under every name that some file system treats as its name: also `.git::$DATA`,
    `.git.` and NTFS's short form `git~1`.
-3. A path meets a folder if it lies in it, is it, or is a file where the folder's own way leads.
+3. A path meets a folder if it is the folder, is inside it, or is a file on the folder's own path.
 
-OWN is the one list of the folders that orchestra keeps in every project; a configuration adds its own.
+OWN lists the folders that orchestra keeps in every project; a configuration adds others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 
 OWN = (".runs", ".orchestra", ".claude/orchestrator")  # runs, sessions, the state of contracts
-RUNS = "runs"  # task graphs, unless the configuration says another place (S2-73)
+RUNS = "runs"  # of task graphs, unless the configuration has another folder (S2-73)
 
 # Unicode's default-ignorable code points, and the marks of annotations: zero-width, bidirectional, fillers, tags.
 _UNSEEN = re.compile(
@@ -27,7 +27,7 @@ _SHORT = re.compile(r"(.+)~(\d{1,6})")
 
 
 def folded(name: str) -> str:
-    """A name without what some file system does not keep (rule 1)."""
+    """The name in the form for comparison (rule 1)."""
     if name.isascii():
         return name.lower()
     shown = unicodedata.normalize("NFKC", _UNSEEN.sub("", name))
@@ -35,12 +35,12 @@ def folded(name: str) -> str:
 
 
 def has_unseen(name: str) -> bool:
-    """Whether it holds a character that nobody sees."""
+    """Whether the name contains an invisible character."""
     return _UNSEEN.search(name) is not None
 
 
 def is_name(part: str, name: str) -> bool:
-    """Whether some file system takes this part of a path for that name (rule 2)."""
+    """Whether some file system treats this part of a path as that name (rule 2)."""
     bare, wanted = folded(part).partition(":")[0].rstrip(". "), folded(name)
     if bare == wanted:
         return True

@@ -1,4 +1,4 @@
-"""What may come next: names, each of which is ready the moment the last of those it comes after is done. Pure."""
+"""Names in the order of their dependencies: a name is ready when all names before it are done. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 
 
 class Order:
-    """The names that are ready, oldest first. Those in a circle, or behind one, never are."""
+    """The names that are ready, oldest first. Names in a cycle, or after one, never are."""
 
     def __init__(self, after: Mapping[str, Collection[str]]) -> None:
-        """`after` has every name, with the names it comes after. KeyError for one that it has not."""
+        """`after` maps every name to the names it depends on. KeyError for a name that is not in it."""
         self.ready: deque[str] = deque()
         self._missing: dict[str, int] = {}
         self._followers: dict[str, list[str]] = {name: [] for name in after}
@@ -24,7 +24,7 @@ class Order:
                 self._followers[one].append(name)
 
     def done(self, name: str) -> None:
-        """Those that only waited for this one are ready."""
+        """Mark a name as done; names that waited only for it become ready."""
         for follower in self._followers[name]:
             self._missing[follower] -= 1
             if not self._missing[follower]:

@@ -1,9 +1,8 @@
 """The people a run asks: handlers of AskPerson and Approve. They wait for a message in the run's inbox (core/inbox.py).
-
 Rules
-1. Without a person to wait for, the run parks (`Suspended`). Whoever parks looks into the inbox once more after
-   letting go of the lock (core/engine.py), so an answer that came in between is not left lying.
-2. An approval is for exactly the digest that was asked for (D-11). A message about another digest is set aside.
+1. Without a person to wait for, the run parks (`Suspended`). After releasing the lock, the process that parked reads
+   the inbox once more (core/engine.py), so an answer that came in between is not missed.
+2. An approval is for exactly the digest that was requested (D-11). A message about another digest is set aside.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from orchestra.core.store import Store
 from orchestra.core.text import clean
 from orchestra.core.work import Answer, Approval, Approve, AskPerson
 
-OnWait = Callable[[Event], None]  # told of a request when a patient run begins to wait: the face may then prompt
+OnWait = Callable[[Event], None]  # called when a patient run begins to wait for a request, so that a face can prompt
 POLL_SECONDS = 0.1
 
 
@@ -41,9 +40,9 @@ class People:
         return answer
 
     async def approve(self, effect: Approve, step: Step) -> Approval:
-        """Wait for a word on exactly this digest (D-11)."""
+        """Wait for a decision on exactly this digest (D-11)."""
         said = await self._wait(effect.approvalId, step)
-        while said.digest != effect.digest:  # a word on something else is no word on this: set it aside, wait on
+        while said.digest != effect.digest:  # rule 2: a decision on another digest is set aside
             self._store.set_aside(step.ledger.folder, effect.approvalId)
             said = await self._wait(effect.approvalId, step)
         return Approval(

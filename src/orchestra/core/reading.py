@@ -1,13 +1,12 @@
-"""An event as its readers see it: what each kind of event holds, as types. Pure.
-
+"""Typed views of events: the fields of each kind of event, as records. Pure.
 Rules
 1. Outside the core no payload is read by the name of a field. `RunCreated`, `StepEvent`, `Request` and `RunEnded` have
-   the fields of each kind of event, `StepOutcome` what came of a step of orchestra's own.
-2. These records are the only list of fields. core/shape.py holds the payloads of foreign journals against them.
-3. Reading never fails: a journal may be anybody's. A field that is missing, or has another kind of value than it must
-   have, is its default. A view is only given payloads that fit (core/lines.py, rule 4).
-4. The outcome of a step that is not orchestra's own is its flow's affair: `outcome_of` gives nothing of it.
-5. What only the core reads (seals, intents, the facts of a model call) is not here.
+   the fields of each kind of event, `StepOutcome` the outcome of orchestra's own steps.
+2. These records are the only list of fields. core/shape.py checks the payloads of foreign journals against them.
+3. Reading never fails, because a journal may come from anybody. A field that is missing, or has a value of the wrong
+   type, gets its default. A view gets only payloads that fit (core/lines.py, rule 4).
+4. The outcome of a person's own step is read by its flow only: `outcome_of` returns an empty record for it.
+5. Fields that only the core reads (seals, intents, the facts of a model call) are not here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from orchestra.core.work import Masked
 R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
-# The effects whose outcome is a StepOutcome; "" is a step that does not say which it is.
+# The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
 OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AutoApprove", "ChildRun", "Evaluate"}
 OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
 
@@ -49,7 +48,7 @@ class ChangedFile(Struct, frozen=True):
 
 
 class Reference(Struct, frozen=True):
-    """A file of the run as an event names it; only `RunFolder.recorded` makes sure that its bytes are these."""
+    """A reference to a file of the run. Only `RunFolder.recorded` checks the file's bytes against it."""
 
     path: str
     bytes: int = 0
@@ -75,7 +74,7 @@ class Remark(Struct, frozen=True):
 
 
 class Params(Struct, frozen=True):
-    """What orchestra itself reads of a run's job; all of it, for its workflow, is in `job_of`."""
+    """The fields of a run's job that orchestra itself reads. `job_of` returns the whole job."""
 
     dry: bool = False
     planOnly: bool = False
@@ -89,7 +88,7 @@ class Params(Struct, frozen=True):
 
     @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
-        """The checks as commands, each by its words."""
+        """The checks as commands, each as its argv."""
         return tuple(tuple(map(str, _items(argv))) or (str(argv),) for argv in _items(self.checks))
 
     @property
@@ -99,7 +98,7 @@ class Params(Struct, frozen=True):
 
 
 class RunCreated(Struct, frozen=True):
-    """RUN_CREATED: what a run was asked, and what it was allowed."""
+    """RUN_CREATED: the job of a run, and its rights."""
 
     workflow: str = ""
     goal: str = ""
@@ -107,18 +106,18 @@ class RunCreated(Struct, frozen=True):
     parentKey: str = ""
     models: dict[str, Any] = {}
     approval: Any = ""
-    workspace: str = ""  # empty: it does not say
+    workspace: str = ""  # empty: not recorded
     policy: Any = ""
     typed: tuple[str, ...] = ()
     forkedFrom: Origin | None = None
     scenario: Any = ""
-    own: bool = False  # of a person's own workflow, which may not be known here
+    own: bool = False  # the workflow is a person's own, and may be unknown here
     maxFixIterations: int = 3
     recorded_params: Params | None = field(name="params", default=None)
 
     @classmethod
     def of(cls, event: Event | None) -> RunCreated:
-        """The first event of a run; of a run that is not here (None), nothing."""
+        """The record of a run's first event; an empty one for None (the run is not here)."""
         return cls() if event is None else _read(event.payload, cls)
 
     @property
@@ -140,12 +139,12 @@ class RunEnded(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Why the run failed; empty if it does not say."""
+        """Why the run failed; empty if not recorded."""
         return self.error.message if self.error else ""
 
     @property
     def reason(self) -> str:
-        """Why the run was canceled; empty if it does not say."""
+        """Why the run was canceled; empty if not recorded."""
         return str(self.result.get("reason", "")) if isinstance(self.result, dict) else ""
 
 
@@ -153,7 +152,7 @@ class RunEnded(Struct, frozen=True):
 
 
 class StepEvent(Struct, frozen=True):
-    """An event of a step: that it begins, and what came of it. `outcome_of` has the outcome."""
+    """An event of a step: its beginning or its end. `outcome_of` returns the outcome."""
 
     key: str = ""
     effect: str = ""
@@ -165,7 +164,7 @@ class StepEvent(Struct, frozen=True):
     policy: Any = ""  # the digest of the policy that a command runs under
     process: Any = None
     error: Failure | None = None
-    retryAt: str = ""  # when the step is tried again; empty: it is not, or waits for nothing
+    retryAt: str = ""  # when the step is tried again; empty: not at all, or at once
     notBefore: str = ""
     redone: Any = False
     childRunId: str = ""
@@ -179,7 +178,7 @@ class StepEvent(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Why the step failed; empty if it did not, or does not say."""
+        """Why the step failed; empty if it did not fail, or no reason is recorded."""
         return self.error.message if self.error else ""
 
     @property
@@ -192,7 +191,7 @@ class StepEvent(Struct, frozen=True):
 
 
 class StepOutcome(Struct, frozen=True):
-    """What came of a step of orchestra's own, of whichever kind. core/work.py has each kind whole: `outcome_as`."""
+    """The outcome of one of orchestra's own steps, of any kind. `outcome_as` returns the full record (core/work.py)."""
 
     accepted: tuple[str, ...] = ()
     added: Any = 0
@@ -233,7 +232,7 @@ class StepOutcome(Struct, frozen=True):
 
     @property
     def is_command(self) -> bool:
-        """Whether it is the outcome of a command."""
+        """Whether this is the outcome of a command."""
         return self.exitCode is not UNSET
 
     @property
@@ -247,22 +246,22 @@ class StepOutcome(Struct, frozen=True):
 
     @property
     def has_diffstats(self) -> bool:
-        """Whether it has both diffstats of a patch that was applied: what was granted and what was done."""
+        """Whether this has both diffstats of an applied patch: the granted and the actual one."""
         return self.before is not UNSET and self.after is not UNSET
 
     @property
     def hidden(self) -> tuple[Masked, ...]:
-        """What of a patch a person is not shown."""
+        """The masked parts of a patch."""
         return _all_of(self.masked, Masked)
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What the reply's diff lacked and was given."""
+        """The repairs of the reply's diff."""
         return tuple(map(str, _items(self.repaired)))
 
     @property
     def changed_checks(self) -> tuple[str, ...]:
-        """The files that checks are judged by and that the run changed."""
+        """The changed files that affect the checks."""
         return tuple(map(str, _items(self.checksChanged)))
 
     @property
@@ -277,7 +276,7 @@ class StepOutcome(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """APPROVAL_REQUESTED and QUESTION_RAISED: what a person is asked."""
+    """APPROVAL_REQUESTED and QUESTION_RAISED: a request to a person."""
 
     approvalId: str = ""
     questionId: str = ""
@@ -293,7 +292,7 @@ class Request(Struct, frozen=True):
     question: str = ""
     reason: str = ""
     needed_input: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()  # no other answer is taken
+    options: tuple[str, ...] = ()  # no other answer is accepted
 
     @classmethod
     def of(cls, event: Event) -> Request:
@@ -301,7 +300,7 @@ class Request(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The id that an answer names."""
+        """The id of the request, which an answer repeats."""
         return self.approvalId or self.questionId
 
     @property
@@ -311,7 +310,7 @@ class Request(Struct, frozen=True):
 
     @property
     def hidden(self) -> tuple[Masked, ...]:
-        """What of the patch a person is not shown."""
+        """The masked parts of the patch."""
         return _all_of(self.masked, Masked)
 
     @property
@@ -329,28 +328,28 @@ def key_of(event: Event) -> str:
 
 
 def branch_of(event: Event) -> str:
-    """The branch of its flow an event belongs to: the first name of its key. In a task graph, the task's label."""
+    """The branch that an event belongs to: the first name of its key. In a task graph, the task's label."""
     return key_of(event).split("/", 1)[0]
 
 
 def scope_of(event: Event) -> str:
-    """Where in its flow an event belongs: its key without the last name."""
+    """The scope that an event belongs to: its key without the last name."""
     return key_of(event).rpartition("/")[0]
 
 
 def effect_of(event: Event) -> str:
-    """The name of the effect that an event begins or ends; empty if it does not say."""
+    """The name of the effect that an event begins or ends; empty if not recorded."""
     return str(event.payload.get("effect", ""))
 
 
 def outcome_of(event: Event) -> StepOutcome:
-    """What came of a step of orchestra's own; nothing for any other event (rule 4)."""
+    """The outcome of one of orchestra's own steps; an empty record for any other event (rule 4)."""
     outcome = event.payload.get("outcome")
     return _read(outcome, StepOutcome) if outcome and effect_of(event) in OWN_EFFECTS else _NOTHING
 
 
 def outcome_as(event: Event, kind: type[T]) -> T | None:
-    """What came of a step, whole, as its effect has it (core/work.py); None if it is no such record."""
+    """The full outcome of a step, as a record of its effect (core/work.py); None if it does not fit."""
     try:
         return msgspec.convert(event.payload.get("outcome"), kind)
     except msgspec.ValidationError:
@@ -358,20 +357,20 @@ def outcome_as(event: Event, kind: type[T]) -> T | None:
 
 
 def duration_of(event: Event) -> float:
-    """How many milliseconds a step took, whoever's it is; 0 if its outcome does not say."""
+    """How many milliseconds a step took; 0 if not recorded."""
     outcome = event.payload.get("outcome")
     taken = outcome.get("durationMs") if isinstance(outcome, dict) else 0
     return taken if isinstance(taken, int | float) else 0
 
 
 def job_of(event: Event | None) -> Mapping[str, Any]:
-    """All that a run was asked, for its workflow, which alone knows the fields; empty for a run that is not here."""
+    """The whole job of a run, whose fields only its workflow knows; empty for a run that is not here."""
     params = event.payload.get("params") if event is not None else None
     return params if isinstance(params, dict) else {}
 
 
 def recorded(event: Event, *names: str) -> dict[str, Any]:
-    """These fields as they were recorded, without those that are missing: to be copied, not to be read."""
+    """These fields of an event, unchanged, without missing ones: for copying to another event."""
     return {name: event.payload[name] for name in names if name in event.payload}
 
 
@@ -392,7 +391,7 @@ _NOTHING = StepOutcome()
 
 
 def _read(value: Any, kind: type[R]) -> R:
-    """A payload or a part of it as this record (rule 3)."""
+    """A payload, or a part of it, as a record of this kind (rule 3)."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -400,7 +399,7 @@ def _read(value: Any, kind: type[R]) -> R:
 
 
 def _as_far_as_it_fits(value: Any, kind: type[R]) -> R:
-    """The same with the fields that fit. An error stays one, whatever it holds: no failure may look like a success."""
+    """The record with the fields that fit. A wrong `error` becomes an empty error, so that no failure is lost."""
     found: dict[str, Any] = {}
     for part in msgspec.structs.fields(kind) if isinstance(value, Mapping) else ():
         own = value.get(part.encode_name, UNSET)
@@ -418,7 +417,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _all_of(value: Any, kind: type[R]) -> tuple[R, ...]:
-    """Those of these values that are such records."""
+    """The values that fit this kind of record."""
     found: list[R] = []
     for item in _items(value):
         try:

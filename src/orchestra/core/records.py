@@ -1,4 +1,4 @@
-"""S1's vocabulary: the closed sets, the event and the state. Every workflow speaks it (D-02).
+"""S1's vocabulary: phases, roles, event types, the event and the state. All workflows use it (D-02).
 
 Field names are the contract's own (camelCase, S1-04), so a record is its JSON. Optional fields are absent, not null,
 where the contract marks them with `?`; `currentPhase` and `lastEventId` are the two that are null (S1-43, S1-46).
@@ -44,45 +44,45 @@ FINAL: dict[str, RunStatus] = {"RUN_COMPLETED": "completed", "RUN_FAILED": "fail
 # S1-01: always UTC, always `Z`.
 _TIME, _TIMES = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$", ["2026-02-14T12:34:56Z"]
 Time = Annotated[str, Meta(pattern=_TIME, examples=_TIMES)]
-# The same to a reader of the schema, but not looked at when an event is decoded: that took as long as all the rest of
-# it. Who reads lines of anybody's looks with `is_time` (core/lines.py).
+# The same in the schema, but not checked when an event is decoded: the check took as long as all the rest. For lines
+# of unknown origin, core/lines.py checks it with `is_time`.
 EventTime = Annotated[str, Meta(extra_json_schema={"pattern": _TIME, "examples": _TIMES})]
 is_time = re.compile(_TIME).fullmatch
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 def utc(moment: datetime) -> str:
-    """A moment as every file of a run writes it (S1-01), to the millisecond."""
+    """A moment in the format of all files of a run (S1-01), to the millisecond."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def now() -> str:
-    """The time as every file of a run writes it."""
+    """The current time in the format of all files of a run."""
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
     return f"{_second(seconds)}.{str(milliseconds).zfill(3)}Z"
 
 
-@lru_cache(maxsize=1)  # most events share their second with the one before
+@lru_cache(maxsize=1)  # most events have the same second as the one before
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def seconds_between(start: str, end: str) -> float:
-    """How long it is from one written moment to another."""
+    """The seconds from one written moment to another."""
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def clock(moment: str, seen_from: str) -> str:
-    """A written moment for people: its time of day, and its day where that is another."""
+    """A written moment for people: the time of day, and the date if it is another day."""
     return moment[11:19] if moment[:10] == seen_from[:10] else f"{moment[:10]} {moment[11:19]}"
 
 
 def utf8(text: str) -> bytes:
-    """Text as bytes, whatever it holds: a lone surrogate (half an emoji in a model's JSON) becomes `?`, not a crash."""
+    """Text as UTF-8 bytes. A lone surrogate (half an emoji in a model's JSON) becomes `?`."""
     return text.encode("utf-8", "replace")
 
 
-class Event(Struct, frozen=True, omit_defaults=True, gc=False):  # never in a cycle: the collector need not look
+class Event(Struct, frozen=True, omit_defaults=True, gc=False):  # gc=False: never in a reference cycle
     """One line of events.ndjson (S1-53 … S1-59)."""
 
     id: str
@@ -102,7 +102,7 @@ class ErrorInfo(Struct, frozen=True):
 
 
 class WorkflowState(Struct, frozen=True, kw_only=True):
-    """state.json: one snapshot, the newest (S1-41 … S1-51). A projection: the journal is the truth (D-01)."""
+    """state.json: one snapshot, the newest (S1-41 … S1-51). Derived from the journal (D-01)."""
 
     runId: str
     status: RunStatus
@@ -120,7 +120,7 @@ class WorkflowState(Struct, frozen=True, kw_only=True):
 class ArtifactRef(Struct, frozen=True):
     """A file of the run, written and synced before the event that names it (D-04).
 
-    One of 0 bytes may be gone after a power cut: it held nothing that this record does not say.
+    An empty file may be missing after a power cut; nothing is lost by that.
     """
 
     path: str

@@ -1,20 +1,20 @@
-"""The one redactor: what a person, a log, an event or a model sees holds no secret (S2-81, C-12).
+"""The redactor: masks secrets in everything that a person, a log, an event or a model sees (S2-81, C-12).
 
-Two sources say what a secret is: *known values* (the keys this process was given, in the forms they travel in) and
-*formats* (some hundred shapes of keys, tokens and named passwords). One Aho-Corasick pass over the bytes finds the
-literals by which any of them begins; one anchored `re` per hit decides.
+Secrets are found in two ways: *known values* (the keys this process was given, in all usual encodings) and *formats*
+(some hundred forms of keys, tokens and named passwords). One Aho-Corasick pass over the bytes finds the literals with
+which secrets begin. For each hit, one anchored `re` decides.
 
 Rules
-1. What is masked is the union of all matches. No match hides another, so the order of rules has no meaning.
+1. All matches are masked. No match hides another, so the order of rules does not matter.
 2. A match depends on at most `_BEHIND` bytes before its literal and `_REACH` after it, and never crosses a newline (a
-   PEM block may: `_PEM_REACH`). Hence a stream cut anywhere gives the same bytes as the whole.
-3. Text already masked is a wall: no rule matches over it or next to it. Hence redacting twice changes nothing.
-4. Values are masked, names stay: `api_key=***REDACTED***` still says what stood there.
-5. When in doubt between a value and source code (`token = get_token()`, `password: str`), it is source code.
+   PEM block may: `_PEM_REACH`). So a stream that is cut anywhere gives the same bytes as the whole.
+3. No rule matches over masked text or next to it. So redacting twice changes nothing.
+4. Values are masked, names are not: in `api_key=***REDACTED***` a reader sees what was masked.
+5. Text that may be a value or source code (`token = get_token()`, `password: str`) is treated as source code.
 
-It does not mask patches that will be applied (that would corrupt files: `found` is a gate reason instead), does not
-catch a secret printed in pieces or encrypted, and does not know Discord tokens (too like other text). The formats are
-in core/secrets.py.
+Not done: patches that will be applied are not masked, because that would corrupt files (the gate uses `found` as a
+reason to ask). Secrets that are encrypted or printed in pieces are not found. Discord tokens are not found, because
+they look too much like other text. The formats are in core/secrets.py.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from orchestra.core.secrets import (
 
 MASK = "***REDACTED***"
 _MASK = MASK.encode()
-_LEAST = 6  # a shorter "secret" would be found in ordinary words
-_MOST = 512  # of a longer value (or line of one) the head is masked: the rest alone opens nothing
+_LEAST = 6  # a shorter value would occur in ordinary words
+_MOST = 512  # only this much of a longer value is masked: the rest alone is useless
 _BEHIND, _REACH, _PEM_REACH = 64, 8192, 32768  # rule 2
-_WHOLE = 1 << 20  # longer data is masked in pieces: hits are a list, and hostile data can be all hits
+_WHOLE = 1 << 20  # longer data is masked in pieces, because hostile data may give very many hits
 
 Builtin = str | int | float | bool | None | list["Builtin"] | tuple["Builtin", ...] | dict[str, "Builtin"]
 _Span = tuple[int, int]
-_Hit = tuple[int, int, int]  # which literal, from, to
+_Hit = tuple[int, int, int]  # literal's index, start, end
 
 _KNOWN_NAMES = ("API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PRIVATE", "CREDENTIAL")
 _FALSE_FRIENDS = ("FILE", "PATH", "DIR", "SOCK", "URL", "URI", "HOST", "NAME", "USER", "_ID", "TYPE", "TOKENS", "TTL")
@@ -66,7 +66,7 @@ _FIELD_NAMES = (*f"{PASSWORD_NAMES} {SECRET_NAMES} {TOKEN_NAMES}".split(), "utho
 
 
 class Hidden(NamedTuple):
-    """A range of characters that `Redactor.text` masks, and the rules by which it does."""
+    """A range of characters that `Redactor.text` masks, and the names of the rules."""
 
     start: int
     end: int
@@ -74,28 +74,28 @@ class Hidden(NamedTuple):
 
 
 class _Rule:
-    """What a literal of the automaton may begin. Its pattern is compiled at the first hit: most never have one."""
+    """The rule for a literal of the automaton. Its pattern is compiled at the first hit; most never have one."""
 
     def __init__(self, name: str, source: bytes, *, after: bool = False) -> None:
         self.name = name
-        self.source = source  # empty: a known value, masked as it stands
+        self.source = source  # empty: a known value, which is masked itself
         self.after = after  # the pattern continues the literal (else it begins with it)
         self.names_field = name.startswith(("named", "authorization"))  # the literal may end the name of a field
 
     @cached_property
     def match(self) -> Callable[[bytes, int], re.Match[bytes] | None]:
-        """Match at a place of the data."""
+        """Match the rule's pattern at a position of the data."""
         return re.compile(self.source).match
 
 
 class Redactor:
-    """Masks secrets. Build one per process: the known values are its own, the formats are everybody's."""
+    """Masks secrets: the known values given to it, and all formats. Build one per process."""
 
     def __init__(
         self, values: Iterable[str] = (), *, names: Mapping[str, str] | None = None, formats: bool = True
     ) -> None:
-        """`names` says, for a value, how to call it in `found` (e.g. the variable it came from)."""
-        # Imported here: whoever only needs MASK (or a type) does not pay for the automaton.
+        """`names` maps a value to its name in `found` (e.g. the variable it came from)."""
+        # Imported here, because code that needs only MASK or a type should not load the automaton.
         from ahocorasick_rs import BytesAhoCorasick
 
         table = _rules() if formats else []
@@ -108,16 +108,16 @@ class Redactor:
 
     @classmethod
     def blind(cls) -> Redactor:
-        """One that masks nothing: `security.redact_secrets: false`."""
+        """A redactor that masks nothing: `security.redact_secrets: false`."""
         return cls(formats=False)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], extra: Iterable[str] = ()) -> Redactor:
-        """Know the values of all variables whose names say secret.
+        """A redactor that knows the values of all variables whose names mean a secret.
 
-        Left out, because masking them would blank ordinary words everywhere: names that say where or what, not the
-        secret itself (…_FILE, …_PATH, …_SOCK, …_URL, …_ID), and values that are a short lower-case word, a small
-        number, a truth value, a path or an address without a password. `extra` values are taken as they are.
+        Left out, because masking them would hide ordinary words everywhere: names of a place or an id (…_FILE, …_PATH,
+        …_SOCK, …_URL, …_ID), and values that are a short lower-case word, a small number, a truth value, a path, or an
+        address without a password. `extra` values are always masked.
         """
         names = {
             value: name for name, value in environ.items() if names_secret(name) and not _NO_SECRET.fullmatch(value)
@@ -147,12 +147,12 @@ class Redactor:
         return b"".join((*out, b[pos:]))
 
     def found(self, s: str) -> tuple[str, ...]:
-        """The names of the rules that match, never a value: why a patch needs a person (MS-8.5)."""
+        """The names of the rules that match, never the values: a reason for a person to approve a patch (MS-8.5)."""
         data = s.encode("utf-8", "surrogatepass")
         return tuple(sorted({name for _, name in self._matches(data, self._find(data, overlapping=True))}))
 
     def hidden(self, s: str) -> tuple[Hidden, ...]:
-        """Where `text` masks something, in characters, and why: for a person who must know what they do not see."""
+        """The ranges that `text` masks, in characters, with the rules: to tell a person what is hidden."""
         data = s.encode("utf-8", "surrogatepass")
         matches = self._matches(data, self._find(data, overlapping=True))
         merged = _merged([span for span, _ in matches])
@@ -169,22 +169,22 @@ class Redactor:
         return tuple(out)
 
     def suspects(self, line: bytes) -> bool:
-        """Whether `record` may mask something in this JSON line: never False when it would, cheap when it is clean."""
+        """Whether `record` may mask something in this JSON line. Fast for a clean line; never False if it would."""
         hits = self._find(line, overlapping=True)
         if not hits and not self._escapable:
-            return False  # by far the most
+            return False  # nearly all lines
         for index, _, end in hits:
             rule = self._rules[index]
             if not rule.source or (rule.names_field and _FIELD.match(line, end)):
                 return True
         if b"\\" in line and (hits or self._escapable):
-            # Literals of rules hold nothing that JSON escapes; what stands around them may, and so may known values.
+            # Literals of rules have no characters that JSON escapes. Text around them, and known values, may have some.
             line = _unescaped(line)
             hits = self._find(line, overlapping=True)
         return bool(self._matches(line, hits))
 
     def record(self, obj: Builtin) -> Builtin:
-        """A masked copy of a tree of builtins; the value of a field named like a secret is masked whole."""
+        """A masked copy of a tree of builtins; a field with the name of a secret is masked completely."""
         if isinstance(obj, str):
             return self.text(obj)
         if isinstance(obj, list | tuple):
@@ -198,18 +198,18 @@ class Redactor:
         return RedactingStream(self)
 
     def _key(self, key: str) -> str:
-        # Names stay (rule 4), unless a known value was used as one.
+        # Names are not masked (rule 4), unless a known value was used as one.
         hits = self._find(key.encode("utf-8", "surrogatepass"), overlapping=True)
         return self.text(key) if any(not self._rules[index].source for index, _, _ in hits) else key
 
     def _field(self, key: str, value: Builtin) -> Builtin:
-        # Numbers are never touched: inputTokens, maxOutputTokens.
+        # Numbers are never masked: inputTokens, maxOutputTokens.
         if isinstance(value, str) and value and key.endswith(_FIELD_NAMES):
             return MASK
         return self.record(value)
 
     def _matches(self, data: bytes, hits: list[_Hit], lo: int = 0, hi: int = sys.maxsize) -> list[tuple[_Span, str]]:
-        """What to mask, with the rule's name, of the hits whose literal begins in [lo, hi)."""
+        """The spans to mask, with the rules' names, for hits whose literal begins in [lo, hi)."""
         out: list[tuple[_Span, str]] = []
         walls = [m.start() for m in _WALL.finditer(data)] if hits and _MASK in data else []
         for index, start, end in hits:
@@ -240,22 +240,22 @@ def names_secret(name: str) -> bool:
 class RedactingStream:
     """Redacts bytes as they arrive: however the input is cut, the joined output is `Redactor.data` of the whole.
 
-    Whole lines come out at once. Of an unfinished line the last `_REACH` bytes are held back, so that a match begun is
-    a match seen; a private key is held until its END (at most `_PEM_REACH`). Memory is bounded by that.
+    Complete lines are returned at once. The last `_REACH` bytes of an unfinished line are held back, so that no match
+    is cut. A private key is held back until its END (at most `_PEM_REACH`). This limits the memory.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._buf = b""
-        self._parts: list[bytes] = []  # arrived, not looked at: a line that grows byte by byte is joined once
+        self._parts: list[bytes] = []  # unread input: a line that grows byte by byte is joined once
         self._waiting = 0
-        self._lo = 0  # in _buf: literals before this were dealt with
+        self._lo = 0  # in _buf: literals before this were handled
         self._pos = 0  # in _buf: bytes before this were emitted or masked (may be ahead of _lo)
         self._masked_to = -1  # in _buf: where the last mask ended; a span that touches it needs no second mask
-        self._pending: list[_Span] = []  # found, but they begin after what may be emitted
+        self._pending: list[_Span] = []  # matches that begin after the part that may be returned
 
     def feed(self, chunk: bytes) -> bytes:
-        """Take the next bytes, give what is safe to show."""
+        """Add bytes and return the masked bytes that are final."""
         self._parts.append(chunk)
         self._waiting += len(chunk)
         if b"\n" not in chunk and self._waiting < _REACH:
@@ -264,7 +264,7 @@ class RedactingStream:
         return self._advance(self._safe())
 
     def close(self) -> bytes:
-        """Give the rest."""
+        """Return the remaining masked bytes."""
         self._join()
         return self._advance(len(self._buf))
 
@@ -274,7 +274,7 @@ class RedactingStream:
         self._waiting = 0
 
     def _safe(self) -> int:
-        """How far everything that a match needs has been seen."""
+        """The end of the part in which all matches can be decided."""
         buf, size = self._buf, len(self._buf)
         line = buf.rfind(b"\n") + 1
         safe = max(line, self._lo)
@@ -283,7 +283,7 @@ class RedactingStream:
         for begin in PEM_BEGINS:
             at = buf.find(begin, self._lo, safe + len(begin) - 1)
             while at >= 0:
-                head = size - at < _PEM_REACH and re.compile(PEM_HEAD).match(buf, at)  # compiled when one is met
+                head = size - at < _PEM_REACH and re.compile(PEM_HEAD).match(buf, at)  # compiled at the first hit
                 if head and not re.compile(PEM_ENDED).search(buf, at + len(begin)):
                     safe = at
                     break
@@ -329,12 +329,12 @@ def _rules() -> list[tuple[bytes, _Rule]]:
 
 
 def _forms(value: str) -> set[bytes]:
-    """The ways a known value travels: as it is, reversed, URL, hex, base64 (also inside longer text), JSON of each."""
+    """The encodings of a known value: plain, reversed, URL, hex, base64 (also inside longer text), JSON of each."""
     if len(value) < _LEAST:
         return set()
-    import json  # only a process that knows a secret pays for it
+    import json  # imported only if there is a secret
 
-    # No match may cross a newline (rule 2): of a value of many lines, each line that is no header and no short word.
+    # No match may cross a newline (rule 2). So each line of a value counts, without headers and short lines.
     lines = (
         [value] if "\n" not in value else [s for s in map(str.strip, value.split("\n")) if len(s) >= 16 and s[0] != "-"]
     )
@@ -343,7 +343,7 @@ def _forms(value: str) -> set[bytes]:
     urls = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
     said |= urls | {re.sub("%[0-9A-F]{2}", lambda m: m[0].lower(), url) for url in urls}
     said |= {raw.hex(), raw.hex().upper(), b2a_base64(raw, newline=False).decode()}
-    for shift in range(3):  # the characters of base64 that are the same whatever stands before and after
+    for shift in range(3):  # the base64 characters that do not depend on the text before and after
         core = b2a_base64(b"\0" * shift + raw)[(0, 2, 3)[shift] : (shift + len(raw)) * 8 // 6].decode()
         said |= {core, core.replace("+", "-").replace("/", "_")}
     said |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in set(said) for ascii in (False, True)}
@@ -352,7 +352,7 @@ def _forms(value: str) -> set[bytes]:
 
 
 def _unescaped(line: bytes) -> bytes:
-    """JSON without its escapes. Backslashes that escape each other pair up from the left, as `split` cuts them."""
+    """JSON text with its escapes decoded. Double backslashes are paired from the left by `split`."""
     parts = line.split(b"\\\\")
     for escape, meant in _ESCAPED:
         parts = [part.replace(escape, meant) for part in parts]
@@ -362,7 +362,7 @@ def _unescaped(line: bytes) -> bytes:
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
-    """Spans in order, those that overlap or touch as one."""
+    """The spans in order; those that overlap or touch are merged."""
     out: list[_Span] = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:

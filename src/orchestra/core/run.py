@@ -1,14 +1,14 @@
-"""A run's folder: its name and the paths of its files. Whether they are there, and what they mean, is not known here.
+"""A run's folder: its name and the paths of its files. Whether the files exist is not known here.
 
 .runs/workflows/<runId>/            (S1-100; other workflows: <paths.runs>/<runId>/, D-06)
-  events.ndjson                     the journal, the only truth
+  events.ndjson                     the journal, from which all else is derived
   state.json                        the newest snapshot, rebuilt from the journal whenever it is missing or behind
-  artifacts/<phase>/iter-NNNN.*     what was said and made; *.raw.txt are exact bytes, owner-only (C-12)
+  artifacts/<phase>/iter-NNNN.*     prompts, replies, patches; *.raw.txt are exact bytes, owner-only (C-12)
   logs/*.log                        JSON lines for people, derived from the journal
-  inbox/                            answers and cancels on their way in, each sealed by who sent it
-  adopted.json                      a person's word for a run that this user's key did not make
+  inbox/                            messages to the run (answers, cancels), each sealed by its sender
+  adopted.json                      a person vouches for a run that this user's key did not make
   report.md                         what happened, written before the run ends (C-26)
-  lock, scratch/                    who drives it; half-made files of an apply
+  lock, scratch/                    held by the driver; unfinished files of an apply
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from orchestra.core.records import ArtifactRef
 EVENTS = "events.ndjson"
 REMOVED = ".removed"
 MOST_ARTIFACT = 1 << 30
-_MOST_ATTEMPTS, _GAP = 1000, 16  # of one call; numbers in a row that may be missing
+_MOST_ATTEMPTS, _GAP = 1000, 16  # attempts of one call; missing numbers in a row before the search ends
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
 class RunFolder:
     """Paths of one run."""
 
-    __slots__ = ("id", "path")  # there may be very many
+    __slots__ = ("id", "path")  # there may be very many folders
 
     def __init__(self, path: Path, run_id: str = "") -> None:
         self.path = path
@@ -79,7 +79,7 @@ class RunFolder:
 
     @property
     def removed(self) -> Path:
-        """Its name while it is being removed, which is no run's."""
+        """The folder's hidden path while the run is being removed."""
         return self.path.with_name(f".{self.path.name}{REMOVED}")
 
     def artifact(self, stem: str) -> Path:
@@ -87,19 +87,19 @@ class RunFolder:
         return self.artifacts / stem
 
     def reference(self, path: Path, data: bytes) -> ArtifactRef:
-        """How an event names a file of this run (D-04)."""
+        """The reference to a file of this run, for an event (D-04)."""
         return ArtifactRef(path=str(path.relative_to(self.path)), bytes=len(data), sha256=digest(data))
 
     def read(self, name: str, most: int) -> bytes:
-        """The bytes of a file of this run, named relative to its folder; OddFile if it is none, or larger than that."""
+        """The bytes of a file, by its path in this run's folder; OddFile if it is not a file or too large."""
         return read_below(self.path, name, most)
 
     def lines(self, name: str, most: int) -> Iterator[bytes]:
-        """The same, line by line."""
+        """The lines of a file, as `read` finds it."""
         return lines_below(self.path, name, most)
 
     def recorded(self, said: object, most: int) -> bytes:
-        """The bytes of a file as an event names it; UsageError if they are others now: nobody may be shown those."""
+        """The bytes of the file that an event names; UsageError if the file has changed since."""
         try:
             ref = msgspec.convert(said, ArtifactRef, from_attributes=True)
         except msgspec.ValidationError:
@@ -117,7 +117,7 @@ class RunFolder:
         )
 
     def find(self, ref: ArtifactRef) -> Path | None:
-        """The file an event named, wherever a later attempt moved it (G1-8); None if it is gone or changed."""
+        """The file that an event names, also if a later attempt renamed it (G1-8); None if missing or changed."""
         if ref.bytes > MOST_ARTIFACT:
             return None
         for name in (ref.path, *self._set_aside(ref.path)):
@@ -126,7 +126,7 @@ class RunFolder:
         return None
 
     def _set_aside(self, name: str) -> Iterator[str]:
-        """The names that the raw reply of this name may have got since; they are numbered, with few gaps."""
+        """The numbered names that a raw reply may have been renamed to; there are few gaps."""
         stem, missing, number = name.removesuffix(".raw.txt"), 0, 0
         while stem != name and missing < _GAP and number < _MOST_ATTEMPTS:
             number += 1
@@ -137,7 +137,7 @@ class RunFolder:
 
 
 def digest(data: bytes) -> str:
-    """How bytes are named everywhere: `sha256:<hex>` (G2-8)."""
+    """The digest of bytes, as it is written everywhere: `sha256:<hex>` (G2-8)."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
@@ -155,5 +155,5 @@ def name_part(run_id: str) -> str:
 
 
 def is_id(name: str) -> bool:
-    """Whether this may be a run's id: the name of a folder that is not hidden."""
+    """Whether this may be a run's id: a folder name that is not hidden."""
     return name == os.path.basename(name) and not name.startswith(".") and "\0" not in name and name != ""

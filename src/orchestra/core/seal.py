@@ -1,15 +1,15 @@
-"""The seal: a keyed digest by which a record of this user's is told from any other. Pure: no file is read here.
-
+"""The seal: a keyed digest that shows that this user wrote a record. Pure: no file is read here.
 Rules
-1. The key is this user's secret and lies outside every project (core/keyring.py). Who can write in a project, and no
-   more, can make no seal.
-2. A journal's line is sealed together with the seal of the line before it. So a line that was changed, moved, taken
-   from another run or put in between does not hold, and none after it does (core/journal.py).
-3. A record in a file of its own (an answer, an adoption, a choice of models) is sealed together with its place: the
-   run and the request it is about. So it cannot be copied to another place.
-4. Each use has a domain of its own: a seal of one use is none of another.
+1. The key is this user's secret and is outside every project (core/keyring.py). A program that can write only in the
+   project cannot make a seal.
+2. A journal's line is sealed together with the seal of the line before it. So if a line is changed, moved, inserted or
+   taken from another run, its seal and all later ones are wrong (core/journal.py).
+3. A record in a file of its own (an answer, an adoption, a choice of models) is sealed together with its place: the run
+   and the request. So a copy in another place is not valid.
+4. Each use has its own domain: a seal of one use is not valid for another.
 
-A seal says who wrote a record, not that nothing was removed after it: the beginning of a genuine journal is genuine.
+A seal proves the writer of a record. It does not prove that nothing after it was removed: the beginning of a genuine
+journal is genuine.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import msgspec
 from msgspec import Struct
 
 SIZE = 16  # bytes of a seal
-BLANK = "0" * (2 * SIZE)  # what stands in a line's place for the seal while the seal is made
+BLANK = "0" * (2 * SIZE)  # fills the seal's place in a line while the seal is computed
 
 R = TypeVar("R", bound=Struct)
 _encode = msgspec.json.Encoder().encode
 
 
 class Seal:
-    """Seals, and says whether a seal is its own."""
+    """Makes seals with one key, and checks them."""
 
     def __init__(self, secret: bytes) -> None:
         key = hashlib.blake2b(secret, person=b"orchestra key").digest()
-        # What a journal's lines are sealed with (core/chain.py): a copy of it costs half of making one.
+        # The hash for a journal's lines (core/chain.py): copying it takes half the time of making a new one.
         self.line_state = hashlib.blake2b(key=key, digest_size=SIZE, person=b"journal line")
         self._record = hashlib.blake2b(key=key, digest_size=SIZE, person=b"record")
 

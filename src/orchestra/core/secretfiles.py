@@ -1,16 +1,14 @@
-"""Files that are secrets by their name: no model is shown what is in them, whatever that is.
-
-The redactor masks what has the shape of a secret. A password in `prod.env` or a key in `config/master.key` may have
-none; all that tells it is the name of its file.
+"""Files that are secret by their names: their contents are not shown to models.
+The redactor masks text that looks like a secret. A password in `prod.env` or a key in `config/master.key` may not look
+like one. Only the file's name shows that it is a secret.
 
 Rules
-1. A name is judged by itself: case is folded, and an ending that editors and people add to a copy (`.bak`, `~`) is
-   taken off first. Nothing is opened.
-2. A pattern without `/` is the file's name, one with `/` in it the end of its path, one that ends with `/` a folder in
-   which everything counts.
-3. Templates (`.env.example`), public halves (`id_rsa.pub`, `cert.pem`) and source code (`secrets.py`) are no secrets:
-   they are what a model needs to see instead.
-4. In doubt it is a secret where the name is that of a well-known tool's file, and none where it is an ordinary word.
+1. Only the name is judged. Case is ignored, and endings of copies (`.bak`, `~`) are removed first. No file is opened.
+2. A pattern without `/` is a file name. A pattern with `/` inside is the end of a path. A pattern that ends with `/` is
+   a folder, with everything in it.
+3. Templates (`.env.example`), public keys (`id_rsa.pub`, `cert.pem`) and source code (`secrets.py`) are not secret: a
+   model may need to see them.
+4. In doubt, a well-known tool's file is secret, and a file named by an ordinary word is not.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import NamedTuple
 
 
 class _Kind(NamedTuple):
-    """One class of such files: what they hold, by which names they are known, and which of those are none."""
+    """One class of secret files: its description, its name patterns, and the exceptions."""
 
     reason: str
     names: str
@@ -44,7 +42,7 @@ _DATA = ("", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".xml",
 
 
 def _data(*stems: str) -> str:
-    """Each stem as a file of data, with every ending such a file has."""
+    """Each stem with every ending of a data file."""
     return " ".join(stem + ending for stem in stems for ending in _DATA)
 
 
@@ -70,7 +68,7 @@ _KINDS = (
         "*.p12 *.pfx *.pkcs12 *.jks *.keystore *.bks *.kdb *.kdbx *.psafe3 *.agilekeychain/ *.opvault/ *.1pux "
         "*.keychain *.keychain-db *.wallet wallet.dat .gnupg/ .password-store/ secring.* *.ovpn",
     ),
-    _Kind(  # where command-line tools keep the login of their user
+    _Kind(  # logins of command-line tools
         "the login of a tool",
         ".netrc _netrc .git-credentials .gitcookies .npmrc .pypirc .gem/credentials .dockercfg .docker/config.json "
         ".dockerconfigjson dockerconfig.json .s3cfg .boto .sentryclirc .clasprc.json .terraformrc terraform.rc "
@@ -110,7 +108,7 @@ _KINDS = (
         "tokens.txt .token .apikey .vault_password secrets/ .secrets/ secret/",
         f"{_TEMPLATES} {_CODE} sealed* external* *.baseline *.enc *.schema.json",
     ),
-    _Kind(  # files of frameworks that hold the password of a database or the key that signs what they send
+    _Kind(  # files of frameworks with the password of a database or a signing key
         "a framework's file of passwords",
         "wp-config.php localsettings.php local_settings.py settings.local.php sites/*/settings.php app/etc/env.php "
         "config.inc.php secret_token.rb app/config/parameters.yml local.properties keystore.properties key.properties "
@@ -130,7 +128,7 @@ _COPY = re.compile(
 
 
 def secret_by_name(path: str) -> str:
-    """What a file of this path, relative to its project, holds if it is a secret by its name; else an empty string."""
+    """The kind of secret in a file, judged by its path in the project; empty if it is not secret by name."""
     folder, _, name = unicodedata.normalize("NFKC", path).casefold().rpartition("/")
     bare = name.strip("# ")
     while bare:

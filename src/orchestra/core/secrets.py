@@ -1,8 +1,8 @@
-"""The formats of secrets: some hundred shapes of keys, tokens and named passwords, as data for core/redact.py.
+"""The formats of secrets: some hundred forms of keys, tokens and named passwords, as data for core/redact.py.
 
-Two tables. FORMATS: secrets that begin with a literal of their own (`ghp_…`). AFTER: secrets known by what stands
-before them (`password=…`). Every pattern is anchored where its literal is found, is bounded, and never crosses a
-newline (a PEM block may).
+There are two tables. FORMATS: secrets that begin with a literal of their own (`ghp_…`). AFTER: secrets that are
+recognised by the text before them (`password=…`). Every pattern is anchored at its literal, has a maximal length, and
+never crosses a newline (a PEM block may).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
 # --- Secrets known by what stands before them: name, literals, what follows the literal (group = what is masked). -----
 _PEM_NAME = rb"[A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _PEM_BODY = rb"(?:[A-Za-z0-9+/=\s\\\"',:.|>#]|-(?!-{3}))"
-PEM = (  # without 32 characters of a key near its head it is only talk about keys
+PEM = (  # without 32 characters of a key near its header it is ordinary text
     _PEM_NAME
     + (rb"(?=" + _PEM_BODY + rb"{0,400}?[A-Za-z0-9+/]{32})")
     + (rb"(?>" + _PEM_BODY + rb"{0,30000})(?:-{4,5} ?END " + _PEM_NAME + rb")?")

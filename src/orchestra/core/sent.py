@@ -1,13 +1,12 @@
-"""What went out to models: one record per request, written before its first byte leaves, and read back per run.
-
+"""Records of what was sent to models: one per request, written before the request is made, and read back per run.
 Rules
-1. A request is recorded with its prompt (`sent` in `<artifact>.prompt.json`), before it is made. So one that failed, or
-   that a kill cut off, is on record like one that was answered; at worst a record tells of a request that was not made.
-2. The file of a prompt is written anew for each request of its artifact; the records of those before stay in it.
-3. Sizes are of what was sent, masked and in UTF-8. The range says which bytes of the file that was.
-4. Runs made before this was recorded are read as far as they go: the last prompt of each artifact is there whole, of
-   those before it the names of its files. What is not known is None, never a guess.
-5. A fork has its source's calls in its journal, but made none of them.
+1. A request is recorded with its prompt (`sent` in `<artifact>.prompt.json`) before it is made. So failed and cut-off
+   requests are recorded too. After a kill there may be a record of a request that was not made.
+2. The file of a prompt is written anew for each request of its artifact; it keeps the records of the earlier ones.
+3. Sizes are of what was sent: masked, in UTF-8. The range has the bytes of the file that were sent.
+4. Older runs have no such records. For them, the last prompt of each artifact is complete, and of earlier ones only the
+   names of files are known. An unknown value is None.
+5. A fork has the calls of its source in its journal, but made none of them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from orchestra.core.model import ContextArtifact, Destination, ProviderRequest, 
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder
 
-_MOST = 1 << 26  # bytes of a prompt's file: hundreds of prompts as long as they can be
+_MOST = 1 << 26  # bytes of a prompt's file: enough for hundreds of long prompts
 
 
 class Part(Struct, frozen=True, omit_defaults=True):
@@ -35,7 +34,7 @@ class Part(Struct, frozen=True, omit_defaults=True):
     kind: Literal["file", "note", "prompt"]
     name: str
     bytes: int | None = None
-    start: int | None = None  # of a file: the range that was shown, in bytes, the end not included
+    start: int | None = None  # of a file: the range that was shown, in bytes, without the end
     end: int | None = None
 
 
@@ -52,7 +51,7 @@ class Sent(Struct, frozen=True, omit_defaults=True):
 
 
 class Dispatch(Struct, frozen=True):
-    """One request of a run: who asked, and what went where. `number`: of several for one call, which."""
+    """One request of a run: its call, its parts and its server. `number` counts the requests of one call."""
 
     runId: str
     call: PastCall
@@ -65,7 +64,7 @@ class _Kept(Struct):
 
 
 def parts_of(request: ProviderRequest, gathered: Iterable[ContextArtifact]) -> tuple[Part, ...]:
-    """The pieces of a request; `gathered` are its files as they are on disk, before masking."""
+    """The parts of a request; `gathered` has its files as they are on disk, before masking."""
     sizes = {artifact.path: len(utf8(artifact.content)) for artifact in gathered if _is_file(artifact)}
     prompt = (("system prompt", request.prompt.system), ("user prompt", request.prompt.user))
     return (
@@ -75,7 +74,7 @@ def parts_of(request: ProviderRequest, gathered: Iterable[ContextArtifact]) -> t
 
 
 def with_history(prompt: Path, request: ProviderRequest, sent: Sent) -> bytes:
-    """The file of a prompt: the request, and the record of it after those of the requests before (rule 2)."""
+    """The contents of a prompt's file: the request, and its record after the earlier ones (rule 2)."""
     history = (*_recorded(prompt), sent)
     return msgspec.json.format(msgspec.json.encode({**msgspec.to_builtins(request), "sent": history}))
 
@@ -94,12 +93,12 @@ def dispatches(folder: RunFolder, events: Sequence[Event]) -> Iterator[Dispatch]
 
 
 def source_of(events: Sequence[Event]) -> str:
-    """The run that made the first calls of a fork; empty if this is none, or took over no call."""
+    """The id of the run that a fork took calls over from; empty if there is none."""
     return str(events[0].payload["forkedFrom"]["runId"]) if _inherited(events) else ""
 
 
 def _inherited(events: Sequence[Event]) -> set[str]:
-    """The calls that a fork found answered (rule 5)."""
+    """The keys of calls that a fork took over (rule 5)."""
     fork = events[0].payload.get("forkedFrom") if events else None
     if not fork:
         return set()
@@ -113,7 +112,7 @@ def _before_records(prompt: Path, call: PastCall, *, is_last: bool) -> Sent:
         if is_last:
             parts = parts_of(msgspec.json.decode(read_bounded(prompt, _MOST), type=ProviderRequest), ())
     except (OSError, OddFile, msgspec.DecodeError):
-        pass  # the names in the journal must do
+        pass  # only the names in the journal are known
     return Sent(call.key, provider=call.provider, model=call.model, to=call.to, parts=parts)
 
 

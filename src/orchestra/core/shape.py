@@ -1,10 +1,9 @@
-"""Whether the payload of an event is what its readers rely on: each field has the kind of value it must have. Pure.
-
+"""Checks the payload of an event: each field that readers use has the right type. Pure.
 Rules
-1. A journal may be anybody's. Before a view looks at an event, its payload is held against the records of
-   core/reading.py; what does not fit is damage, named by its field. So no view has to doubt each value again.
-2. Nothing is required: another implementation may leave out what it likes, and a view then has less to show.
-3. What came of a step is held against them only if the step is one of orchestra's own.
+1. A journal may come from anybody. Before a view reads an event, its payload is checked against the records of
+   core/reading.py. A field with a wrong type is damage, and is named. So views need not check values again.
+2. No field is required: another implementation may leave some out, and a view then shows less.
+3. The outcome of a step is checked only if the step is one of orchestra's own.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class _OfTheCore(Struct):
 
 
 def _merged(*kinds: type[Struct]) -> Any:
-    """One record with the fields of all: a payload is held against it whatever its event is."""
+    """One record type with the fields of all kinds of events; every payload is checked against it."""
     found = {info.encode_name: info for kind in kinds for info in msgspec.structs.fields(kind)}
     fields = [
         (name, info.type, info.default_factory() if info.default is NODEFAULT else info.default)
@@ -46,13 +45,13 @@ def _merged(*kinds: type[Struct]) -> Any:
 
 _Payload = _merged(RunCreated, StepEvent, Request, RunEnded, _OfTheCore)
 
-# The names of what is kept of an event too long to be shown whole (core/lines.py).
+# The fields that are kept of an event too long to be shown whole (core/lines.py).
 PAYLOAD: tuple[str, ...] = _Payload.__struct_fields__
 OUTCOME, PARAMS, ERROR = (kind.__struct_fields__ for kind in (StepOutcome, Params, Failure))
 
 
 def misfit(event: Event, number: int) -> str:
-    """What is wrong with the event of this line; empty if readers can rely on it."""
+    """What is wrong with the event of this line; empty if nothing is."""
     try:
         if not is_time(event.ts):
             return f"its time {event.ts} is none"

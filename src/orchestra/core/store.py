@@ -1,18 +1,17 @@
-"""The store: the only module that creates, lists, locks and opens runs. Everything else asks it.
-
+"""The store: the only module that creates, lists, locks and opens runs.
 Rules
 1. A run is named by its folder (core/run.py). The folder is the driver's working copy: artifacts, logs, state.json and
-   scratch files are local files of it and are not behind the store.
+   scratch files are local files in it and do not go through the store.
 2. Only the holder of a claim writes a run's journal. A second claim gets RunLocked.
 3. Reading needs no claim. A line that is being written right now is left out.
 4. Records beside the journal (answers, cancels, a choice of models, an adoption) are sealed with this user's key for
-   exactly this run. A record that is not is not returned.
-5. A fork is made under a hidden name, and gets its own name when it is whole. A run that is removed gets a hidden name
-   first. So a kill leaves a whole run or none.
+   exactly this run. A record without a valid seal is not returned.
+5. A fork is made under a hidden name, and gets its own name when it is complete. A run that is removed gets a hidden
+   name first. So a kill leaves a complete run or none.
 
-`Store` is what the rest of the program uses; `FileStore` keeps runs in folders, through the modules below it: the
-journal (core/journal.py), the lock (core/lock.py), the inbox (core/inbox.py), the adoption (core/adoption.py). A test
-refuses other callers of these. A store that is not on this machine will also need `changed(run)`, to wait for events.
+The rest of the program uses `Store`. `FileStore` keeps runs in folders, with the modules below it: the journal
+(core/journal.py), the lock (core/lock.py), the inbox (core/inbox.py), the adoption (core/adoption.py). A test refuses
+other callers of these. A store that is not on this machine will also need `changed(run)`, to wait for events.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ R = TypeVar("R", bound=Struct)
 Files = Mapping[str, bytes]  # by their paths in the run's folder
 NO_FILES: Files = MappingProxyType({})
 _REMOVED = re.compile(r"\.(\d{4}-\d{2}-\d{2}_\d+_.+)" + re.escape(REMOVED))
-_MOST_DIGITS = 9  # of a run's number
+_MOST_DIGITS = 9  # the most digits of a run's number
 
 
 class Claim(Protocol):
@@ -79,7 +78,7 @@ class Store(Protocol):
         """Make the next free run `{date}_{seq}_{workflow}_{name}` below `root`, with the files it begins with."""
 
     def create_child(self, root: Path, run_id: str, files: Files = NO_FILES) -> RunFolder:
-        """Make the run of this id, with the files it begins with. A kill may have left a part of it."""
+        """Make the run of this id, with the files it begins with. An earlier process may have made a part of it."""
 
     def sync(self, run: RunFolder) -> None:
         """Make the run's name, and the names in its folder, survive a power cut."""
@@ -88,40 +87,40 @@ class Store(Protocol):
         """Make the next free run as `create` does, under a hidden name (rule 5)."""
 
     def publish_fork(self, fork: Claim) -> RunFolder:
-        """Give a fork that is whole its own name, durably."""
+        """Give a complete fork its own name, durably."""
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
     def runs(self, roots: Iterable[Path], prefix: str = "") -> Iterator[RunFolder]:
-        """The folders whose names begin so and that have a journal, which may be damaged."""
+        """The folders below `roots` with this prefix and a journal. The journal may be damaged."""
 
     def began(self, run: RunFolder) -> str | None:
-        """When a run began; None if there is no run. Of a damaged run, the time of its journal's file."""
+        """When a run began; None if there is no run. For a damaged run, the time of its journal's file."""
 
     def is_driven(self, run: RunFolder) -> bool:
-        """Whether some process holds the claim of the run right now."""
+        """Whether a process holds the claim of the run now."""
 
     # -- driving and removing -----------------------------------------------------------------------------------------
 
     def claim(self, run: RunFolder) -> AbstractContextManager[Claim]:
-        """Be the one process that writes this run; RunLocked (exit 7) if another does."""
+        """Take the right to write this run; RunLocked (exit 7) if another process has it."""
 
     def hide(self, run: RunFolder) -> Path:
-        """Give a run that is claimed the hidden name of one that is being removed, durably; the folder's new path."""
+        """Give a claimed run the hidden name of a run that is being removed, durably. Returns the folder's new path."""
 
     def hidden(self, roots: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-        """What `hide` left below these roots: the ids that the runs had, and where their folders are now."""
+        """The runs that `hide` renamed below these roots: their ids, and the paths of their folders now."""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def first(self, run: RunFolder) -> Event | None:
-        """The first event of a run: which workflow it is of, and what it was asked; None if there is none."""
+        """The first event of a run, with its workflow and parameters; None if there is none."""
 
     def first_is_own(self, run: RunFolder) -> bool:
-        """Whether this user's key made the first event: only then counts what it records that a person typed."""
+        """Whether this user's key sealed the first event. Only then its record of what a person typed is trusted."""
 
     def events(self, run: RunFolder, *, keep: bool = True) -> Events:
-        """The events of a run, whose key ever made them. Without `keep` they are read again whenever needed."""
+        """The events of a run, of any user. Without `keep` they are not held in memory but read again when needed."""
 
     def all_events(self, run: RunFolder) -> list[Event]:
         """The events of a run, unabridged and in memory: for the process that drives it."""
@@ -135,10 +134,10 @@ class Store(Protocol):
         keep: bool = True,
         to_write: bool = False,
     ) -> Standing:
-        """Read a run with this user's key, and whether that key vouches for it.
+        """Read a run, and check whether this user's key sealed it.
 
-        `until` is the id of the last event to read, `each` gets every event, `keep` is as for `events`. `to_write`: the
-        key is made if there is none, as for writing.
+        `until` is the id of the last event to read, `each` gets every event, `keep` is as for `events`. `to_write`:
+        make the key if there is none, as for writing.
         """
 
     def follow(self, run: RunFolder) -> Follower:
@@ -150,13 +149,13 @@ class Store(Protocol):
         """Put a message into the run's inbox, durably; UsageError if the request was answered before."""
 
     def mail(self, run: RunFolder, request: str) -> Message | None:
-        """The message for this request, if this user sent one."""
+        """The message for this request, if this user sent one; else None."""
 
     def unanswered(self, run: RunFolder, pending: Mapping[str, Event]) -> dict[str, Event]:
         """Those of the open requests that have no message yet."""
 
     def refuse_strangers(self, run: RunFolder, requests: Iterable[str]) -> list[str]:
-        """Set aside what lies in the place of a message for one of these and is none; the names of the files."""
+        """Set aside the files in the place of these messages that this user did not write; returns their names."""
 
     def set_aside(self, run: RunFolder, request: str) -> None:
         """Remove a message from its place, so that the request can be answered again."""
@@ -165,10 +164,10 @@ class Store(Protocol):
         """Write a record with a field `seal` beside the run's messages, durably, in place of an earlier one."""
 
     def kept(self, run: RunFolder, name: str, kind: type[R]) -> R | None:
-        """The record that `keep` wrote; None if there is none of this user's."""
+        """The record that `keep` wrote; None if this user wrote none."""
 
     def adopt(self, run: RunFolder, adoption: Adoption) -> None:
-        """Record that a person vouches for a run."""
+        """Record that a person adopted a run."""
 
 
 class FileClaim:
@@ -188,7 +187,7 @@ class FileClaim:
 
 
 class FileStore:
-    """Runs in folders of this machine. What each method does is said in `Store`."""
+    """Runs in folders of this machine. `Store` documents the methods."""
 
     def __init__(self, disk: Disk, redactor: Redactor, keyring: Keyring) -> None:
         self._disk = disk
@@ -347,9 +346,9 @@ class FileStore:
 
 
 def _create_folder(root: Path, *, workflow: str, name: str) -> RunFolder:
-    """Make the next free run folder `{date}_{seq}_{workflow}_{name}` (D-07); two starters at once get two (G4-11).
+    """Make the next free run folder `{date}_{seq}_{workflow}_{name}` (D-07). Two concurrent starts get two (G4-11).
 
-    The id of a run that is being removed is not free: child runs of it may still be there.
+    The id of a run that is being removed is not free: its child runs may still exist.
     """
     date = datetime.now(UTC).date().isoformat()  # G4-1
     root.mkdir(parents=True, exist_ok=True)
@@ -370,12 +369,12 @@ def _create_folder(root: Path, *, workflow: str, name: str) -> RunFolder:
 
 
 def _has_journal(path: str) -> bool:
-    """Whether there is something in the journal's place: a folder may hold very many that are no runs."""
+    """Whether the folder has something named like a journal. Cheap, because there may be many other folders."""
     return os.path.lexists(f"{path}/{EVENTS}")
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether this name itself, and not where it leads, is a folder."""
+    """Whether the path is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except FileNotFoundError:

@@ -1,10 +1,10 @@
-"""Transition tables and the fold: what may happen next, and what the run is now.
-
+"""Transition tables and the fold: which event may come next, and the current state of a run.
 Rules
 1. A table is data: state → trigger → state. A trigger is an event type, with the phase for the PHASE_ events
-   (`PHASE_STARTED plan`). The table is asked before a byte is written; an illegal event cannot be recorded (S1-73).
-2. Each workflow owns its table. Docs and viewers draw from it.
-3. The fold from events to `WorkflowState` is one function for all workflows, because the vocabulary is one (D-02).
+   (`PHASE_STARTED plan`). The table is checked before a byte is written, so an illegal event cannot be recorded
+   (S1-73).
+2. Each workflow has its own table. Docs and viewers draw from it.
+3. The fold from events to `WorkflowState` is one function for all workflows, because all use the same events (D-02).
 4. Both are pure: the same events give the same state, on every machine.
 """
 
@@ -32,9 +32,9 @@ from orchestra.core.records import (
 T = TypeVar("T")
 
 
-@cache  # the vocabulary is closed: a hundred names, one asked for at every event
+@cache  # there are only a hundred names, and every event needs one
 def trigger(type: EventType, phase: Phase | UnsetType = UNSET) -> str:
-    """The name under which a table knows an event."""
+    """The name of an event in a table."""
     return f"{type} {phase}" if type.startswith("PHASE_") and phase is not UNSET else type
 
 
@@ -54,13 +54,13 @@ class Table(Struct, frozen=True):
 
     @classmethod
     def any(cls, name: str) -> Table:
-        """A table that lets any step happen at any time: for a workflow whose flow alone says what comes next."""
+        """A table that allows any step at any time: for a workflow without a table of its own."""
         steps = {trigger(type, phase): "open" for type in EVENT_TYPES if type != "RUN_CREATED" for phase in PHASES}
         ends = dict.fromkeys(FINAL, "ended")
         return cls(name, "new", {"new": {"RUN_CREATED": "open"}, "open": {**steps, **ends}, "ended": {}})
 
     def next(self, state: str, type: EventType, phase: Phase | UnsetType = UNSET) -> str:
-        """The state after this event, or IllegalEvent naming what was possible."""
+        """The state after this event; IllegalEvent, with the allowed events, if the table forbids it."""
         target = self.edges[state].get(trigger(type, phase))
         if target is None:
             legal = ", ".join(self.edges[state]) or "nothing: the run is final"
@@ -89,12 +89,12 @@ class Fold:
     def __init__(self) -> None:
         self.pending: dict[str, Event] = {}  # open approvals and questions by their id, oldest first
         self.children: dict[str, tuple[str, str]] = {}  # open child runs by step: workflow and id
-        self.changes = 0  # grows when something a person sees changed: more than the last event's id and time
+        self.changes = 0  # grows when more than the last event's id and time changed
         self._first: Event | None = None
         self._last: Event | None = None
         self._seen: tuple[RunStatus, Phase | None, int] = ("created", None, 1)
         self._error: ErrorInfo | UnsetType = UNSET
-        self._steady: object = None  # the phase and iteration whose steps change nothing that is seen
+        self._steady: object = None  # the phase and iteration in which further steps change nothing visible
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Fold:
@@ -105,7 +105,7 @@ class Fold:
         return fold
 
     def add(self, event: Event) -> None:
-        """Take one more event into the summary."""
+        """Add one event to the summary."""
         self._last = event
         payload = event.payload
         if "childRunId" in payload:
@@ -113,7 +113,7 @@ class Fold:
         elif self.children:
             self.children.pop(payload.get("key", ""), None)
         if (event.phase, event.iteration) == self._steady and "error" not in payload and event.type in _STEPS:
-            return  # by far the most: one more step of the phase the run is in
+            return  # the most frequent case: another step of the current phase
         self._first = self._first or event
         waited = len(self.pending)
         self._note_requests(event)
@@ -135,7 +135,7 @@ class Fold:
             case "QUESTION_RAISED":
                 self.pending[str(payload.get("questionId", event.id))] = event
             case "APPROVAL_GRANTED" if payload.get("effect") == "AutoApprove":
-                pass  # a policy's grant answers nobody's request (C-19)
+                pass  # the policy's own grant answers no request (C-19)
             case "APPROVAL_GRANTED" | "APPROVAL_REJECTED":
                 self._answered("APPROVAL_REQUESTED", payload.get("approvalId"))
             case "QUESTION_ANSWERED":
@@ -145,13 +145,13 @@ class Fold:
                 self.children.clear()
 
     def _answered(self, kind: EventType, name: str | None) -> None:
-        if name is None:  # a journal that names no ids: then the oldest is meant
+        if name is None:  # a journal without ids: the oldest request is meant
             name = next((n for n, e in self.pending.items() if e.type == kind), "")
         self.pending.pop(name, None)
 
     def _status(self, event: Event) -> RunStatus:
         status = _STATUS.get(event.type, "running")
-        if status == "running" and self.pending:  # another branch works, but a person is needed
+        if status == "running" and self.pending:  # another branch works, but one waits for a person
             return "awaiting_approval" if self._oldest("APPROVAL_REQUESTED") else "awaiting_input"
         return status
 
@@ -160,7 +160,7 @@ class Fold:
 
     @property
     def state(self) -> WorkflowState:
-        """The newest snapshot; a run without RUN_CREATED has none."""
+        """The current state. There is none before RUN_CREATED."""
         if self._first is None or self._last is None:
             raise IllegalEvent("the run has no RUN_CREATED event: it was never started")
         status, phase, iteration = self._seen

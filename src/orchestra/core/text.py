@@ -1,4 +1,4 @@
-"""Text made fit to be shown: to people, in files they open, in prompts."""
+"""Makes text safe and short enough to show: to people, in files, in prompts."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ _UNSEEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-_LOOKED_AT = 16  # times as many characters as are shown: white space and colours do not count
+_LOOKED_AT = 16  # so many times the shown length is read: white space and colours are removed
 
 
 def clean(text: str) -> str:
-    """Text that shows what it holds: colour codes gone, other invisible characters as visible escapes."""
+    """The text without colour codes, and with other invisible characters as visible escapes."""
     return _UNSEEN.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
 
 
 def escaped(text: str) -> str:
-    """JSON text in which every character that is not seen is written as JSON writes it."""
+    """JSON text with every invisible character as a JSON escape."""
     return _UNSEEN.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _units(found[0])), text)
 
 
 def brief(text: str, most: int) -> str:
-    """Text as one line of so many characters at most. Of a very long text only the beginning is looked at."""
+    """The text as one line of at most `most` characters. Only the beginning of a very long text is read."""
     line = clean(" ".join(text[: _LOOKED_AT * most].split()))
     return line if len(line) <= most and len(text) <= _LOOKED_AT * most else line[: most - 1] + "…"
 
 
 def cell(text: str, most: int = 300) -> str:
-    """Text inside a Markdown table or list: one line, no markup of its own."""
+    """Text for a Markdown table or list: one line, with markup escaped."""
     line = brief(text, most).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def some(names: Sequence[str], most: int = 10) -> str:
-    """The first of many names."""
+    """The first of many names, as text."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def checks_changed(names: Sequence[str]) -> str:
-    """What a verdict says of a run that changed what it is judged by; nothing if it did not."""
+    """A warning that the run changed files that affect its checks; empty if there are none."""
     return f"the checks were changed by this run: {some(names)}" if names else ""
 
 
 def count(number: int, what: str) -> str:
-    """A number of things, in words."""
+    """A number and its noun, such as "1 run" or "2 runs"."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _units(character: str) -> Iterator[int]:
-    """A character as JSON escapes it: one or two 16-bit units."""
+    """The JSON escape of a character: one or two 16-bit units."""
     data = character.encode("utf-16-be", "surrogatepass")
     return (int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2))
 

@@ -1,4 +1,4 @@
-"""A run and the child runs it waits for: their ids, whether mail came for one of them, and their end when canceled."""
+"""A run and its child runs: their ids, whether one of them has a new message, and how they end when canceled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tree:
         return self._kind_of(created.payload.get("workflow", ""))
 
     def mail_came(self, run: RunFolder) -> bool:
-        """Whether the inbox of this run, or of a child it waits for, holds something the flow has not seen yet."""
+        """Whether the inbox of this run, or of a child run it waits for, has a message that the flow has not seen."""
         if self._store.mail(run, CANCEL):
             return True
         fold = Fold.of(self._store.all_events(run))
@@ -68,7 +68,7 @@ class Tree:
         self._finish(ledger, driving.verdict())
 
     def _children(self, fold: Fold) -> list[RunFolder]:
-        """The child runs a run waits for, as far as they were begun."""
+        """The child runs that a run waits for and that were begun."""
         folders = [RunFolder(self._kind_of(workflow).root / name) for workflow, name in fold.children.values()]
         return [folder for folder in folders if self._store.first(folder) is not None]
 

@@ -1,6 +1,6 @@
-"""Who vouches for a run: what its journal and a person's adoption say (core/store.py), and where its folder lies.
-
-What is not vouched for is *foreign*: it is read like any other run, and never driven (core/engine.py, rule 7).
+"""Whether a run is foreign: decided by its seals, a person's adoption (core/store.py) and the place of its folder.
+A run is *foreign* if this user's key did not seal it and the user did not adopt it. A foreign run can be read like any
+other, and is never driven (core/engine.py, rule 7).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from orchestra.core.run import RunFolder
 
 
 class Standing(Struct, frozen=True):
-    """A run as it was read, and what is to be thought of it."""
+    """A run as it was read, and whether it is foreign."""
 
     events: Events
     created: Event | None
-    foreign: str  # why nobody vouches for it; empty if somebody does
-    workspace: str  # the folder it belongs to; empty if it does not say
-    lines: int  # what an adoption would cover
+    foreign: str  # why the run is foreign; empty if it is not
+    workspace: str  # the folder it belongs to; empty if not recorded
+    lines: int  # the lines that an adoption would cover
     sha256: str
 
 
 def wrong_place(folder: RunFolder, created: Event) -> str:
-    """Why the journal cannot be that of its folder; empty if it can. No adoption cures this."""
+    """Why the journal does not belong to its folder; empty if it does. An adoption does not help."""
     if created.runId != folder.id:
         return f"its journal is that of run {created.runId}"
     for path in (folder.path, folder.artifacts, folder.logs, folder.inbox, folder.scratch, folder.lock):

@@ -1,7 +1,5 @@
-"""The effects of working: models, commands, patches, people and judgement, and what comes of each. Data only.
-
-core/effects.py says what an effect is and has the table of all; their handlers are outside the core, where the doing
-is.
+"""The effects of models, commands, patches and people, and the outcome of each. Data only.
+core/effects.py explains what an effect is, and has a table of all effects with their handlers.
 """
 
 from __future__ import annotations
@@ -14,24 +12,24 @@ from orchestra.core.effects import Effect, digest_of
 from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 
-Asking = Literal["always", "risk", "never"]  # when a person must see a change first
-Asker = Literal["model", "person"]  # whose wish a command is: a person's needs no whitelist
-Keeps = Literal["layer", "files", "nothing"]  # what stays of a command's writing (RunCommand)
-TOTAL_TIME = "TOTAL_TIMEOUT"  # how a step fails for which the run has no time left (S2-50)
-NOT_GRANTED = "NOT_GRANTED"  # how a command fails that a rule wants a person to grant, and nobody has
+Asking = Literal["always", "risk", "never"]  # when a person must approve a change
+Asker = Literal["model", "person"]  # who asked for a command; a person's commands need no whitelist
+Keeps = Literal["layer", "files", "nothing"]  # what is kept of a command's files (see RunCommand)
+TOTAL_TIME = "TOTAL_TIMEOUT"  # the error of a step that the run has no time left for (S2-50)
+NOT_GRANTED = "NOT_GRANTED"  # the error of a command that needs a person's grant and has none
 
 # -- models -----------------------------------------------------------------------------------------------------------
 
 
 class Note(Struct, frozen=True):
-    """A piece of context the flow itself holds (plan, answer, failure): a context artifact of the request."""
+    """Context that the flow adds to a request (plan, answer, failure)."""
 
     name: str
     content: str
 
 
 class ModelReply(Struct, frozen=True, omit_defaults=True):
-    """A reply that arrived whole. `text` is redacted like everything in an event; the exact bytes are in `raw`."""
+    """A complete reply. `text` is redacted like everything in an event; the exact bytes are in the file `raw`."""
 
     text: str
     raw: ArtifactRef
@@ -40,17 +38,17 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     provider: str
     model: str = ""
     usage: Usage | UnsetType = UNSET
-    costUsd: float | None = 0.0  # None: nobody knows the price
-    document: ArtifactRef | None = None  # the readable copy, where one was asked for
-    files: tuple[str, ...] = ()  # workspace files that went in as context
+    costUsd: float | None = 0.0  # None: the price is not known
+    document: ArtifactRef | None = None  # the readable copy, if one was requested
+    files: tuple[str, ...] = ()  # workspace files in the prompt
     request: str = ""  # digest of the whole request, without the run's id: how `replay` finds this reply
-    source: str | UnsetType = UNSET  # which entry of a script or recording it was
-    recovered: bool = False  # found complete on disk after a crash, not asked for again (S1-121)
-    contextBytes: int = 0  # how much of the workspace it was shown at most, by what it can read
-    asked: int = 1  # how often it was asked for, if a kill cut it off
-    requests: int = 1  # how many the provider made when it was asked last, as far as that can be known
-    lostUsd: float | None = None  # what the requests that were cut off may have cost at most; None: none, or unknown
-    to: Destination = Destination()  # the server that was asked
+    source: str | UnsetType = UNSET  # the entry of the script or recording it came from
+    recovered: bool = False  # found complete on disk after a crash, so the model was not called again (S1-121)
+    contextBytes: int = 0  # the most workspace bytes it was shown, computed from its context size
+    asked: int = 1  # how often the call was made, if kills cut it off
+    requests: int = 1  # requests that the provider made in the last call, if known
+    lostUsd: float | None = None  # the most that cut-off requests may have cost; None: there were none, or unknown
+    to: Destination = Destination()  # the server that answered
     withheld: tuple[Withheld, ...] = ()  # files that were mentioned and not shown
 
 
@@ -63,19 +61,19 @@ class ModelCall(Effect[ModelReply], frozen=True):
     notes: tuple[Note, ...]
     constraints: Constraints
     artifact: str
-    hints: tuple[str, ...] = ()  # texts whose mention of a file makes that file more worth showing
+    hints: tuple[str, ...] = ()  # texts: files that they mention are shown first
     files: bool = True  # whether workspace files are shown at all
-    document: str = ""  # a second, readable copy of the reply, e.g. `plan/iter-0001.md` (S1-103)
+    document: str = ""  # the name of a readable copy of the reply, e.g. `plan/iter-0001.md` (S1-103)
 
     outcome: ClassVar[Any] = ModelReply
 
     def public(self) -> dict[str, Any]:
-        # The prompt stays out of the event: it is kept beside the raw reply, once.
+        # The prompt is not in the event; it is in a file beside the raw reply.
         return {"role": self.role, "agent": self.agent, "artifact": self.artifact}
 
 
 class Reply(Struct, frozen=True):
-    """Where the exact text of a reply is found: inline as journaled, or in its raw file if redaction changed it."""
+    """The text of a reply: as journaled, and the raw file with the exact text in case redaction changed it."""
 
     text: str
     raw: ArtifactRef
@@ -85,50 +83,50 @@ class Reply(Struct, frozen=True):
 
 
 class InputFile(Struct, frozen=True):
-    """A file a command finds beside the workspace's own (S2-21)."""
+    """A file that a command sees in addition to the workspace's files (S2-21)."""
 
     path: str
     content: str
 
 
 class Denied(Struct, frozen=True):
-    """A connection the sandbox's proxy refused, or a written file that could not be taken over."""
+    """A connection that the sandbox's proxy refused, or a written file that could not be taken over."""
 
     what: str
     why: str
 
 
 class CommandOutcome(Struct, frozen=True, omit_defaults=True):
-    """What a command really did. A non-zero exit is an outcome, not a failure of the step."""
+    """How a command ended. A non-zero exit code is an outcome, not a failure of the step."""
 
     command: str
     exitCode: int | None
     status: Literal["pass", "fail", "not_run"]
     durationMs: int
     timedOut: bool
-    output: str  # bounded, cleaned, redacted: what a person and the fixer see
+    output: str  # shortened, cleaned and redacted, for a person and for the fixer
     artifact: ArtifactRef | None = None  # what it printed
     error: str = ""
-    artifacts: tuple[ArtifactRef, ...] = ()  # what it printed and the files it left in its artifact folder
+    artifacts: tuple[ArtifactRef, ...] = ()  # its output, and the files it left in its artifact folder
     limit: str = ""  # the limit that ended it
     denials: tuple[Denied, ...] = ()  # connections that were refused
-    changes: Reply | None = None  # what it changed in the workspace's copy, as a patch for the gate
-    untaken: tuple[Denied, ...] = ()  # changes no patch can carry
-    tier: str = ""  # the containment it ran in
-    stdout: str = ""  # of a tool call, apart from `output`; bounded, cleaned and redacted as that
+    changes: Reply | None = None  # its changes of the workspace's copy, as a patch for the gate
+    untaken: tuple[Denied, ...] = ()  # changes that cannot be part of a patch
+    tier: str = ""  # the sandbox tier it ran in
+    stdout: str = ""  # of a tool call, separately from `output`; shortened, cleaned and redacted as well
     stderr: str = ""
 
 
 class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_only=True):
     """Run one command in the sandbox: an L3 task (D-09). argv only, never a shell.
 
-    `asker` has no default: who wants a command decides whether the whitelist holds for it (policy/decide.py, rule 2).
-    `keeps` says what stays of what it writes, and which of the three kinds of command it is:
+    `asker` has no default: the whitelist applies to a model's commands only (policy/decide.py, rule 2).
+    `keeps` is the kind of command, and what is kept of the files it writes:
 
-        layer     a check: its build output is there for the checks after it; its output is one file, `artifact`
-        files     a graph's task: the files it hands over and its two outputs are kept in the folder `artifact`; its
-                  changes become a patch if it may write (`fs`)
-        nothing   a tool call: what it writes is thrown away; its outcome carries stdout and stderr apart
+        layer     a check: its build output is kept for later checks; its output is one file, `artifact`
+        files     a graph's task: its result files, stdout and stderr are kept in the folder `artifact`; its changes
+                  become a patch if it may write (`fs`)
+        nothing   a tool call: its files are deleted; its outcome has stdout and stderr separately
     """
 
     argv: tuple[str, ...]
@@ -143,7 +141,7 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_onl
     fs: Literal["read-only", "rw"] = "read-only"
     net: bool = False
     after: tuple[str, ...] = ()  # tasks whose private layers (build output, caches) it sees
-    mustPass: bool = False  # anything but exit 0 fails the step, and may be tried again (S2-13, G2-5)
+    mustPass: bool = False  # any exit code but 0 fails the step, which may be tried again (S2-13, G2-5)
     dry: bool = False
 
     outcome: ClassVar[Any] = CommandOutcome
@@ -152,7 +150,7 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_onl
         return digest_of([type(self).__name__, _recorded_form(self)])
 
     def public(self) -> dict[str, Any]:
-        # The inputs stay out of the event: the plan has them, once.
+        # The inputs are not in the event; they are in the plan.
         told: dict[str, Any] = {"argv": self.argv, "timeoutMs": self.timeoutMs, "artifact": self.artifact}
         if self.task:
             told |= {"task": self.task, "taskId": self.taskId}
@@ -160,9 +158,9 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_onl
 
 
 class _RecordedCommand(Struct, frozen=True, omit_defaults=True):
-    """A RunCommand in the form whose digest journals hold: that form is older than `asker` and `keeps`.
+    """The form of a RunCommand whose digest is in journals. It is older than the fields `asker` and `keeps`.
 
-    Checks and tasks keep their old digest, so that runs which waited since then go on. Any other kind names both.
+    Checks and tasks keep their old digest, so that older waiting runs can go on. Tool calls have both fields.
     """
 
     argv: tuple[str, ...]
@@ -214,11 +212,11 @@ class PatchFile(Struct, frozen=True, omit_defaults=True):
     mode: int | None = None
     beforeMode: int | None = None
     oldPath: str | None = None
-    judges: bool = False  # checks are judged by it: a test that was there before, what decides what checks mean
+    judges: bool = False  # an existing test, or a file that configures the checks
 
 
 class Masked(Struct, frozen=True):
-    """What a patch writes and a person is not shown: where it is in the new file, how long, and why it is masked."""
+    """A masked part of a patch, which a person is not shown: its place in the new file, its length and the reason."""
 
     path: str
     line: int
@@ -227,7 +225,7 @@ class Masked(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):
-    """Why a patch is refused. `message` names file, hunk and the file's real text; it goes into the fix prompt."""
+    """Why a patch is refused. `message` has the file, the hunk and the file's real text, for the fix prompt."""
 
     reason: Literal["invalid_patch", "path_violation", "context_mismatch", "conflict", "unsafe", "io_error"]
     message: str
@@ -235,7 +233,7 @@ class Refusal(Struct, frozen=True, omit_defaults=True):
 
 
 class PatchProposal(Struct, frozen=True, omit_defaults=True):
-    """A patch as it would change the workspace now; `refusal` says why it would not apply."""
+    """A patch as it would change the workspace now; if it does not apply, `refusal` has the reason."""
 
     patch: ArtifactRef
     digest: Digest  # of the exact patch and of the files it was computed against (D-11)
@@ -243,17 +241,17 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     added: int
     removed: int
     risks: tuple[str, ...] = ()
-    approval: Asking | None = None  # what the project says now, where that asks a person more often than the run does
+    approval: Asking | None = None  # the project's approval mode of now, if it asks more often than the run's
     refusal: Refusal | None = None
-    guarded: tuple[str, ...] = ()  # why a person must agree under every approval mode
+    guarded: tuple[str, ...] = ()  # why a person must approve, whatever the approval mode
     masked: tuple[Masked, ...] = ()
-    exact: ArtifactRef | None = None  # the reply with the patch's exact bytes, where what is shown differs
-    repaired: tuple[str, ...] = ()  # what the reply's diff lacked and was given; `patch` has it in the normal form
-    doubts: tuple[str, ...] = ()  # what was worked out but cannot be known; only a person may grant it
+    exact: ArtifactRef | None = None  # the reply with the exact patch, if the shown patch differs
+    repaired: tuple[str, ...] = ()  # repairs of the reply's diff; `patch` has the repaired form
+    doubts: tuple[str, ...] = ()  # guesses made while reading the diff; only a person may approve them
 
 
 class ProposePatch(Effect[PatchProposal], frozen=True):
-    """Work out what a reply's patch would do to the workspace; reads only."""
+    """Compute how a reply's patch would change the workspace. Only reads."""
 
     reply: Reply
     artifact: str
@@ -267,14 +265,14 @@ class ProposePatch(Effect[PatchProposal], frozen=True):
 
 
 class Approval(Struct, frozen=True, omit_defaults=True):
-    """A person's (or the policy's) word on one digest. `accepted` names the files taken; empty means all."""
+    """The decision of a person or the policy on one digest. `accepted` names the granted files; empty means all."""
 
     granted: bool
     by: str
     digest: Digest
     reason: str = ""
     accepted: tuple[str, ...] = ()
-    end: bool = False  # rejected for good: the run ends (S1-77)
+    end: bool = False  # the rejection ends the run (S1-77)
     approvalId: str = ""
 
 
@@ -289,8 +287,8 @@ class Approve(Effect[Approval], frozen=True, omit_defaults=True):
     patch: ArtifactRef | None  # the file of the patch or the plan
     files: tuple[PatchFile, ...]
     subject: Literal["patch", "plan", "command"] = "patch"
-    masked: tuple[Masked, ...] = ()  # a plan has none: one that holds a secret is refused
-    commands: tuple[Digest, ...] = ()  # the commands that rules want granted, each by `command_digest`
+    masked: tuple[Masked, ...] = ()  # empty for a plan: a plan with a secret is refused
+    commands: tuple[Digest, ...] = ()  # the commands that need a grant, each as its `command_digest`
 
     intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
     continues: ClassVar[bool] = True
@@ -301,7 +299,7 @@ class Approve(Effect[Approval], frozen=True, omit_defaults=True):
 
 
 class AutoApprove(Effect[Approval], frozen=True):
-    """The policy needs no person for this patch; the grant is recorded all the same (C-19, S1-75)."""
+    """Record the policy's own grant of a patch that needs no person (C-19, S1-75)."""
 
     digest: Digest
     policy: str
@@ -323,16 +321,16 @@ class FileStat(Struct, frozen=True):
 
 
 class Applied(Struct, frozen=True, omit_defaults=True):
-    """What applying did. Exactly one of: everything written, or `refusal` and nothing written."""
+    """The result of applying a patch: everything was written, or nothing was and `refusal` has the reason."""
 
     before: tuple[FileStat, ...]  # the diffstat that was granted (S1-117)
-    after: tuple[FileStat, ...]  # the same, once the hashes on disk have shown that it is so; else nothing
+    after: tuple[FileStat, ...]  # the same, verified by the hashes on disk; empty if nothing was written
     digest: Digest
     refusal: Refusal | None = None
 
 
 class ApplyPatch(Effect[Applied], frozen=True):
-    """Make the approved change, exactly once, all or nothing (D-12). Its recorded intent is the grant before it."""
+    """Write an approved patch, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
 
     reply: Reply
     digest: Digest
@@ -346,7 +344,7 @@ class ApplyPatch(Effect[Applied], frozen=True):
 
 
 class RefusePatch(Effect[Applied], frozen=True):
-    """Write down that a patch cannot be applied as it is; touches nothing."""
+    """Record that a patch cannot be applied. Changes no file."""
 
     refusal: Refusal
     digest: Digest
@@ -379,8 +377,8 @@ class AskPerson(Effect[Answer], frozen=True):
     needed_input: tuple[str, ...]
     artifact: str  # the readable copy, `ask/iter-0002.md` (S1-109)
     kind: Literal["input", "decision", "yes_no"] = "input"
-    # Unset, they are not part of what is wanted: questions that wait since before they existed stay the same.
-    options: tuple[str, ...] | UnsetType = UNSET  # no other answer is taken
+    # Unset fields are not part of the digest, so older questions that still wait keep theirs.
+    options: tuple[str, ...] | UnsetType = UNSET  # no other answer is accepted
     default: str | UnsetType = UNSET
     impact: str | UnsetType = UNSET  # what depends on the answer
 

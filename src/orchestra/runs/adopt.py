@@ -1,11 +1,10 @@
-"""Adopting a run: what a foreign run is and would be allowed to do, said plainly, and a person's word for its tree.
-
+"""Adopting a run: show what a foreign run is and would be allowed to do, and record that a person vouches for it.
 Rules
-1. Nothing of a foreign run is believed before: it is described from its journal, bound as it would be bound here
-   (policy/binding.py), so that what it asks for and what it would get stand side by side.
-2. The whole tree is adopted or nothing is told: a child that nobody vouches for would stop its parent. A kill between
-   two runs leaves the first adopted and the others foreign; adopting again goes on.
-3. A run belongs to this project from then on: its workspace is bound anew.
+1. Nothing in a foreign run is trusted before its adoption. It is described from its journal, with the policy it would
+   get here (policy/binding.py), so that a person sees both what it asks for and what it would get.
+2. The whole tree is adopted: a foreign child run would stop its parent. A kill between two runs leaves the first
+   adopted and the others foreign; adopting again continues.
+3. From then on the run belongs to this project: its workspace is set to this folder.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ class Candidate(Struct, frozen=True):
 
 
 def candidates(store: Store, runs: Runs, folder: RunFolder) -> list[Candidate]:
-    """The runs of this run's tree that nobody vouches for here, the root first."""
+    """The foreign runs of this run's tree, the root first."""
     tree = runs.tree(_root(runs, folder))
-    # The key is made if there is none: what is described is what is sealed afterwards.
+    # The key is made if there is none, so that exactly what is described is sealed afterwards.
     found = [Candidate(runs.summary(one, keep=False), store.standing(one, keep=False, to_write=True)) for one in tree]
     for one in found:
         if why := wrong_place(one.summary.folder, one.summary.created):
@@ -53,7 +52,7 @@ def candidates(store: Store, runs: Runs, folder: RunFolder) -> list[Candidate]:
 
 
 def adopt(project: Project, runs: list[Candidate]) -> None:
-    """Vouch for these runs, as they are now, in this project."""
+    """Record the adoption of these runs, as they are now, by this project."""
     for one in runs:
         folder = one.summary.folder
         with project.store.claim(folder):
@@ -67,7 +66,7 @@ def adopt(project: Project, runs: list[Candidate]) -> None:
 
 
 def described(terms: Terms, one: Candidate, project: Path) -> Iterator[tuple[str, str]]:
-    """What a run is and what it would be allowed to do: name and value, in the order to read them."""
+    """What a run is and would be allowed to do: names and values, in the order in which they are shown."""
     created, events = one.summary.created, one.standing.events
     facts, state = one.summary.facts, one.summary.fold.state
     yield "run", one.summary.folder.id
@@ -116,7 +115,7 @@ _POWERS = {
 
 
 def _root(runs: Runs, folder: RunFolder) -> RunFolder:
-    """The top of its tree, as far as it is here: a run may have come without its parent."""
+    """The highest run of the tree that is in this project: a run may have been copied without its parent."""
     try:
         return runs.root_of(folder)
     except UsageError:

@@ -1,9 +1,8 @@
-"""A person's answers to a run, recorded: approve, reject, answer, cancel. Nothing is driven here.
-
+"""Records a person's answers to a run: approve, reject, answer, cancel. Drives nothing.
 Rules
-1. An answer is for one request. Where several wait, the person says which; none is granted by chance (D-11).
-2. What is recorded lies in the run's inbox, from where whoever drives the run takes it (core/inbox.py).
-3. A run that nobody vouches for gets no answer: what it asks for may be somebody else's wish.
+1. An answer is for one request. If several wait, the person must name one; no request is granted by chance (D-11).
+2. The answer is put into the run's inbox. The process that drives the run takes it from there (core/inbox.py).
+3. A foreign run gets no answer: another person may have written what it asks for.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from orchestra.core.store import Store
 from orchestra.core.text import clean
 from orchestra.runs.find import Runs
 
-SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to name it
+SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to identify it
 
 
 class Answers:
@@ -32,7 +31,7 @@ class Answers:
         self._store = store
 
     def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> str:
-        """Record a grant for the pending approval, or of several the one of this digest; returns its id."""
+        """Record a grant for the pending approval, or for the one with this digest; returns the approval's id."""
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
         wanted, asked = _digest(folder, request), Request.of(request)
         known, subject = asked.paths, asked.subject
@@ -45,7 +44,7 @@ class Answers:
         return name
 
     def reject(self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = "") -> str:
-        """Record a rejection; the reason goes to whoever is asked again, or with `end` the run ends."""
+        """Record a rejection. The reason goes into the next prompt; with `end` the run ends."""
         if not reason.strip():
             raise UsageError("the reason is empty; say what is wrong: --reason TEXT")
         name, request = self._pending(folder, "APPROVAL_REQUESTED", digest)
@@ -62,16 +61,16 @@ class Answers:
         return name
 
     def ask_to_cancel(self, folder: RunFolder, *, reason: str = "", by: str = "") -> None:
-        """Record a cancel; whoever drives the run (or the caller, next) ends it."""
+        """Record a cancel. The process that drives the run ends it; if there is none, the caller does next."""
         status = self._runs.vouched(folder).fold.state.status
         if status in FINAL.values():
             raise UsageError(f"run {folder.id} is already {status}")
-        # An earlier canceller may have been killed before it could act.
+        # An earlier cancel may have been killed before it could end the run.
         if self._store.mail(folder, CANCEL) is None:
             self._store.deliver(folder, CANCEL, message("cancel", by or who(), text=reason))
 
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
-        """The one request of this kind that is meant (rule 1)."""
+        """The one pending request of this kind; UsageError if it is not clear which is meant (rule 1)."""
         fold = self._runs.vouched(folder).fold
         asked = {name: event for name, event in fold.pending.items() if event.type == kind}
         unanswered = self._store.unanswered(folder, asked)
@@ -95,7 +94,7 @@ class Answers:
 
 
 def _allowed(folder: RunFolder, request: Event, text: str) -> str:
-    """The answer as the question wants it; UsageError if it is none of the options."""
+    """The answer in the spelling of the question's options; UsageError if it is none of them."""
     options = Request.of(request).options
     said = text.strip().casefold()
     for option in options:
@@ -107,14 +106,14 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
 
 
 def _digest(folder: RunFolder, request: Event) -> str:
-    """What a grant is bound to (D-11)."""
+    """The digest that a grant is bound to (D-11)."""
     if digest := Request.of(request).digest:
         return digest
     raise UsageError(f"run {folder.id}: event {request.id} asks for an approval and does not say of what")
 
 
 def _is_digest(given: str, digest: str) -> bool:
-    """Whether a digest, or enough of its beginning to be no accident, was given."""
+    """Whether the text is this digest, or a long enough beginning of it."""
     return given == digest or (len(given) >= SHORT_DIGEST and digest.startswith(given))
 
 
@@ -128,7 +127,7 @@ def _choice(requests: Mapping[str, Event]) -> str:
 
 
 def who() -> str:
-    """The person at this terminal, as events name them."""
+    """The name of the current user, for events."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -1,12 +1,11 @@
-"""Removing the folders of old runs: which may go, and how one goes.
-
+"""Removes the folders of old runs: decides which may be removed, and removes them.
 Rules
-1. A run goes with its child runs, and only if all of them have ended and nobody drives one.
-2. Those that ended last stay, as many as a person wants. So does what a run that stays was made from (forked or
-   replayed), and whatever is in doubt; each with the reason.
-3. What is no run folder of this project's own is not touched: a link, the copy of a run, a run of another project.
-4. A run goes in two steps. First its folder gets a name that is no run's, the root before its children; then that is
-   removed. So a kill leaves a whole run or none, and a name by which the next time finds what is left to do.
+1. A run is removed with its child runs, and only if all of them have ended and none is being driven.
+2. The runs that ended last stay, as many as the person chooses. A run also stays if a run that stays was made from it
+   (forked or replayed), or if anything about it is in doubt. Each gets a reason.
+3. Only run folders of this project are touched. A link, a copy of a run, or a run of another project is not.
+4. A run is removed in two steps. First its folder gets a hidden name, the root before its children. Then the folder is
+   deleted. So a kill leaves a complete run or none, and the next clean finds the rest by its hidden name.
 5. No link is followed.
 """
 
@@ -36,7 +35,7 @@ from orchestra.workflows.project import Project
 
 
 class Run(Struct, frozen=True):
-    """What is kept of a run folder while all are judged: there may be many, with long journals."""
+    """The facts about a run that decide whether it may be removed. Small, because there may be many runs."""
 
     folder: RunFolder
     parent: str = ""
@@ -44,9 +43,9 @@ class Run(Struct, frozen=True):
     status: str = ""  # empty if its journal is damaged
     updated: str = ""
     driven: bool = False
-    run_id: str = ""  # as its journal says it; empty if that much cannot be read
-    workspace: str = ""  # empty: it does not say
-    mark: str = ""  # of its first event: by this it is known again
+    run_id: str = ""  # from its journal; empty if that cannot be read
+    workspace: str = ""  # empty: not recorded
+    mark: str = ""  # identifies its first event
     sources: tuple[tuple[str, str], ...] = ()  # the runs it was made from, and how
 
     @property
@@ -73,19 +72,19 @@ class Tree(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes its files have."""
+        """The size of all files, in bytes."""
         return sum(_size(run.folder.path) for run in self.runs)
 
 
 class Stays(Struct, frozen=True):
-    """A run that is not new and stays all the same."""
+    """An old run that stays, and the reason."""
 
     run_id: str
     why: str
 
 
 class Leftover(Struct, frozen=True):
-    """What a clean that was killed had begun to remove (rule 4), and the child runs it had not come to."""
+    """A run that a killed clean had begun to remove (rule 4), and the child runs it had not removed yet."""
 
     run_id: str
     path: Path
@@ -94,7 +93,7 @@ class Leftover(Struct, frozen=True):
 
 
 class Cleaning(Struct, frozen=True):
-    """Whose runs they are."""
+    """The project, its runs and their terms."""
 
     project: Project
     runs: Runs
@@ -102,17 +101,17 @@ class Cleaning(Struct, frozen=True):
 
 
 class Sweep(Struct, frozen=True):
-    """What would go, and what would not."""
+    """The runs that would be removed, and those that would stay."""
 
-    going: tuple[Tree, ...]  # those that ended first come first
+    going: tuple[Tree, ...]  # in the order in which they ended
     staying: tuple[Stays, ...]
     leftovers: tuple[Leftover, ...]
-    newest: int  # of those that have ended and may go, how many stay because they are the newest
+    newest: int  # how many stay only because they are the newest
     open: int  # how many have not ended
 
 
 def look(of: Cleaning, keep: int) -> Sweep:
-    """What may go if the `keep` that ended last stay. Changes nothing."""
+    """Find the runs that may be removed if the `keep` newest ended runs stay. Changes nothing."""
     runs = {found.folder.id: found for found in _found(of)}
     below: dict[str, list[str]] = {}
     for name, found in runs.items():
@@ -131,26 +130,26 @@ def look(of: Cleaning, keep: int) -> Sweep:
 
 
 def remove(of: Cleaning, tree: Tree) -> tuple[str, ...]:
-    """Remove a tree (rule 4); RunLocked if somebody drives a run of it. The names that could not be removed."""
+    """Remove a tree (rule 4); RunLocked if a run of it is driven. Returns the names that could not be removed."""
     with ExitStack() as locks:
         for run in tree.runs:
             locks.enter_context(of.project.store.claim(run.folder))
         for run in tree.runs:
             _must_be(run, of.runs.summary(run.folder, keep=False))
         hidden = [of.project.store.hide(run.folder) for run in tree.runs]
-        # The root's is the last to go: as long as it is there, the next clean finishes the whole tree. The locks are
-        # held meanwhile, or another clean would take it for cut off.
+        # The root's folder is deleted last: while it exists, the next clean finishes the whole tree. The locks are
+        # held meanwhile; otherwise another clean would treat the tree as left by a killed one.
         return tuple(name for path in reversed(hidden) for name in discard(path))
 
 
 def _must_be(judged: Run, now: RunSummary) -> None:
-    """Ids are used again: what has this one now, and nobody else can change, is it what was judged?"""
+    """Raise unless the claimed run is the one that was judged: an id may have been used again since."""
     if _mark(now.created) != judged.mark or now.fold.state.status not in FINAL.values():
         raise RunLocked(f"run {judged.folder.id} is not the one it was a moment ago: it stays")
 
 
 def finish(of: Cleaning, leftover: Leftover) -> tuple[str, ...]:
-    """Remove what a clean that was killed left. The names that could not be removed."""
+    """Remove what a killed clean left. Returns the names that could not be removed."""
     stuck = tuple(name for tree in leftover.trees for name in remove(of, tree))
     if leftover.waits:
         return (*stuck, f"{leftover.path.name}: {leftover.waits}")
@@ -188,7 +187,7 @@ def _mark(created: Event) -> str:
 
 
 def _first(of: Cleaning, folder: RunFolder) -> Event | None:
-    """The first event of a damaged journal, if that much can be read: it says whose child the run is."""
+    """The first event of a damaged journal, if it can be read. It has the id of the run's parent."""
     try:
         return of.project.store.first(folder)
     except JournalCorrupt:
@@ -196,7 +195,7 @@ def _first(of: Cleaning, folder: RunFolder) -> Event | None:
 
 
 def _family(name: str, below: dict[str, list[str]]) -> list[str]:
-    """A run and those below it, each before its own; a run that says it is below itself comes once."""
+    """A run and the runs below it, parents before children. A run that names itself as its parent comes once."""
     found: dict[str, None] = {}
     left = [name]
     while left:
@@ -212,7 +211,7 @@ def _tree(family: Iterable[Run]) -> Tree:
 
 
 def _judged(of: Cleaning, runs: dict[str, Run], below: dict[str, list[str]]) -> tuple[list[Tree], list[Stays]]:
-    """The trees that may go, and why others that have ended, or nobody can tell, may not."""
+    """The trees that may be removed, and the reasons why other runs that are not open must stay."""
     trees: list[Tree] = []
     doubtful: list[Stays] = []
     for root in below.get("", ()):
@@ -226,13 +225,13 @@ def _judged(of: Cleaning, runs: dict[str, Run], below: dict[str, list[str]]) -> 
 
 
 def _lone_children(runs: dict[str, Run], leftovers: tuple[Leftover, ...]) -> Iterator[Stays]:
-    """Child runs of a run that is not here, unless they are of one that was being removed; and of themselves."""
+    """Child runs whose parent is not in this project and is not being removed, or that are their own parent."""
     begun = {run.folder.id for one in leftovers for tree in one.trees for run in tree.runs}
     for name, found in runs.items():
         if found.parent and found.parent not in runs and name not in begun:
             yield Stays(name, f"it is a child of run {found.parent}, which is not here; look at it yourself")
         elif _is_below_itself(name, runs):
-            yield Stays(name, "it says that it is its own child; look at it yourself")
+            yield Stays(name, "it is recorded as its own child; look at it yourself")
 
 
 def _is_below_itself(name: str, runs: dict[str, Run]) -> bool:
@@ -244,7 +243,7 @@ def _is_below_itself(name: str, runs: dict[str, Run]) -> bool:
 
 
 def _doubt(of: Cleaning, found: Run, *, root: str) -> str:
-    """Why this run, and with it the tree of `root`, must stay; empty if it may go (rules 1 to 3)."""
+    """Why this run, and with it the tree of `root`, must stay; empty if it may be removed (rules 1 to 3)."""
     why = _reason(of, found)
     return why if found.folder.id == root or not why else f"its child run {found.folder.id}: {why}"
 
@@ -258,7 +257,8 @@ def _reason(of: Cleaning, found: Run) -> str:
     if found.run_id != folder.id:
         return f"its journal is that of run {found.run_id}: it is a copy; look at it yourself"
     workspace = found.workspace or str(of.project.path)
-    moved = not os.path.isdir(workspace) and within(str(folder.path), str(of.project.path))  # with its runs in it
+    # the project folder was moved with its runs
+    moved = not os.path.isdir(workspace) and within(str(folder.path), str(of.project.path))
     if workspace != str(of.project.path) and not moved:
         return f"it is of another project: {workspace}"
     if found.driven:
@@ -267,13 +267,13 @@ def _reason(of: Cleaning, found: Run) -> str:
 
 
 def _is_ours(folder: RunFolder) -> bool:
-    """Whether it is a real folder with a real journal and lock (rule 5)."""
+    """Whether this is a folder with a regular journal and lock, none of them a link (rule 5)."""
     kinds = tuple(map(_kind, (folder.path, folder.events, folder.lock)))
     return kinds[:2] == (stat.S_IFDIR, stat.S_IFREG) and kinds[2] in (stat.S_IFREG, 0)
 
 
 def _kind(path: Path) -> int:
-    """What a name is, itself and not where it leads; 0 if there is nothing."""
+    """The file type of a path, without following a link; 0 if there is nothing."""
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
     except FileNotFoundError:
@@ -281,7 +281,7 @@ def _kind(path: Path) -> int:
 
 
 def _unneeded(of: Cleaning, runs: dict[str, Run], going: list[Tree]) -> tuple[list[Tree], list[Stays]]:
-    """Those of `going` that no run that stays was made from (rule 2), and why the others stay."""
+    """The trees of `going` that no staying run was made from (rule 2), and why the others stay."""
     needed: list[Stays] = []
     configured = dict(_configured(of))
     while True:
@@ -309,7 +309,7 @@ def _sources(
     try:
         began = msgspec.convert(facts.models, Models)
     except msgspec.ValidationError:
-        return  # nothing of it says which
+        return  # no source is recorded
     for models in (began, of.terms.models(folder, created)):
         for spec in filter(None, (models.default, *models.roles.values())):
             if source := replayed(spec):
@@ -324,7 +324,7 @@ def _configured(of: Cleaning) -> Iterator[tuple[str, str]]:
 
 
 def _replayed(of: Cleaning, spec: str) -> str:
-    """The run that a provider answers from; empty if it does not, or leads nowhere."""
+    """The id of the run that a `replay` provider reads; empty for other providers and missing runs."""
     try:
         choice = of.project.providers.choose(spec)
         return of.runs.find(choice.argument).id if choice.kind == "replay" else ""
@@ -343,7 +343,7 @@ def _leftovers(of: Cleaning, runs: dict[str, Run], below: dict[str, list[str]]) 
 
 def _leftover(of: Cleaning, name: str, path: Path, runs: dict[str, Run], below: dict[str, list[str]]) -> Leftover:
     families = [[runs[one] for one in _family(child, below)] for child in below.get(name, ())]
-    if name in runs:  # a person put it back: then they are its own
+    if name in runs:  # a person restored the run: then its child runs belong to it
         families = []
     trees: list[Tree] = []
     waits = ""
@@ -356,5 +356,5 @@ def _leftover(of: Cleaning, name: str, path: Path, runs: dict[str, Run], below: 
 
 
 def _size(top: Path) -> int:
-    """How many bytes the files of a folder have; what vanishes meanwhile counts for nothing."""
+    """The size of all files of a folder, in bytes. Files that vanish meanwhile are not counted."""
     return sum(mode_and_size(entry)[1] for entry in entries_below(top))

@@ -1,9 +1,8 @@
-"""The runs of a project, found and read. Nothing is changed or driven here.
-
+"""Finds and reads the runs of a project. Changes and drives nothing.
 Rules
-1. A run folder may be anybody's: what is read of it is bounded, and what a journal names is looked for below its own
-   folder only (core/files.py).
-2. Many runs are read one after the other: nothing of one but its summary is in memory when the next is read.
+1. A run folder may come from anybody. So the amount that is read is limited, and files named in a journal are searched
+   only below the run's folder (core/files.py).
+2. Runs are read one after the other. When the next run is read, only the summary of the last is in memory.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ class RunSummary(Struct, frozen=True):
     events: Events
     fold: Fold
     driven: bool
-    foreign: str = ""  # why nobody vouches for it here; empty if somebody does
+    foreign: str = ""  # why the run is foreign; empty if it is not
 
     @property
     def facts(self) -> RunCreated:
-        """What it recorded of itself when it began."""
+        """The facts that the run recorded when it began."""
         return RunCreated.of(self.created)
 
     @property
@@ -62,7 +61,7 @@ class RunSummary(Struct, frozen=True):
 
     @property
     def dry(self) -> bool:
-        """Whether nothing of it is run (`--dry-run`)."""
+        """Whether the run executes no commands (`--dry-run`)."""
         return self.facts.params.dry
 
     @property
@@ -71,7 +70,7 @@ class RunSummary(Struct, frozen=True):
 
 
 class ShownPatch(Struct, frozen=True):
-    """A patch as a person sees it, and what of it they do not."""
+    """A patch as a person sees it, and its masked parts."""
 
     diff: str
     masked: tuple[Masked, ...] = ()
@@ -83,7 +82,7 @@ class Runs:
     def __init__(
         self, project: Path, roots: Callable[[], Iterable[Path]], root_of: Callable[[str], Path], store: Store
     ) -> None:
-        """`roots` are the folders that runs lie in, `root_of` the one for runs of a workflow."""
+        """`roots` gives the folders with runs; `root_of`, given a workflow, the folder with its runs."""
         self.project = project
         self._store = store
         self._roots_now = roots
@@ -115,11 +114,11 @@ class Runs:
 
     @property
     def roots(self) -> list[Path]:
-        """The folders that runs lie in."""
+        """The folders that contain runs."""
         return list(dict.fromkeys(self._roots_now()))
 
     def _called(self, run_id: str) -> list[RunFolder]:
-        """The runs of exactly this id."""
+        """The runs with exactly this id."""
         return list(self._begun(RunFolder(root / run_id) for root in self.roots)) if is_id(run_id) else []
 
     def _begun(self, folders: Iterable[RunFolder]) -> Iterator[RunFolder]:
@@ -127,7 +126,7 @@ class Runs:
         return (folder for folder in folders if self._store.began(folder) is not None)
 
     def _newest(self, folders: list[RunFolder]) -> RunFolder:
-        """The newest run that is not foreign: a forged one may say that it is of tomorrow. Without one, the newest."""
+        """The newest run that is not foreign (a forged one may have a future date); else the newest of all."""
         for folder in reversed(folders):
             try:
                 if not self.summary(folder, keep=False).foreign:
@@ -137,14 +136,14 @@ class Runs:
         return folders[-1]
 
     def first_of(self, run_id: str) -> Event | None:
-        """The first event of a run; None if it is not here, as of a child that came without its parent."""
+        """The first event of a run; None if the run is not here, such as the parent of a copied child run."""
         try:
             return self._store.first(self.find(run_id))
         except UsageError:
             return None
 
     def refuse_links(self) -> None:
-        """Runs are kept in folders (D-06): behind a link, evidence would lie where patches and commands reach it."""
+        """Raise if a folder of runs is a link (D-06): patches and commands might change the runs at its target."""
         for root in (root for root in self.roots if root.is_relative_to(self.project)):
             depth = len(root.relative_to(self.project).parts)
             for folder in (root, *root.parents)[:depth]:
@@ -158,12 +157,12 @@ class Runs:
         while parent := RunCreated.of(self._store.first(folder)).parentRunId:
             folder = self.find(parent)
             if folder.id in passed:
-                raise DurabilityError(f"run {folder.id} says that it is its own child; nothing was changed")
+                raise DurabilityError(f"run {folder.id} is recorded as its own child; nothing was changed")
             passed.add(folder.id)
         return folder
 
     def summary(self, folder: RunFolder, *, keep: bool = True) -> RunSummary:
-        """What a run is now, folded from its journal. Without `keep` its events are read again when they are wanted."""
+        """The current state of a run, from its journal. Without `keep` its events are read again when needed."""
         fold = Fold()
         standing = self._store.standing(folder, each=fold.add, keep=keep)
         if standing.created is None:
@@ -173,20 +172,20 @@ class Runs:
         return RunSummary(folder, standing.created, standing.events, fold, driven, foreign)
 
     def vouched(self, folder: RunFolder) -> RunSummary:
-        """What a run is now; ForeignRun if nobody vouches for it."""
+        """The current state of a run; ForeignRun if it is foreign."""
         summary = self.summary(folder)
         if summary.foreign:
             raise ForeignRun(folder.id, summary.foreign)
         return summary
 
     def vouched_root(self, folder: RunFolder) -> RunSummary:
-        """The run at the top of this run's tree; a foreign run, which may name anybody's as its parent, has none."""
+        """The root of this run's tree; ForeignRun for a foreign run, because its parent cannot be trusted."""
         summary = self.vouched(folder)
         root = self.root_of(folder)
         return summary if root.path == folder.path else self.vouched(root)
 
     def facts(self, created: Event) -> RunCreated:
-        """What a run recorded of itself when it began. What a person typed counts only if this user's key made it."""
+        """The facts of a run's first event. What a person typed is included only if this user's key sealed it."""
         facts = RunCreated.of(created)
         folder = self._child(facts.workflow, created.runId)
         if folder is not None and self._store.first_is_own(folder):
@@ -195,11 +194,11 @@ class Runs:
         return msgspec.structs.replace(facts, typed=(), models=models)
 
     def family(self, folder: RunFolder) -> list[RunSummary]:
-        """A run and the open child runs below it, itself first."""
+        """A run and the open child runs below it; the run itself is first."""
         return [self.summary(one, keep=False) for one in self.tree(folder, only_open=True)]
 
     def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunFolder]:
-        """A run and the child runs below it that were begun, itself first; `only_open`: those it waits for now."""
+        """A run and the child runs below it; the run itself is first. `only_open`: only those it waits for now."""
         found: dict[Path, RunFolder] = {}
         queue = deque([folder])
         while queue:
@@ -219,15 +218,15 @@ class Runs:
                 yield from self.tree(child)
 
     def _child(self, workflow: str, run_id: str) -> RunFolder | None:
-        """The folder of a child run; None if a journal of anybody's names none that could be one."""
+        """The folder of a child run; None if the id in the journal cannot be a run's."""
         return RunFolder(self._root_of(workflow) / run_id) if is_id(run_id) else None
 
     def patches(self, folder: RunFolder, *, exact: bool = False) -> Iterator[ShownPatch]:
-        """The patches a run waits with, or else every patch it applied, as far as a person took it."""
+        """The patches that wait for approval; if there is none, the granted parts of the applied patches."""
         summary = self.summary(folder)
         asked = [Request.of(event) for event in summary.fold.pending.values() if _asks_for_patch(event)]
         taken = [(request.patch, request.files) for request in asked]
-        made: dict[str, Reference | None] = {}  # by scope: the newest patch there is the one that is applied there
+        made: dict[str, Reference | None] = {}  # by scope: the newest patch is the one that is applied
         for event in () if asked else summary.events:
             if event.type == "PATCH_PRODUCED":
                 made[scope_of(event)] = outcome_of(event).patch
@@ -239,13 +238,13 @@ class Runs:
             yield _patch(folder, patch, made_of.get(_path(patch)), files, exact=exact)
 
     def asked(self, folder: RunFolder) -> Event | None:
-        """The approval that a run waits for and that is not about a patch; None if there is none."""
+        """The pending approval that is not about a patch; None if there is none."""
         pending = self.summary(folder).fold.pending.values()
         asked = (event for event in pending if event.type == "APPROVAL_REQUESTED")
         return next((event for event in asked if Request.of(event).subject != "patch"), None)
 
     def report_of(self, folder: RunFolder) -> Iterator[str]:
-        """The report a run left, line by line; nothing if it left none."""
+        """The lines of a run's report.md; none if there is no report."""
         try:
             for line in folder.lines(folder.report.name, MOST_REPORT):
                 yield line.decode("utf-8", "replace").rstrip("\n")
@@ -253,14 +252,14 @@ class Runs:
             return
 
     def overview(self) -> Iterator[tuple[RunFolder, RunSummary | JournalCorrupt]]:
-        """Every run, oldest first; of a damaged one, what is wrong with it (rule 2)."""
+        """Every run, oldest first; for a damaged run, the error (rule 2)."""
         for folder in self.folders():
             try:
                 yield folder, self.summary(folder, keep=False)
             except JournalCorrupt as damage:
                 yield folder, damage
             except FileNotFoundError:
-                continue  # it was removed meanwhile
+                continue  # the run was removed meanwhile
 
 
 def _asks_for_patch(request: Event) -> bool:
@@ -274,7 +273,7 @@ def _path(patch: Reference | None) -> str:
 def _patch(
     folder: RunFolder, said: Reference | None, made: PatchProposal | None, files: Iterable[ChangedFile], *, exact: bool
 ) -> ShownPatch:
-    """Of the patch an event names what is about these files; `made` is how it was proposed, if the journal tells it."""
+    """The part of an event's patch that is about these files. `made` is the patch as proposed, if recorded."""
     paths = {file.path for file in files}
     if exact and made is not None and made.exact is not None:
         patch = exact_patch(Reply("", made.exact), folder)

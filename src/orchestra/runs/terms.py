@@ -1,9 +1,8 @@
-"""The terms of a run: which policy, which approval mode, which models and how much money bind it now.
-
+"""The terms of a run: the policy, approval mode, models and budget that apply to it now.
 Rules
-1. The narrower of what a run recorded and what the project says now binds it (policy/binding.py).
-2. Who answers is what a person said last when they resumed the run, or what the run began with. The budget that the
-   file has now binds, unless a person typed another.
+1. The narrower applies of what a run recorded and what the project has now (policy/binding.py).
+2. A run uses the models that a person chose last when resuming it, or those it began with. The budget in the
+   configuration file now applies, unless a person typed another.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs
 from orchestra.workflows.project import Project
 
-_MODELS = "models"  # in a run's inbox
+_MODELS = "models"  # the name of the record in a run's inbox
 
 
 class KeptModels(Struct, frozen=True):
-    """`inbox/models.json`: who answers from now on, as a person said when resuming the run."""
+    """`inbox/models.json`: the models that a person chose when resuming the run."""
 
     models: Models
     seal: str = ""
 
 
 class Terms:
-    """What binds the runs of a project."""
+    """The terms of the runs of a project."""
 
     def __init__(self, project: Project, runs: Runs) -> None:
         self._project = project
         self._runs = runs
 
     def policy(self, created: Event) -> Policy:
-        """What binds a run: its own policy within all those of the runs above it, and what the project says now."""
+        """The policy for a run: the narrowest of its own, its parents' and the project's of now."""
         above: list[Event] = [created]
         while parent := RunCreated.of(above[-1]).parentRunId:
             first = self._runs.first_of(parent)
@@ -50,11 +49,11 @@ class Terms:
         return bound(map(self._runs.facts, above), self._project.policy, str(self._project.path))
 
     def weaker(self, policy: Policy) -> str:
-        """What a person is told of a run whose commands are contained less than in tier strict; else empty."""
+        """A warning if the policy's tier is weaker than strict; else empty."""
         return "" if policy.tier == "strict" else weaker(policy.tier)
 
     def changes(self, created: Event) -> list[str]:
-        """In what the project's policy of now differs from what a run recorded, for a person."""
+        """The differences between the project's current policy and the run's, as lines for a person."""
         return differences(self.recorded_policy(created), self._project.policy)
 
     def refuse_elsewhere(self, folder: RunFolder, standing: Standing) -> None:
@@ -63,11 +62,11 @@ class Terms:
             raise ForeignRun(folder.id, misplaced)
 
     def recorded_policy(self, created: Event) -> Policy:
-        """What a run recorded when it began; the project's, if it recorded nothing."""
+        """The policy that a run recorded when it began; the project's, if it recorded none."""
         return recorded(RunCreated.of(created), str(self._project.path)) or self._project.policy
 
     def models(self, root: RunFolder, created: Event) -> Models:
-        """Who answers in a run: what a person said last when resuming it, or what it began with."""
+        """The models of a run: those a person chose last when resuming it, or those it began with."""
         try:
             began = msgspec.convert(self._runs.facts(created).models, Models)
         except msgspec.ValidationError as error:
@@ -76,13 +75,13 @@ class Terms:
         return self._within_budget(kept.models if kept is not None else began)
 
     def _within_budget(self, models: Models) -> Models:
-        """The budget the file has now binds, unless a person typed another (policy/binding.py)."""
+        """The models with the budget that applies now: at most the file's, unless a person typed one."""
         most = self._project.config.budget.max_usd
         if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
             return models
         return msgspec.structs.replace(models, maxBudgetUsd=most)
 
     def keep_models(self, root: RunFolder, models: Models) -> None:
-        """A raised budget or another model lasts: who drives the run next (an approval, an answer) goes on with it."""
+        """Keep the models for later drives: a raised budget also holds when an approval or answer resumes the run."""
         masked = msgspec.json.decode(self._project.redactor.data(msgspec.json.encode(models)), type=Models)
         self._project.store.keep(root, _MODELS, KeptModels(masked))

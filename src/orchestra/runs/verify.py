@@ -1,12 +1,11 @@
-"""Verify a run folder against its spec, by requirement id: S1 for every run, and what its workflow adds.
-
-Works on files alone (S1-126): any implementation's.
+"""Verifies a run folder against its spec, by requirement id: S1 for every run, and what its workflow adds.
+Only files are read (S1-126), so runs of any implementation can be verified.
 
 Rules
-1. Each finding names the requirement it breaks. A torn last line is no finding: it is what a kill leaves, and the next
-   open repairs it.
-2. The folder may be anybody's: what is read of it is bounded, and no event is kept in memory. Of findings of one kind
-   the first MOST are told.
+1. Each finding has the id of the requirement it breaks. A torn last line is not a finding: a kill leaves it, and the
+   next open repairs it.
+2. The folder may come from anybody: the amount that is read is limited, and no event is kept in memory. At most MOST
+   findings of one kind are reported.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def verify(
     workflows: Callable[[str], Workflow | None],
     read: Events | JournalCorrupt | None = None,
 ) -> list[Finding]:
-    """Everything that is wrong with a run folder, most basic first; empty means it conforms.
+    """All findings about a run folder, the most basic first; empty if it conforms.
 
     `workflows` gives a workflow by its name: its table and its own checks. `read` is the journal, or its damage, if it
     was read already.
@@ -53,7 +52,7 @@ def verify(
     try:
         if isinstance(read, JournalCorrupt):
             raise read
-        # First, alone: of a damaged journal nothing else is told, and that quickly.
+        # First: if the journal is damaged, nothing else is reported.
         events = store.events(folder) if read is None else read
     except JournalCorrupt as error:
         where = f"events.ndjson:{error.line}" if error.line else "events.ndjson"
@@ -67,7 +66,7 @@ def verify(
 
 
 class _Walk:
-    """All checks, in one way through the journal."""
+    """All checks, in one pass over the journal."""
 
     def __init__(self, folder: RunFolder, workflows: Callable[[str], Workflow | None]) -> None:
         self.count = 0
@@ -84,7 +83,7 @@ class _Walk:
                 _add(found, finding)
 
     def _checks(self, created: Event) -> Iterator[Check]:
-        """Those of every run, and those of its workflow, with the most basic first."""
+        """The checks of every run and those of the run's workflow, the most basic first."""
         folder, facts = self._folder, RunCreated.of(created)
         name = facts.workflow
         workflow = self._workflows(name)
@@ -99,12 +98,12 @@ class _Walk:
             for finding in check.end():
                 _add(found, finding)
                 if len(found) > MOST:
-                    break  # what is left of a file may be long, and each line of it wrong
+                    break  # the rest of the file may be long, and each line wrong
             yield from found
 
 
 def _add(found: list[Finding], finding: Finding) -> None:
-    """Add it, unless there are enough of its kind (rule 2)."""
+    """Add a finding, unless there are enough of its kind (rule 2)."""
     if len(found) < MOST:
         found.append(finding)
     elif len(found) == MOST:
@@ -150,7 +149,7 @@ class _Ids:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._before = ""
-        self._ids: set[int] = set()  # hashes of them: an id may be long
+        self._ids: set[int] = set()  # hashes of ids, because an id may be long
         self._twice: list[Finding] = []
 
     def see(self, number: int, event: Event) -> Findings:
@@ -170,7 +169,7 @@ class _Ids:
 
 
 class _Order:
-    """The workflow's table."""
+    """Checks the order of events against the workflow's table."""
 
     def __init__(self, name: str, table: Table | None) -> None:
         self._name = name
@@ -187,7 +186,7 @@ class _Order:
             self._state = self._table.next(self._state, event.type, event.phase)
         except IllegalEvent as error:
             yield Finding("S1-73", where, str(error))
-            self._table = None  # what follows is no news
+            self._table = None  # only the first wrong event is reported
 
     def end(self) -> Findings:
         return iter(())
@@ -198,7 +197,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self._open: set[str] = set()
-        self._asked: dict[str, str] = {}  # digests, by the id of the request
+        self._asked: dict[str, str] = {}  # digests, by request id
 
     def see(self, number: int, event: Event) -> Findings:
         where, key = f"events.ndjson:{number}", key_of(event)
@@ -230,7 +229,7 @@ class _State:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._fold = Fold()
-        self._then: WorkflowState | None = None  # as it was at the event that state.json names
+        self._then: WorkflowState | None = None  # the state at the event that state.json names
         self._state, self._wrong = _read_state(folder)
 
     def see(self, number: int, event: Event) -> Findings:
@@ -245,7 +244,7 @@ class _State:
             return
         now = self._fold.state
         if self._then is not None and now.status not in FINAL.values():
-            now = self._then  # of a run that goes on it may be behind: whoever opens the run rolls it forward
+            now = self._then  # state.json of an open run may be behind; the next open updates it
         for name in WorkflowState.__struct_fields__:
             found, expected = getattr(self._state, name), getattr(now, name)
             if name != "updatedAt" and found != expected:
@@ -269,8 +268,8 @@ class _Artifacts:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._find = functools.lru_cache(maxsize=1024)(folder.find)  # a file may be named again and again
-        self._missing = 0  # when enough are, no more are looked for: each takes many looks
+        self._find = functools.lru_cache(maxsize=1024)(folder.find)  # events may name a file many times
+        self._missing = 0  # when too many are missing the search stops, because each takes long
 
     def see(self, number: int, event: Event) -> Findings:
         where = f"events.ndjson:{number}"
@@ -290,20 +289,20 @@ class _Artifacts:
 
 
 def _raw_replies(top: Path) -> Iterator[str]:
-    """The raw replies that others can read."""
+    """The raw replies that other users can read."""
     for entry in entries_below(top):
         if entry.name.endswith(".raw.txt") and mode_and_size(entry)[0] & 0o077:
             yield entry.path
 
 
 def _said_nothing(folder: RunFolder, event: Event, ref: ArtifactRef) -> bool:
-    """Whether it is what a command printed, and it printed nothing: a power cut may take the name of such a file."""
+    """Whether the file is a command's empty output: a power cut may remove such a file."""
     printed = effect_of(event) == "RunCommand" and ref.path.endswith(("stdout.txt", "stderr.txt"))
     return printed and not ref.bytes and not os.path.lexists(folder.path / ref.path)
 
 
 class _Logs:
-    """The logs that belong to what happened."""
+    """Checks that the logs exist that the events require."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder

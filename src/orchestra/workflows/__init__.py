@@ -1,1 +1,1 @@
-"""Ways of working. Each folder reads: shapes.py (what is said), states.py (what may happen), flow.py (what happens)."""
+"""The workflows. In each folder: shapes.py (records and prompts), states.py (transition table), flow.py (the steps)."""

@@ -1,9 +1,8 @@
-"""What model calls cost, as lines of a report: one table for every workflow. Pure.
-
+"""The cost of model calls, as lines of a report: one table for every workflow. Pure.
 Rules
-1. What is not known is shown as `?`, and no sum pretends to be whole.
-2. A call that may have been paid more than once, or made more than one request, says so (D-05).
-3. Names come from outside, also from servers: they are shown, never obeyed as Markdown.
+1. An unknown cost is shown as `?`, and a sum with an unknown part is marked as incomplete.
+2. A call that may have been paid more than once, or that made more than one request, is marked (D-05).
+3. Names come from outside, also from servers: Markdown in them is escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from orchestra.core.text import cell, count
 
 
 def headline(calls: list[PastCall]) -> str:
-    """All of it in one line."""
+    """The total cost, in one line."""
     used = [number for call in calls for number in (call.usage.inputTokens, call.usage.outputTokens)]
     known = [number for number in used if not isinstance(number, UnsetType)]
     least = "at least " if len(known) < len(used) else ""
@@ -23,7 +22,7 @@ def headline(calls: list[PastCall]) -> str:
 
 
 def table(calls: list[PastCall]) -> list[str]:
-    """Call by call, as Markdown."""
+    """The cost of each call, as a Markdown table."""
     return [
         "| step | who | provider | tokens in/out | cost | status |",
         "|---|---|---|---|---|---|",
@@ -38,7 +37,7 @@ def table(calls: list[PastCall]) -> list[str]:
 
 
 def often(times: int) -> str:
-    """How often something was paid, in words."""
+    """A number of times, in words."""
     return {1: "once", 2: "twice"}.get(times, f"{times} times")
 
 

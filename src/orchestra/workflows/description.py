@@ -1,14 +1,13 @@
-"""What a workflow is, in one record: everything the rest of the program needs to know of a way of working.
-
-A workflow is a folder with shapes.py (what is said), states.py (what may happen), flow.py (what happens) and
-workflow.py, which builds this record; `workflows/all.py` lists them. Nothing else names a workflow but its own verbs
-in `cli/`. Only `name`, `params`, `flow` and `goal` must be given.
+"""The description of a workflow: one record with everything the rest of the program needs to know about it.
+A workflow is a folder with shapes.py (records and prompts), states.py (transition table), flow.py (the steps) and
+workflow.py, which builds this record. `workflows/all.py` lists them. Outside these, only the workflow's commands in
+`cli/` name it. Only `name`, `params`, `flow` and `goal` are required.
 
 Rules
-1. `prepare` settles a job and refuses it, for a root and for a child alike: what a start refuses, a child run is
-   refused too, before it exists.
-2. What a person reads (`headline`, `results`, `shown`, …) is data: faces paint it, and ask by the run's workflow.
-3. Functions here may read the project; flow, states and shapes stay pure.
+1. `prepare` completes or refuses a job, for a root run and for a child run. So a job that a start would refuse is
+   refused as a child too, before the child run exists.
+2. Text for people (`headline`, `results`, `shown`, …) is data. Faces look it up by the run's workflow, and format it.
+3. Functions here may read the project; flow, states and shapes are pure.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Findings = Iterator[Finding]
 
 
 class Check(Protocol):
-    """One kind of requirement, for `verify`: looks at each event, and at the end at what it saw."""
+    """Checks one kind of requirement, for `verify`: gets each event, and reports findings."""
 
     def see(self, number: int, event: Event) -> Findings: ...
 
@@ -45,14 +44,14 @@ class Check(Protocol):
 
 
 class ShownLine(Struct, frozen=True):
-    """A line for a person; a face paints it as `mark` says."""
+    """A line for a person; `mark` is its style."""
 
     text: str
     mark: Literal["", "dim", "bold", "warning"] = ""
 
 
 class Hint(Struct, frozen=True):
-    """Where a result is: a text, and a command or a path that shows it."""
+    """Points to a result: a text, and the command or path that shows it."""
 
     what: str
     command: tuple[str, ...] = ()
@@ -60,7 +59,7 @@ class Hint(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """A run that is over, for `results`."""
+    """A run that has ended, for `results`."""
 
     folder: RunFolder
     params: Mapping[str, Any]
@@ -81,22 +80,22 @@ class Running(Struct, frozen=True):
 
     project: Project
     ledger: Ledger
-    approval: ApprovalPolicy | None  # what the project says now, where that asks a person more often than the run does
+    approval: ApprovalPolicy | None  # the project's approval mode of now, if it asks more often than the run's
 
 
 class Workflow(Struct, frozen=True, kw_only=True):
-    """One way of working."""
+    """The description of one workflow."""
 
     name: str
     params: Any  # the type of its job, a frozen struct
     flow: Callable[[Context, Any], Awaitable[Verdict]]
-    goal: Callable[[Any], str]  # of a job: what a person reads, and the slug of the run's id
-    table: Table | None = None  # None: any step at any time
-    returns: Any = None  # the type of its result; None: as it is recorded
+    goal: Callable[[Any], str]  # of a job: shown to people, and part of the run's id
+    table: Table | None = None  # None: any step is allowed at any time
+    returns: Any = None  # the type of its result; None: plain JSON
     root: Callable[[Project], Path] = lambda project: usual_root(project)
 
     # -- starting
-    defaults: Callable[[Project], dict[str, Any]] = lambda project: {}  # of a job, as the configuration has them
+    defaults: Callable[[Project], dict[str, Any]] = lambda project: {}  # parameters from the configuration
     prepare: Callable[[Project, Any, Models], tuple[Any, Models]] = lambda project, job, models: (job, models)
     reserved: frozenset[str] = frozenset()  # parameters that only its own verbs may set, not `start` or a parent
     as_child: Callable[[Project, Any], Any] = lambda project, job: job  # with no more authority than a parent has
@@ -107,19 +106,19 @@ class Workflow(Struct, frozen=True, kw_only=True):
     # -- driving
     effects: Callable[[Running], Handlers] = lambda running: {}
     projections: Callable[[Project, RunFolder], tuple[Projection, ...]] = lambda project, folder: ()
-    limit: Callable[[Policy], float] = lambda policy: math.inf  # seconds that a run may take in all
-    approval: Callable[[Config], ApprovalPolicy | None] = lambda config: None  # what the project says now
-    needs_commands: Callable[[Mapping[str, Any]], bool] = lambda params: False  # the sandbox is tried before a call
+    limit: Callable[[Policy], float] = lambda policy: math.inf  # total seconds of a run
+    approval: Callable[[Config], ApprovalPolicy | None] = lambda config: None  # the project's approval mode
+    needs_commands: Callable[[Mapping[str, Any]], bool] = lambda params: False  # then the sandbox is tried first
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
-    warning: Callable[[Iterable[Event]], str] = lambda events: ""  # what a person must know at the end
+    warning: Callable[[Iterable[Event]], str] = lambda events: ""  # shown at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()
-    hopeless: frozenset[str] = frozenset()  # error codes that a fork would meet again
-    printed: Callable[[Any], str] = lambda result: ""  # of a completed run's result, on standard output
+    hopeless: frozenset[str] = frozenset()  # error codes that would occur in a fork again
+    printed: Callable[[Any], str] = lambda result: ""  # the text on stdout for a completed run's result
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
     leaves: Callable[[Reported], Mapping[str, str]] | None = None  # files written before its end; None: report.md
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run
@@ -129,18 +128,18 @@ class Workflow(Struct, frozen=True, kw_only=True):
 
     @property
     def transitions(self) -> Table:
-        """Its table; one that allows any step at any time if it has none of its own."""
+        """The workflow's table; if it has none, one that allows any step at any time."""
         return self.table or Table.any(self.name)
 
     def so_far(self, folder: RunFolder, events: Sequence[Event], status: str, whole: Iterable[Event]) -> Iterator[str]:
-        """The report of a run that goes on, line by line. `whole` are the events with their longest parts."""
+        """The report of a run that has not ended, line by line. `whole` has the unabridged events."""
         return self.report(Reported(folder, events, status, whole=whole))
 
     def left(self, run: Reported) -> Mapping[str, str]:
-        """The files that a run leaves when it ends, by name."""
+        """The contents of the files that a run writes before it ends, by name."""
         return self.leaves(run) if self.leaves else {REPORT: as_text(self.report(run))}
 
 
 def usual_root(project: Project) -> Path:
-    """Where runs are kept unless a spec says otherwise (S1-100)."""
+    """The default folder for runs (S1-100)."""
     return project.path / ".runs" / "workflows"

@@ -1,7 +1,7 @@
-"""The gate, as flows pass through it: propose, approve, apply. One way for a model's patch and for a command's changes;
-and one for a command that a rule wants a person to grant.
+"""The gate, for flows: `pass_gate` proposes, approves and applies a patch; `run_command` runs a model's command.
 
-Linear code over a durable context, like every flow; what happens at the gate is in patch/gatekeeper.py.
+The patch may be a model's, or the changes of a command. A command may need a person's grant first. This is linear code
+over a durable context, like every flow; the handlers of the effects are in patch/gatekeeper.py.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from orchestra.policy.policy import ApprovalPolicy
 
 
 class Passage(Struct, frozen=True):
-    """What came of it: exactly one of applied (`done.refusal` says why not) and rejected."""
+    """The result at the gate: the patch was applied, could not be applied (`done.refusal`), or was rejected."""
 
     proposal: PatchProposal
     approval: Approval | None = None
     done: Applied | None = None
-    files: tuple[PatchFile, ...] = ()  # those that were granted
+    files: tuple[PatchFile, ...] = ()  # the granted files
 
 
 class Ticket(Struct, frozen=True):
-    """How a change presents itself: where its readable patch is kept, and how the approval is called."""
+    """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary."""
 
     artifact: str
     approval_id: str
@@ -53,7 +53,7 @@ class Ticket(Struct, frozen=True):
 
 
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
-    """Bring a change to the files, or learn why not. Every grant is recorded, also the policy's own (S1-75)."""
+    """Apply a change to the files, if it is granted. Every grant is recorded, also the policy's own (S1-75)."""
     proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact))
     refusal = proposal.refusal or _unasked(proposal, stricter(ticket.policy, proposal.approval))
     if refusal is not None:
@@ -68,14 +68,14 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
 
 
 def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
-    """A patch with doubts goes back to its writer if the policy lets nobody be asked: orchestra does not guess."""
+    """A refusal for a patch that contains guesses, if the policy never asks a person; else None."""
     if not proposal.doubts or policy != "never":
         return None
     return Refusal("context_mismatch", f"{'; '.join(proposal.doubts)}. Write the patch again with the file's own lines")
 
 
 async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:
-    """A person's grant, or the policy's."""
+    """Get a person's decision, or record the policy's grant."""
     policy = stricter(ticket.policy, proposal.approval)
     reasons = reasons_to_ask(policy, proposal.risks, proposal.guarded)
     if not reasons:
@@ -94,7 +94,7 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
 
 
 async def run_command(ctx: Context, name: str, command: RunCommand) -> CommandOutcome:
-    """Run a model's command; where a rule asks, a person grants exactly these words first. Refused if not."""
+    """Run a model's command. If a rule requires it, a person must grant exactly this argv; else Refused is raised."""
     try:
         return await ctx.perform(name, command)
     except StepFailed as failed:

@@ -1,5 +1,4 @@
-"""What a project's configuration makes of its own files: folders that no patch may write, files that orchestra obeys.
-
+"""The project's own files that need protection from patches: closed folders, and code that orchestra runs.
 Rules
 1. Closed is wherever runs and what they leave are kept, each path up to its {run_id}. The project itself cannot be
    closed, so a file named by {run_id} alone beside the project's own closes nothing.
@@ -7,7 +6,7 @@ Rules
    person's own workflows with the modules beside them that they have imported, files of replies, and the configuration
    itself.
 
-Both are named as the configuration names them; the gatekeeper looks where they lead when it matters.
+Paths are returned as the configuration has them. The gatekeeper follows their links when it checks a patch.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from orchestra.workflows.own.definition import DEFINED
 
 
 def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
-    """Rule 1: whole paths, also of folders that are not there yet."""
+    """The closed folders (rule 1), as absolute paths, also those that do not exist yet."""
     paths = config.paths
     fixed = (text.partition(RUN_ID)[0].rpartition("/")[0] for text in (paths.logs, paths.artifacts, paths.report))
     folders = dict.fromkeys(place.named(text) for text in (paths.runs, *fixed) if text)
@@ -34,7 +33,7 @@ def closed_folders(config: Config, place: Place) -> tuple[str, ...]:
 
 
 def code_files(config: Config, file: Path | None, place: Place, providers: Providers, models: Models) -> dict[str, str]:
-    """Rule 2: whole paths, each with what it is. `file` is the configuration, `models` are those of a run."""
+    """The code files (rule 2): absolute paths, each with a description. `file` is the configuration file."""
     found = {place.named(target): f"the program of `tools.{name}`" for name, target in config.tools.items()}
     for name, target in config.workflows.items():
         found[place.named(target.rpartition(":")[0])] = f"the code of `workflows.{name}`"
@@ -45,8 +44,8 @@ def code_files(config: Config, file: Path | None, place: Place, providers: Provi
         try:
             choice = providers.choose(spec)
         except UsageError:
-            continue  # it leads nowhere, so to no file
-        if choice.argument and choice.kind != "replay":  # whose argument is a run
+            continue  # a wrong provider spec names no file
+        if choice.argument and choice.kind != "replay":  # the argument of `replay` is a run
             found[place.named(choice.argument)] = f"the file of `{where}`"
         if "/" in choice.entry.program:
             found[place.named(choice.entry.program)] = f"the program of `{where}`"

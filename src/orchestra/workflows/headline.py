@@ -1,6 +1,6 @@
-"""An event as one line for a person: what every workflow has in common. Pure.
-
-A workflow with events of its own kind (a graph's tasks, a loop's checks) has a `headline` that falls back on this one.
+"""One line for a person about an event: the lines that all workflows have in common. Pure.
+A workflow with events of its own kind (a graph's tasks, a loop's checks) has its own `headline`, which calls this one
+for the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VERDICTS = {
 
 
 def headline(event: Event) -> str:
-    """One line for a person on what an event means; empty for events that only open a step."""
+    """One line for a person about an event; empty for events that only begin a step."""
     outcome = outcome_of(event)
     match event.type:
         case "RUN_CREATED":
@@ -61,14 +61,14 @@ def headline(event: Event) -> str:
 
 
 def how_it_ended(outcome: StepOutcome) -> str:
-    """How a command ended, in a word or two."""
+    """How a command ended, as a short text."""
     if outcome.timedOut:
         return "timed out"
     return outcome.error or ("dry run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
 
 
 def again(event: Event) -> str:
-    """When a failed step is tried again, as the end of its line."""
+    """The end of a failed step's line: when it is tried again."""
     step = StepEvent.of(event)
     if step.retryAt:
         return f"; tried again at {clock(step.retryAt, event.ts)} UTC"
@@ -78,5 +78,5 @@ def again(event: Event) -> str:
 
 
 def short(text: str) -> str:
-    """Text from outside, as much of it as a line takes."""
+    """Text from outside, shortened to fit a line."""
     return brief(text, 200)

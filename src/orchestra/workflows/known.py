@@ -36,7 +36,7 @@ class Workflows:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that `start` takes."""
+        """The names of all workflows that can be started."""
         return tuple(dict.fromkeys((*self._known, *own_names(self._project))))
 
     def named(self, name: str) -> Workflow:
@@ -53,24 +53,24 @@ class Workflows:
         return self._known[name]
 
     def get(self, name: str) -> Workflow | None:
-        """The workflow of this name, as far as it is known without loading code.
+        """The workflow of this name, without loading the person's code; None if it is unknown.
 
-        S1 has no name for its own: a journal that names no workflow is S1's. A name of the person's own has no table
-        and no checks beyond those of every run.
+        A journal without a workflow's name is of the patch loop (S1 defines no name). A workflow of the person's own
+        gets no table, and only the checks of every run.
         """
         found = self._known.get(name or ALL[0].name)
         return found or (self.of(name) if name in self.names else None)
 
     def of(self, name: str) -> Workflow:
-        """The same, for reading: of an unknown workflow what every run has in common."""
+        """The workflow of this name, for showing a run. An unknown one gets a description that fits every run."""
         return self._known.get(name) or Workflow(name=name, params=dict, flow=_unknown, goal=str)
 
     def root(self, name: str) -> Path:
-        """The folder in which runs of this workflow lie."""
+        """The folder with the runs of this workflow."""
         return self.of(name).root(self._project)
 
     def roots(self) -> Iterator[Path]:
-        """Every folder in which runs lie."""
+        """All folders with runs."""
         yield usual_root(self._project)
         yield from (workflow.root(self._project) for workflow in self)
 

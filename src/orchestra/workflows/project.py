@@ -1,7 +1,6 @@
-"""A project folder, opened: its configuration, policy, consent and key, its providers, and where its commands run.
-
-Everything that starts or drives a run has one of these, and so has every workflow that prepares a job. It knows no
-run: its store opens them (core/store.py), and `runs/find.py` finds them.
+"""A project folder, opened: its configuration, policy, consent and key, its providers, and its sandbox for commands.
+Everything that starts or drives a run uses a `Project`, and so does a workflow that prepares a job. Runs are opened by
+its store (core/store.py) and found by `runs/find.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from orchestra.worker.probe import Proof
 
 
 class Project:
-    """One project folder and what its files and the environment say about it."""
+    """One project folder, with the settings from its files and the environment."""
 
     def __init__(
         self,
@@ -47,9 +46,9 @@ class Project:
         overlay: Overlay | None = None,
         find: Callable[[str], RunFolder],
     ) -> None:
-        """`config` is another file than the project's own; `overlay` is laid over either.
+        """`config` replaces the project's configuration file; `overlay` changes settings of either.
 
-        `find` knows the project's runs, by id.
+        `find` returns a run of the project, by its id.
         """
         if not path.is_dir():
             raise UsageError(f"{path} is not a folder; give -C DIR")
@@ -60,7 +59,8 @@ class Project:
         loaded = read_config(self.config_path, environ)
         chaos = environ.get("ORCHESTRA_CHAOS")
         self.disk = Disk(Chaos.from_spec(chaos) if chaos else None)
-        self.base = self.config_path.absolute().parent if self.config_path else self.path  # of relative paths (G2-10)
+        # relative paths start here (G2-10)
+        self.base = self.config_path.absolute().parent if self.config_path else self.path
         self.policy: Policy = policy_of(loaded.config, self.base, loaded.origins, environ)
         self.place = Place.of(self.base, loaded.config.paths.runs, environ)
         self.consent = Consent(self.path, loaded, self.place, environ, self.disk)
@@ -79,21 +79,22 @@ class Project:
             programs=lambda: Programs(self.workshop, self.policy.tier),
         )
         secrets = (*self.providers.secrets, *filter(None, (self.keyring.secret,)))
-        self.watchful = Redactor.from_environment(environ, secrets)  # masks also where the configuration masks nothing
+        # masks secrets even if the configuration turns masking off
+        self.watchful = Redactor.from_environment(environ, secrets)
         self.redactor = self.watchful if self.config.security.redact_secrets else Redactor.blind()
         self.store: Store = FileStore(self.disk, self.redactor, self.keyring)
 
     # -- providers ----------------------------------------------------------------------------------------------------
 
     def provider(self, models: Models, role: str, agent: str = "") -> Provider:
-        """Who answers in a role, before there is a run; UsageError says what is wrong with it."""
+        """The provider for a role, before a run exists; UsageError if the choice is wrong."""
         return self.providers.make(self.providers.choice_for(models, agent or role, role))
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def workshop(self) -> Workshop:
-        """Where commands run."""
+        """The workshop that runs this project's commands."""
         run_as = self.config.sandbox.run_as
         toolbox = Toolbox(self.environ.get("PATH", ""), self.path, self.config.tools, environ=self.environ)
         return Workshop(
@@ -112,7 +113,7 @@ class Project:
         return Scratch(self.workshop.scratch, name, self.path)
 
     async def prove_sandbox(self) -> Proof:
-        """Whether commands are contained on this machine as the configuration asks; proved anew (`doctor`)."""
+        """Prove anew whether the configured sandbox holds on this machine (for `doctor`)."""
         self.consent.require()
         try:
             return await self.workshop.prove(self.policy.tier)
@@ -120,7 +121,7 @@ class Project:
             await self.close()
 
     async def try_sandbox(self) -> None:
-        """SandboxError if commands cannot run in this project although the containment holds (`doctor`)."""
+        """SandboxError if commands cannot run in this project although the sandbox holds (for `doctor`)."""
         name = f"doctor~{os.getpid()}"
         try:
             await self.try_command(self.policy, name)
@@ -133,14 +134,14 @@ class Project:
         await must_run(self.workshop, policy, self.scratch(name))
 
     async def close(self) -> None:
-        """Nothing runs any more; end the process that starts commands."""
+        """End the process that starts commands."""
         if "workshop" in self.__dict__:
             await self.workshop.launcher.close()
 
     # -- what a start refuses -----------------------------------------------------------------------------------------
 
     def refuse_home(self) -> None:
-        """Everything in a project is shown to models and commands."""
+        """UsageError if a home folder is in the project: models and commands would see everything in it."""
         if any(within(home, str(self.path)) for home in homes(self.environ)):
             raise UsageError(
                 f"your home folder, with your keys, is in {self.path}: commands and models would see all of it."
@@ -148,20 +149,21 @@ class Project:
             )
 
     def refuse_secrets(self, *texts: str) -> None:
-        """A person's own words run as they are or not at all: what is written down is masked, and that would run."""
+        """UsageError if a person's own commands contain a secret: it would be masked in the journal, and run masked."""
         if any(self.redactor.text(text) != text for text in texts):
             raise UsageError(
                 "a command holds a secret; it would be written to the run. Let it read the secret from a file instead"
             )
 
     def opened(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """The files that a person wants models to see, by their paths in the project."""
+        """The files that a person opened for models, by their paths in the project."""
         return tuple(dict.fromkeys(openable(self.path, file, CONTEXT_BYTES) for file in files))
 
     def hide_runs(self, root: Path) -> None:
-        """Runs hold prompts and replies: a project under git must not take them in by accident."""
+        """Add a .gitignore to the folder of runs, so that prompts and replies are not committed by accident."""
         own = self.path / ".runs"
         folder = own if root.is_relative_to(own) else root
         ignore = folder / ".gitignore"
-        if not ignore.exists() and (folder == own or not folder.exists()):  # an older `runs` is a person's own
+        # an existing `runs` may be the person's own folder
+        if not ignore.exists() and (folder == own or not folder.exists()):
             self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)

@@ -1,7 +1,6 @@
-"""A run folder -> report.md: what was asked, what happened, what it cost, where everything is (C-26).
-
-Built from what the run folder holds, so that it is complete without a model and can be rebuilt at any time: from its
-events, and for calls that never got a reply from the count of how often they were made.
+"""Makes report.md of a run: what was asked, what happened, what it cost, where everything is (C-26).
+The report is made from the run's folder alone. So it needs no model, and can be made again at any time. Calls that
+never got a reply are counted from their `.asked.json` files.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ REPORT = "report.md"
 
 
 class Reported(Struct, frozen=True):
-    """A run as a report tells of it."""
+    """The data for a report of one run."""
 
     folder: RunFolder
     events: Sequence[Event]
     status: str
     message: str = ""
-    ended: str = ""  # when it is about to end; empty while it goes on, and once the last event is its end
-    whole: Iterable[Event] = ()  # the events with their longest parts, which `events` of a long run may lack
+    ended: str = ""  # the time, for a run that is about to end; else empty
+    whole: Iterable[Event] = ()  # unabridged events; `events` of a long run may be abridged
 
     @property
     def until(self) -> str:
@@ -40,7 +39,7 @@ class Reported(Struct, frozen=True):
 def render(
     run: Reported, *, headline: Callable[[Event], str] = headline, warnings: Iterable[str] = ()
 ) -> Iterator[str]:
-    """The report as lines of Markdown. `headline` says what an event means, `warnings` what a reader must know."""
+    """The report as lines of Markdown. `headline` gives the line for an event; `warnings` come first."""
     first, events = run.events[0], run.events
     created = RunCreated.of(first)
     seconds = seconds_between(first.ts, run.until)
@@ -70,7 +69,7 @@ def render(
 
 
 def as_text(lines: Iterable[str]) -> str:
-    """Lines as the text of a file."""
+    """The lines joined to the text of a file."""
     return "\n".join(lines) + "\n"
 
 

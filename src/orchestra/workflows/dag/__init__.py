@@ -1,1 +1,1 @@
-"""The task graph (S2): a plan of tools, run in dependency order, each in its sandbox."""
+"""The task graph (S2): a plan of commands, run in the order of their dependencies, each in its sandbox."""

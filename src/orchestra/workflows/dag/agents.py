@@ -1,9 +1,9 @@
-"""Who takes part: S2's three levels, and the roles and agents that models answer for. What each does, is told and says.
-
+"""The agents of a task graph: S2's three levels, and the roles that models have. Their duties, messages and prompts.
 Rules
-1. Duties are the specification's (S2-01 … S2-14). Messages are drawn from the records, so they cannot differ.
-2. Who answers, and why, follows the same way as a run's routing (providers/choose.py): by agent, by role, by default.
-3. Whatever is configured is told with the line it stands in.
+1. Duties are those of the specification (S2-01 … S2-14). The fields of messages are read from the records, so they
+   cannot differ.
+2. The model of an agent is found in the same way as in a run (providers/choose.py): by agent, by role, by default.
+3. Each configured value is shown with the line of its file.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Keys = tuple[str, ...]
 
 
 class Level(Struct, frozen=True):
-    """One of the three levels: what it is, whatever the configuration says."""
+    """One of the three levels, as the specification defines it, whatever the configuration."""
 
     name: Component
     title: str
     does: str
     duties: tuple[str, ...]
-    agent: str = ""  # the model that speaks for it: an agent with the role planner
-    limits: tuple[tuple[str, Keys], ...] = ()  # what binds it, and the key that says how much
+    agent: str = ""  # the agent whose model works for this level, with the role planner
+    limits: tuple[tuple[str, Keys], ...] = ()  # its limits, each with its configuration key
 
 
 _CALLS = (
@@ -132,11 +132,11 @@ _OFFERED = {
 
 
 class Answerer(Struct, frozen=True, kw_only=True):
-    """The model that answers for somebody, and why this one."""
+    """The model of an agent or role, and why it was chosen."""
 
     agent: str
     role: str
-    provider: str = ""  # empty: nobody answers
+    provider: str = ""  # empty: there is no provider
     model: str = ""
     why: str
     ready: bool = False
@@ -150,7 +150,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     kind: Literal["level", "role"]
     title: str = ""
     does: str
-    answers: Answerer | None = None  # None: no model takes part
+    answers: Answerer | None = None  # None: it uses no model
     tools: tuple[str, ...] = ()
 
 
@@ -164,7 +164,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class PromptText(Struct, frozen=True):
-    """What a level's model is told: the configured prompt, and the fixed text before it."""
+    """The prompt of a level's model: the configured text, and the fixed text before it."""
 
     key: str
     where: str
@@ -173,7 +173,7 @@ class PromptText(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """Something that binds a level, and where it is said."""
+    """A limit of a level, and where it is configured."""
 
     what: str
     value: Any
@@ -193,12 +193,12 @@ class Inspected(Struct, frozen=True, kw_only=True):
     answers: Answerer | None
     prompt: PromptText | None
     limits: tuple[Limit, ...]
-    tools: dict[str, str | None] = {}  # whitelisted name -> program; None: there is none
+    tools: dict[str, str | None] = {}  # whitelisted name -> program; None: not found
     sandbox: dict[str, Any] = {}
 
 
 class Flags(NamedTuple):
-    """Who answers as the command line says it: the words that say it."""
+    """The flags of the command line that choose models."""
 
     provider: str  # --provider, or its variable; empty: not said
     model: str
@@ -216,7 +216,7 @@ class Agents:
         self._flags = flags
 
     def everyone(self, tools: tuple[str, ...]) -> Iterator[Agent]:
-        """The levels, then the roles; `tools` are what L3 may run."""
+        """The levels, then the roles; `tools` are the tools that L3 may run."""
         for level in LEVELS.values():
             answers = self.answerer(level.agent, "planner") if level.agent else None
             mine = tools if level.name == "L3" else ()
@@ -225,7 +225,7 @@ class Agents:
             yield Agent(name=name, kind="role", does=does, answers=self.answerer(name, role))
 
     def inspect(self, level: Level) -> Inspected:
-        """A level in full, but for what depends on this machine."""
+        """Everything about a level, except what depends on this machine."""
         messages = [(a, b, Told(sender=a, receiver=b, record=r, fields=shape(kind))) for a, b, r, kind in MESSAGES]
         return Inspected(
             name=level.name,
@@ -240,10 +240,10 @@ class Agents:
         )
 
     def answerer(self, agent: str, role: str) -> Answerer:
-        """Who answers, and why (rule 2)."""
+        """The model of an agent, and why it was chosen (rule 2)."""
         spec, why = self._models.spec(agent, role), self._why(agent, role)
         if not spec:
-            return Answerer(agent=agent, role=role, why=why, state="nobody answers: orchestra models says what to do")
+            return Answerer(agent=agent, role=role, why=why, state="no model is configured; see: orchestra models")
         try:
             choice = self._providers.choice_for(self._models, agent, role)
         except UsageError as error:
@@ -268,7 +268,7 @@ class Agents:
             return self._flags.provider
         if "default" in self._config.providers:
             return self._line("providers", "default")
-        return f"default: {_OFFERED.get(self._models.default, 'nobody is configured, and nobody offers')}"
+        return f"default: {_OFFERED.get(self._models.default, 'none is configured or offered')}"
 
     def _line(self, *keys: str) -> str:
         return f"{'.'.join(keys)}, {self._origins.where(*keys)}"
@@ -288,7 +288,7 @@ class Agents:
 
 
 def find_level(name: str) -> Level:
-    """A level by its name or title, in any case; UsageError with the nearest for another."""
+    """A level by its name or title, in upper or lower case; UsageError suggests the nearest for any other."""
     wanted = name.strip().casefold()
     for level in LEVELS.values():
         if wanted in (level.name.casefold(), level.title):

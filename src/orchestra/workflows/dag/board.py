@@ -1,13 +1,12 @@
-"""The board: what every task is now, folded from events (S2-15 … S2-42, S2-120 … S2-131). Pure.
-
+"""The board: the current state of every task, folded from events (S2-15 … S2-42, S2-120 … S2-131). Pure.
 Rules
-1. Three levels are tasks: the run itself (L1), its planning (L2), and each task of the plan (L3).
+1. There are tasks on three levels: the run itself (L1), its planning (L2), and each task of the plan (L3).
 2. A state changes only as `states.TASK` allows.
-3. Every change gives the task's record and the log entry that tells it: one line of tasks.jsonl.
+3. Every change makes one line of tasks.jsonl: the task's record and a log entry.
 4. A task that may write is done when its changes are applied, not when its command ends.
-5. Of what a task printed its end is kept: there are many tasks, and nobody is shown more. The more tasks, the less.
-6. Who is told no lines gets none made: there are two for each task of a plan at once. Who only looks gets as many
-   artifacts as there is room for, and how many were left out.
+5. Only the end of a task's output is kept, because there are many tasks. The more tasks, the less is kept of each.
+6. Lines are made only for a reader that needs them (`tells`): every task of a plan makes two. A view keeps only as many
+   artifacts as fit into `room`, and counts the others.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from orchestra.workflows.dag.states import move
 
 Level = Literal[1, 2, 3]
 Component = Literal["L1", "L2", "L3"]
-NETWORK_DENIED = "NETWORK_ACCESS_DENIED"  # how a line of that begins (F2-09)
+NETWORK_DENIED = "NETWORK_ACCESS_DENIED"  # a line about a refused connection begins with this (F2-09)
 
 
 class Line(Task, frozen=True, kw_only=True, gc=False):
@@ -69,7 +68,7 @@ class Line(Task, frozen=True, kw_only=True, gc=False):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """One line of messages.jsonl: what one level told another."""
+    """One line of messages.jsonl: a message from one level to another."""
 
     timestamp: str
     sender: Component = msgspec.field(name="from")
@@ -78,10 +77,10 @@ class Message(Struct, frozen=True, gc=False):
 
 
 class Entry(Struct, eq=False, gc=False):
-    """A task on the board. The board's to change, nobody else's."""
+    """A task on the board. Only the board changes it."""
 
     planned: PlannedTask
-    inputs: Inputs  # as every line repeats them
+    inputs: Inputs  # shortened, because every line repeats them
     level: Level
     parent: str | None
     created: str
@@ -103,35 +102,35 @@ class Entry(Struct, eq=False, gc=False):
 
 
 class Board:
-    """All tasks of a run, what each level told another, and the lines since they were last taken."""
+    """All tasks of a run, the messages between levels, and the lines since `take` was last called."""
 
     def __init__(self, *, tells: bool = True, room: int | None = None) -> None:
-        """`room` is for artifacts, in bytes; without a number all are kept."""
+        """`room` is the memory for artifacts, in bytes; None keeps all (rule 6)."""
         self.entries: dict[str, Entry] = {}
         self.plans: list[Plan] = []
         self.job: Job | None = None
         self.summary = ""
         self.lines: list[Line] = []
         self.messages: list[Message] = []
-        self.began: list[str] = []  # labels, in the order in which the tasks were told to a worker
+        self.began: list[str] = []  # labels, in the order in which the tasks began
         self.run_id = ""
-        self.left_out, self.left_out_bytes = 0, 0  # artifacts there was no room for, and their sizes
+        self.left_out, self.left_out_bytes = 0, 0  # artifacts without room, and their total size
         self._tells, self._room = tells, room  # rule 6
         self._run: Entry | None = None
         self._planning: Entry | None = None
 
     @property
     def tasks(self) -> list[Entry]:
-        """The plan's tasks, in its order."""
+        """The plan's tasks, in the plan's order."""
         return list(self.entries.values())
 
     @property
     def everyone(self) -> list[Entry]:
-        """All three levels."""
+        """The tasks of all three levels."""
         return [entry for entry in (self._run, self._planning) if entry is not None] + self.tasks
 
     def add(self, event: Event) -> None:
-        """Take one more event."""
+        """Update the board with one event."""
         match event.type:
             case "RUN_CREATED":
                 self._begin(event)
@@ -162,12 +161,12 @@ class Board:
     def _own(self, event: Event, level: Level, label: str, intent: str, parent: str | None) -> Entry:
         assert self.job is not None
         limits = Constraints(max_duration_sec=self.job.policy.max_total_sec, max_retries=self.job.retries)
-        # No label of a plan holds "~": a task may be called "run" without being taken for ours.
+        # A plan's label never contains "~". So a task that is called "run" is not mistaken for the run itself.
         planned = PlannedTask(task_uuid(event.runId, f"~{label}"), label, intent, (), (), Inputs(), limits)
         return Entry(planned, planned.inputs, level, parent, event.ts, started=event.ts)
 
     def _called(self, event: Event) -> None:
-        """A model call counts for the level that made it."""
+        """Count a model call for the level that made it."""
         outcome = outcome_of(event)
         who = self._planning if event.phase == "plan" else self._run
         if who is not None and outcome.tokens:
@@ -184,7 +183,7 @@ class Board:
         outcome = outcome_of(event)
         plan = _read(event, outcome.plan, Plan)
         if self.plans and not outcome.added:
-            self.entries.clear()  # a person rejected the plan before: none of its tasks ever began
+            self.entries.clear()  # a person rejected the earlier plan, so none of its tasks began
             self.plans.clear()
         self.plans.append(plan)
         self.messages.append(Message(event.ts, "L2", "L1", plan))
@@ -213,7 +212,7 @@ class Board:
                 self._change(entry, "done" if fine else "failed", event.ts, why, "info" if fine else "error")
 
     def stop(self, ts: str, why: str) -> None:
-        """The run ends: what was still running did not get done (S2-128)."""
+        """Mark running tasks as failed, because the run ends (S2-128)."""
         for entry in self.tasks:
             if entry.state == "running":
                 self._finish(entry, "failed", ts, f"stopped: {why}")
@@ -267,7 +266,7 @@ class Board:
             self._finish(entry, "failed", event.ts, error.message, {"code": error.code})
 
     def _keep(self, entry: Entry, refs: tuple[Reference, ...]) -> None:
-        """The artifacts of an attempt; one of the same path takes the place of an earlier one."""
+        """Add the artifacts of an attempt. A file replaces an earlier one of the same path."""
         if self._room is not None:
             self._room -= sum(len(ref.path) + _ARTIFACT_BYTES for ref in refs)
             if self._room < 0:
@@ -338,12 +337,12 @@ class Board:
         )
 
     def take(self) -> list[Line]:
-        """The lines since the last time."""
+        """The lines since the last call."""
         taken, self.lines = self.lines, []
         return taken
 
     def take_messages(self) -> list[Message]:
-        """What one level told another since the last time."""
+        """The messages between levels since the last call."""
         taken, self.messages = self.messages, []
         return taken
 
@@ -383,7 +382,7 @@ R = TypeVar("R")
 
 
 def _read(event: Event, value: Any, kind: type[R]) -> R:
-    """What an event holds, as this kind of record."""
+    """A value of an event, as this kind of record."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -400,14 +399,14 @@ def _end_of(output: str, most: int) -> str:
     return "\n".join(output.rstrip("\n")[-most:].splitlines()[-_OUTPUT_LINES:])
 
 
-_ALL_OUTPUT_CHARS = 8_000_000  # of all tasks together; in a graph of 20,000 that is 400 each
-_OUTPUT_CHARS, _OUTPUT_LINES = 8_000, 21  # one more than is shown, by which one sees that there was more
+_ALL_OUTPUT_CHARS = 8_000_000  # of all tasks together: 400 each in a graph of 20,000
+_OUTPUT_CHARS, _OUTPUT_LINES = 8_000, 21  # one line more than is shown, to detect that there was more
 _SHOWN_CHARS = 2_000
-_ARTIFACT_BYTES = 400  # that one takes in memory, and in a report, beside its path
+_ARTIFACT_BYTES = 400  # of one artifact in memory, besides its path
 
 
 def _shown(inputs: Inputs) -> Inputs:
-    """Inputs as every line repeats them: big files are in plan.json, once."""
+    """Inputs for a line of tasks.jsonl: without the contents of big files, which are in plan.json."""
     if sum(len(file.content) for file in inputs.files) <= _SHOWN_CHARS:
         return inputs
     files = tuple(InputFile(file.path, f"({len(file.content)} characters: see plan.json)") for file in inputs.files)

@@ -1,4 +1,4 @@
-"""The effect of a task graph's own: writing its plan down. Data only; its handler is in files.py."""
+"""The task graph's own effect: recording its plan. Data only; its handler is in files.py."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from orchestra.core.work import Asking
 
 
 class Adopted(Struct, frozen=True, omit_defaults=True):
-    """A task graph's plan, as it will be carried out."""
+    """The recorded plan of a task graph."""
 
     plan: dict[str, Any]
     file: ArtifactRef  # plan.json
-    added: bool = False  # it goes on from an earlier plan's failed remainder
-    approval: Asking | None = None  # what the project says now, where that asks a person more often than the run does
+    added: bool = False  # a second plan, for what failed in the first
+    approval: Asking | None = None  # the project's approval mode of now, if it asks more often than the run's
 
 
 class AdoptPlan(Effect[Adopted], frozen=True):
-    """Write a plan down: plan.json, and the event from which every reader knows the tasks."""
+    """Record a plan: write plan.json, and an event with the tasks."""
 
     plan: dict[str, Any]
     added: bool = False
@@ -30,7 +30,7 @@ class AdoptPlan(Effect[Adopted], frozen=True):
     outcome: ClassVar[Any] = Adopted
 
     def identity(self) -> str:
-        # The tasks' ids follow from the run's, which a fork changes; what is wanted stays the same.
+        # Without the tasks' ids: they are derived from the run's id, and a fork has another id.
         labels = {task["task_id"]: task["label"] for task in self.plan["tasks"]}
         tasks = [
             {**task, "task_id": task["label"], "depends_on": [labels[name] for name in task["depends_on"]]}
@@ -39,4 +39,4 @@ class AdoptPlan(Effect[Adopted], frozen=True):
         return digest_of([tasks, self.added])
 
     def public(self) -> dict[str, Any]:
-        return {}  # the plan is in the outcome, once
+        return {}  # the plan is in the outcome

@@ -1,7 +1,6 @@
-"""The files of a task graph: plan.json, and what follows from its events: tasks.jsonl, messages.jsonl (S2-85, S2-132).
-
-The latter are projections: appended as events come, those of tasks within a twentieth of a second or when 256 wait, and
-rebuilt whole when a kill left them behind or somebody removed them.
+"""The files of a task graph: plan.json, and tasks.jsonl and messages.jsonl, made from its events (S2-85, S2-132).
+The latter two are projections. Lines of tasks are appended within a twentieth of a second, or when 256 events wait. The
+files are rebuilt if a kill left them behind or they are missing.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from orchestra.workflows.dag.shapes import Plan
 
 Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
-_MOST = 256  # events that wait for their lines, at the most
-_WAIT_S = 0.05  # and how long
-MOST_PLAN = 48 * MIB  # the plan of 20,000 tasks that depend on four others each, made readable, has 22
-MOST_LINES = 256 * MIB  # of tasks.jsonl: that graph has 76, and more if tasks are tried again
+_MOST = 256  # the most events that wait for their lines
+_WAIT_S = 0.05  # the longest wait
+MOST_PLAN = 48 * MIB  # 20,000 tasks with four dependencies each, indented, have 22
+MOST_LINES = 256 * MIB  # of tasks.jsonl: that graph has 76, more with retries
 P = TypeVar("P")
 _encode = msgspec.json.Encoder().encode
 _ndjson = msgspec.json.Encoder().encode_lines
 
 
 class TaskFiles:
-    """Both files of one run. tasks.jsonl grows with every event; messages.jsonl is written when the run is left."""
+    """Both files of one run. tasks.jsonl grows with every event; messages.jsonl is written on close."""
 
     def __init__(self, folder: RunFolder, disk: Disk, level: Threshold = "info") -> None:
-        """`level` is telemetry.level: quieter lines are left out, but never how a task ended."""
+        """`level` is telemetry.level: less important lines are left out, but never the end of a task."""
         self._disk = disk
         self._least = _WEIGHT[level]
         self._board = Board()
@@ -51,10 +50,10 @@ class TaskFiles:
         self._fd = -1
         self._unwritten: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._failure: Exception | None = None  # of a write in the loop's own time: raised to whoever comes next
+        self._failure: Exception | None = None  # of a delayed write: raised by the next call
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Bring both files up to the journal."""
+        """Bring both files up to date with the journal."""
         self._board = Board()
         for event in events:
             self._board.add(event)
@@ -65,7 +64,7 @@ class TaskFiles:
         self._publish_messages()
 
     def write(self, event: Event) -> None:
-        """Add what this event changed."""
+        """Add the lines for this event."""
         if self._failure is not None:
             raise self._failure
         self._unwritten.append(event)
@@ -77,13 +76,13 @@ class TaskFiles:
             self._wait()
 
     def _wait(self) -> None:
-        """Write soon: lines of a busy graph are made and written many at once.
+        """Write the lines soon, many at once.
 
-        After every sync Python runs cold: made one by one, between other things, they take twice as long.
+        Made one by one, they take twice as long: after every sync the processor's caches are cold.
         """
         try:
             self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._flush)
-        except RuntimeError:  # there is no loop: history is being copied
+        except RuntimeError:  # no event loop: a fork copies history
             self._flush()
 
     def close(self) -> None:
@@ -124,19 +123,19 @@ class TaskFiles:
     def _shown(self) -> list[Line]:
         lines = self._board.take()
         if self._board.job is not None and self._board.job.planOnly:
-            return []  # nothing is executed: plan.json is all there is (F2-03)
+            return []  # a dry run has only plan.json (F2-03)
         return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
 
 
 def decode_plan(data: bytes, kind: type[P]) -> P:
-    """A plan's file, whoever wrote it, as this kind of record."""
+    """Decode the file of a plan, of any origin, as this kind of record."""
     if (cost := weight(data)) > MOST_COST:
         raise msgspec.DecodeError(f"it would take {size(cost)} to read, and no plan takes more than {size(MOST_COST)}")
     return msgspec.json.decode(data, type=kind)
 
 
 def read_plan_file(folder: RunFolder, said: Reference | None) -> Plan:
-    """A plan as an event of the run names it."""
+    """The plan in the file that an event of the run names."""
     try:
         return decode_plan(folder.recorded(said, MOST_PLAN), Plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -144,9 +143,9 @@ def read_plan_file(folder: RunFolder, said: Reference | None) -> Plan:
 
 
 async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None) -> Adopted:
-    """Handler of `AdoptPlan`: the plan as a file of its own, whole before the event that names it (D-04).
+    """Handler of `AdoptPlan`: write the plan to a file, durable before the event that names it (D-04).
 
-    `approval` is what the project says now, where that asks a person more often than the run does.
+    `approval` is the project's approval mode of now, if it asks a person more often than the run's.
     """
     ledger = step.ledger
     plan: Any = effect.plan
@@ -157,7 +156,7 @@ async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None
     data = msgspec.json.format(data) + b"\n"
     path = ledger.folder.artifact(f"plan/{step.key}.json")
     ledger.disk.publish(path, data, durable=True)
-    ledger.disk.publish(ledger.folder.path / "plan.json", data, durable=False)  # the newest, where people look
+    ledger.disk.publish(ledger.folder.path / "plan.json", data, durable=False)  # a copy of the newest plan, for people
     return Adopted(plan=plan, file=ledger.folder.reference(path, data), added=effect.added, approval=approval)
 
 

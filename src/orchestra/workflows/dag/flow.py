@@ -1,6 +1,5 @@
-"""What happens in a task graph (S2): linear code over a durable context. It touches nothing: it performs effects.
-
-plan ─ adopt ─ agree ─▶ tasks, each the moment its last dependency is done ─▶ (replan once) ─▶ summary ─▶ end
+"""The steps of a task graph (S2): linear code over a durable context. It changes nothing itself; it performs effects.
+plan ─ adopt ─ agree ─▶ tasks, each as soon as its last dependency is done ─▶ (replan once) ─▶ summary ─▶ end
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, 
 from orchestra.workflows.gate import Ticket, pass_gate
 
 PLAN_REPAIRS = 3  # re-prompts for a plan that cannot be used (F2-08)
-PLAN_REJECTIONS = 3  # new plans after a person's "no"
+PLAN_REJECTIONS = 3  # new plans after a person's rejection
 
 
-AGAIN = "again~"  # sets a second plan's tasks apart; no planner's label can hold it
-SHOWN_TASKS = 200  # of them, in a prompt
-SHOWN_CHARS = 400  # of one task's output, in a prompt
+AGAIN = "again~"  # a prefix for a second plan's tasks; no planner's label can contain it
+SHOWN_TASKS = 200  # tasks in a prompt
+SHOWN_CHARS = 400  # of each task's output in a prompt
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -51,7 +50,7 @@ class Done(Struct, frozen=True, gc=False):
     message: str = ""
     output: str = ""
     artifacts: tuple[ArtifactRef, ...] = ()
-    expired: bool = False  # the run's own time was over
+    expired: bool = False  # the run's total time was used up
     refused: bool = False  # by the policy
     rejected: bool = False  # by a person
 
@@ -60,7 +59,7 @@ Ended = dict[str, Done]  # by label, in the plan's order
 
 
 async def dag(ctx: Context, job: Job) -> Verdict:
-    """Plan, run and sum up."""
+    """Run a task graph: plan, tasks, summary."""
     plan = await agree(ctx, job)
     if plan is None:
         return Verdict(status="canceled", result={"reason": "the plan was rejected"})
@@ -81,9 +80,9 @@ async def dag(ctx: Context, job: Job) -> Verdict:
 
 
 async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
-    """A plan that may be carried out: made, written down, and granted by a person or by the policy.
+    """Get a plan that is recorded, and granted by a person or the policy.
 
-    `after` is what came of an earlier plan, whose failed remainder this one is for (S2-10).
+    `after` has the results of an earlier plan; the new plan is for what failed in it (S2-10).
     """
     notes = (Note("what came of your first plan; plan again what failed or was not run", after),) if after else ()
     name = "replan" if after else "plan"
@@ -91,7 +90,7 @@ async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
         here = ctx.at("plan", turn)
         made = await have_plan(here, job, notes, name)
         adopted = await here.perform("adopt", AdoptPlan(msgspec.to_builtins(made), added=bool(after)))
-        plan = msgspec.convert(adopted.plan, Plan)  # as written down, that is redacted: what a replay will see
+        plan = msgspec.convert(adopted.plan, Plan)  # as recorded and redacted, which is what a replay will see
         if job.planOnly:
             return plan
         approval = await approve_plan(here, job, plan, adopted, f"{name}-{turn}")
@@ -104,11 +103,12 @@ async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
 
 
 async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) -> Plan:
-    """The person's own plan, or the planner's; one that cannot be used goes back with the reasons (S2-61)."""
+    """The person's own plan, or the planner's. A wrong plan goes back to the planner with the reasons (S2-61)."""
     scope = AGAIN if name == "replan" else ""
 
     def read(text: str) -> Plan:
-        # A fork keeps the ids its history names, so they follow from where that began (C-03).
+        # The ids are derived from the run in which this history began, so that a fork keeps the ids in its events
+        # (C-03).
         return read_plan(text, ctx.origin, job.policy, scope=scope, asker=job.asker)
 
     if job.plan is not None and not scope:
@@ -139,7 +139,7 @@ async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) 
 
 
 async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, name: str) -> Approval:
-    """A person sees the plan first where the policy, a rule or what its tasks may do asks for it."""
+    """Have a person approve the plan, if the policy, a rule or the tasks' rights require it."""
     job = msgspec.structs.replace(job, approval=stricter(job.approval, adopted.approval))
     asked = asked_commands(job, plan)
     reasons = plan_reasons(job, plan, asked)
@@ -148,7 +148,7 @@ async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, nam
         return await ctx.perform("approve", AutoApprove(adopted.file.sha256, policy))
     request = Approve(
         approvalId=f"approval-{name}",
-        digest=adopted.file.sha256,  # of every command, input and limit in it (D-11)
+        digest=adopted.file.sha256,  # covers every command, input and limit of the plan (D-11)
         policy=job.approval,
         reasons=reasons,
         summary=f"{len(plan.tasks)} {'task' if len(plan.tasks) == 1 else 'tasks'}: {job.intent}",
@@ -161,8 +161,8 @@ async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, nam
 
 
 def asked_commands(job: Job, plan: Plan) -> tuple[tuple[PlannedTask, Ruling], ...]:
-    """The tasks whose command a rule wants a person to grant; without the grant it is refused (commands/run.py)."""
-    if job.dry or job.asker == "person" or not job.policy.rules:  # only a rule asks, and only about a model's command
+    """The tasks whose command needs a person's grant. Without the grant it is refused (commands/sandbox.py)."""
+    if job.dry or job.asker == "person" or not job.policy.rules:  # only rules ask, and only about a model's commands
         return ()
     ruled = ((task, decide(command(task), job.policy, asker="model")) for task in plan.tasks)
     return tuple((task, ruling) for task, ruling in ruled if ruling.decision == "ask")
@@ -174,7 +174,7 @@ def _reaches(task: PlannedTask) -> bool:
 
 
 def plan_reasons(job: Job, plan: Plan, commands: tuple[tuple[PlannedTask, Ruling], ...]) -> tuple[str, ...]:
-    """Why a person must see this plan first. A rule that says "ask" is kept whatever the approval policy says."""
+    """Why a person must approve this plan first. A rule with `ask` applies under every approval mode."""
     if job.dry or job.asker == "person":
         return ()
     asked = tuple(
@@ -194,7 +194,7 @@ def plan_reasons(job: Job, plan: Plan, commands: tuple[tuple[PlannedTask, Ruling
 
 
 def unusable(reason: str, message: str) -> Exception:
-    """The end of a run whose plan cannot be carried out: refused by the policy (exit 5), or no plan at all."""
+    """The verdict of a run without a usable plan: refused by the policy (exit 5), or no plan at all."""
     return PolicyError(message) if reason == "policy" else ContractError(reason, message)
 
 
@@ -202,10 +202,10 @@ def unusable(reason: str, message: str) -> Exception:
 
 
 async def run_tasks(ctx: Context, job: Job, plan: Plan) -> Ended:
-    """Every task the moment its last dependency is done; what comes after a failed one is not run (G2-1)."""
+    """Run each task as soon as its last dependency is done. Tasks that depend on a failed one are not run (G2-1)."""
     labels = {task.task_id: task.label for task in plan.tasks}
     after = {task.label: tuple(labels[one] for one in task.depends_on) for task in plan.tasks}
-    over: list[bool] = []  # the run's time is: nothing new begins
+    over: list[bool] = []  # not empty: the run's time is used up, so no task begins
 
     async def run(task: PlannedTask, here: Context) -> Done:
         if over:
@@ -222,7 +222,7 @@ async def run_tasks(ctx: Context, job: Job, plan: Plan) -> Ended:
 
 
 async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, ...]) -> Done:
-    """One task: its command, tried again as its constraints allow, and its changes through the gate."""
+    """Run one task: its command, with retries, and then its changes through the gate."""
     limits = task.constraints
     wanted = RunCommand(
         argv=command(task),
@@ -257,7 +257,7 @@ async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, 
 
 
 def command(task: PlannedTask) -> tuple[str, ...]:
-    """`tools: ["echo"]` with `args: ["Hello"]` is `echo Hello` (S2-112)."""
+    """The argv of a task: `tools: ["echo"]` with `args: ["Hello"]` is `echo Hello` (S2-112)."""
     return (*task.tools[:1], *task.inputs.args)
 
 
@@ -265,7 +265,7 @@ def command(task: PlannedTask) -> tuple[str, ...]:
 
 
 async def sum_up(ctx: Context, job: Job, plan: Plan, ended: Ended) -> None:
-    """The summarizer's words for the report. Its failure is no failure of the run: the report is complete without."""
+    """Have the summarizer write a text for the report. If that fails, the run goes on without it."""
     if not job.summarizer or job.dry:
         return
     artifacts = "".join(
@@ -283,11 +283,11 @@ async def sum_up(ctx: Context, job: Job, plan: Plan, ended: Ended) -> None:
     try:
         await ctx.at("evaluate", 1).perform("summary", call, retry=_retry(job, job.retries))
     except StepFailed:
-        pass  # recorded; report.md says that there is no summary, and why
+        pass  # the failure is recorded, and report.md shows it
 
 
 def describe(plan: Plan, ended: Ended) -> str:
-    """What every task was for and what came of it, bounded, for a model."""
+    """The goal and result of every task, shortened, for a model."""
     lines: list[str] = []
     for task in plan.tasks[:SHOWN_TASKS]:
         done = ended.get(task.label, Done("not run"))
@@ -301,7 +301,7 @@ def describe(plan: Plan, ended: Ended) -> str:
 
 
 def verdict(ended: Ended) -> Verdict:
-    """Completed if every task is done; the report says what is not, and why."""
+    """The run's verdict: completed if every task is done, else failed."""
     counted = Counter(done.state for done in ended.values())
     counts = {state: counted[state] for state in ("done", "failed", "not run")}
     if counts["done"] == len(ended):

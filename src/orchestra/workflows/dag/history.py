@@ -1,9 +1,8 @@
-"""A task graph's past, read back from its events: what the board folds away. Pure.
-
+"""The history of a task graph, read from its events: what the board does not keep. Pure.
 Rules
-1. What was told is the board's: its lines and messages, in the order of the events that made them.
-2. Of one event: first the lines of the level that speaks, then what it told, then the lines of the others.
-3. An attempt that began and has no end was cut off, by a kill or by the end of the run; or it goes on.
+1. Lines and messages are the board's, in the order of the events that made them.
+2. For one event, the lines of the level that sends a message come first, then the message, then the other lines.
+3. An attempt without an end was cut off, by a kill or by the end of the run; or it still runs.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from orchestra.workflows.dag.shapes import Assignment, LogLevel, Plan, PlanReque
 
 
 class Moment(Struct, frozen=True, kw_only=True, gc=False):
-    """One line of `orchestra trace`: what one level did, or told another."""
+    """One line of `orchestra trace`: what one level did, or a message to another level."""
 
     timestamp: str
-    since_ms: int  # the run's beginning
+    since_ms: int  # milliseconds since the run began
     component: Component
-    to: Component | None = None  # of a message
+    to: Component | None = None  # the receiver of a message
     task_id: str
-    label: str  # of the task it is about
+    label: str  # the label of the task
     kind: Literal["message", "state", "retry", "denial", "log"]
-    state: TaskState | None = None  # of the task, from here on; a message changes none
+    state: TaskState | None = None  # the task's new state; None for a message
     severity: LogLevel = "info"
     message: str
 
 
 class Attempt(Struct, frozen=True, gc=False):
-    """One try of a task's command."""
+    """One attempt of a task's command."""
 
     number: int
     started: str
     ended: str | None = None
-    error: str | None = None  # None: it did well, if it ended
+    error: str | None = None  # None: it succeeded, or has not ended
     exit_code: int | None = None
     retry_at: str | None = None
     cut_off: bool = False  # rule 3
@@ -79,7 +78,7 @@ def _attempt(begun: Event, ended: Event | None = None, *, cut_off: bool = False)
 
 
 def patch_of(events: Iterable[Event], label: str) -> str | None:
-    """Where the patch of what a task changed is, within the run's folder."""
+    """The path, in the run's folder, of the patch with a task's changes."""
     path: str | None = None
     for event in events:
         if event.type == "PATCH_PRODUCED" and branch_of(event) == label:
@@ -89,7 +88,7 @@ def patch_of(events: Iterable[Event], label: str) -> str | None:
 
 
 def artifacts_of(events: Iterable[Event], label: str) -> tuple[TaskArtifact, ...]:
-    """Every file that a task of the plan left, by path."""
+    """Every artifact of a task of the plan, by path."""
     found: dict[str, TaskArtifact] = {}
     for event in (e for e in events if e.phase == "execute" and branch_of(e) == label):
         for ref in outcome_of(event).artifacts:
@@ -98,7 +97,7 @@ def artifacts_of(events: Iterable[Event], label: str) -> tuple[TaskArtifact, ...
 
 
 def moments(events: Sequence[Event]) -> Iterator[Moment]:
-    """What went on between the three levels, in order of time."""
+    """Everything that the three levels did, in order of time."""
     board, teller = Board(room=0), _Teller(events[0].ts)
     for event in events:
         board.add(event)
@@ -111,7 +110,7 @@ def moments(events: Sequence[Event]) -> Iterator[Moment]:
 
 
 class _Teller:
-    """Makes moments, and knows for that what was told before."""
+    """Makes moments from lines and messages; keeps the labels of earlier tasks."""
 
     def __init__(self, start: str) -> None:
         self._start = start
@@ -120,7 +119,7 @@ class _Teller:
         self._coordinator = ""
 
     def meet(self, lines: list[Line]) -> None:
-        """Learn the names of the tasks that messages only have the ids of."""
+        """Keep the labels of tasks, because messages have only their ids."""
         for line in lines:
             self._labels[line.task_id] = line.label
             if line.component == "L2":
@@ -167,7 +166,7 @@ class _Teller:
 
 
 def _said(message: PlanRequest | Plan | Assignment | TaskResult) -> str:
-    """A message in a line; messages.jsonl has all of it."""
+    """A message, shortened to one line; messages.jsonl has the whole message."""
     match message:
         case PlanRequest():
             return f"plan request: {message.intent}"

@@ -1,7 +1,6 @@
-"""A plan as people see it: one line a task as an overview, and all of it, as it would run.
-
+"""A plan as text for people: an overview with one line per task, or every task in full.
 Rules
-1. The overview may cut; then it says so. `whole_plan` cuts nothing: it is what a person approves.
+1. The overview may leave tasks out, and then a line counts them. `whole_plan` leaves nothing out: a person approves it.
 2. A line break in an argument, a variable or a file cannot look like another task: every further line is marked.
 """
 
@@ -17,12 +16,12 @@ from orchestra.workflows.dag.plan import sorted_out
 from orchestra.workflows.dag.shapes import Plan, PlannedTask
 from orchestra.workflows.description import ShownLine
 
-SHOWN = 60  # tasks of the overview
+SHOWN = 60  # tasks in the overview
 Tasks = dict[str, PlannedTask]
 
 
 def plan_lines(plan: Plan, path: Path) -> list[ShownLine]:
-    """The plan as a graph: indented by how many steps lie before it. `path` is where all of it can be read."""
+    """The plan as a graph: each task is indented by its depth. `path` is the file with the whole plan."""
     tasks, order, depth = _ordered(plan)
     rows = [_row(tasks[name], depth[name], tasks) for name in order[:SHOWN]]
     lines = table(("  task", "after", "may", "command"), rows)
@@ -37,7 +36,7 @@ def plan_lines(plan: Plan, path: Path) -> list[ShownLine]:
 
 
 def whole_plan(plan: Plan, path: Path) -> list[ShownLine]:
-    """Every task as it would run, uncut, and where the plan is."""
+    """Every task in full, and the path of the plan's file."""
     tasks, order, _ = _ordered(plan)
     lines = [line for name in order for line in _whole(tasks[name], tasks)]
     return [*lines, *_warnings(plan), ShownLine(f"  plan: {path}")]
@@ -57,7 +56,7 @@ def _whole(task: PlannedTask, tasks: Tasks) -> Iterator[ShownLine]:
 
 
 def marked(head: str, text: str) -> list[str]:
-    """Text that may have several lines, each of which shows that it belongs to this one (rule 2)."""
+    """Text of one or more lines after a head; further lines are marked (rule 2)."""
     first, *more = clean(text).split("\n")
     return [head + first, *(" " * (len(head) - 2) + "| " + line for line in more)]
 
@@ -65,7 +64,7 @@ def marked(head: str, text: str) -> list[str]:
 def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
     tasks = {task.task_id: task for task in plan.tasks}
     depth = _depths(tasks)
-    return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: the plan's own order within a step
+    return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: keeps the plan's order at equal depth
 
 
 def _warnings(plan: Plan) -> list[ShownLine]:
@@ -80,7 +79,7 @@ def _row(task: PlannedTask, depth: int, tasks: Tasks) -> tuple[str, str, str, st
 
 
 def _label(name: str, tasks: Tasks) -> str:
-    """The label of the task of this id; of one that is not in the plan, the id."""
+    """The label of the task with this id; the id itself if the plan has no such task."""
     return clean(tasks[name].label if name in tasks else name)
 
 
@@ -94,7 +93,7 @@ def _may(task: PlannedTask) -> str:
 
 
 def _depths(tasks: Tasks) -> dict[str, int]:
-    """How many steps lie before each task; none, as far as one can tell, before what a damaged plan has in a circle."""
+    """The depth of each task: how many steps come before it. In a cycle of a damaged plan it is 0."""
     after = {name: tuple(earlier for earlier in task.depends_on if earlier in tasks) for name, task in tasks.items()}
     depths = dict.fromkeys(tasks, 0)
     for name in sorted_out(after):

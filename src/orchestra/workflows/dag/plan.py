@@ -1,14 +1,14 @@
-"""A planner's reply -> a plan, or precisely why it is none (S2-57 … S2-61, S2-95 … S2-106). Pure.
-
+"""Reads a planner's reply as a plan, or reports exactly what is wrong (S2-57 … S2-61, S2-95 … S2-106). Pure.
 Rules
-1. Strict JSON, found wherever it stands: the whole reply, a fenced block, the first array, the first object
-   (F2-08). A plan is used whole or not at all (S2-61).
-2. Every task is checked before any runs: its form, its tool and command (S2-59, S2-52), its inputs, its dependencies;
-   the graph has no cycle (S2-105).
-3. A task's constraints only ever tighten the policy (S2-113). What is cut is a warning, kept with the plan.
-4. What is wrong is said in words a planner can act on: they go back into the next prompt.
-5. A key nobody knows is a warning: what it asks for is not done. A person's own file is refused for it (planfile.py).
-6. A plan is one event, and every view of its run goes through it: its tasks and its size are bounded (docs/tasks.md).
+1. A plan is strict JSON. It is searched in this order: the whole reply, a fenced block, the first array, the first
+   object (F2-08). A plan is used completely or not at all (S2-61).
+2. Every task is checked before any runs: its form, its tool and command (S2-59, S2-52), its inputs, its dependencies.
+   The graph has no cycle (S2-105).
+3. A task's constraints can only be tighter than the policy (S2-113). A value that had to be reduced gives a warning,
+   which is kept with the plan.
+4. Error messages are written for a planner: they go into the next prompt.
+5. An unknown key gives a warning, because it has no effect. In a person's own file it is refused (planfile.py).
+6. A plan is one event, and every view of its run reads it. So its tasks and its size are limited (docs/tasks.md).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from orchestra.policy.policy import Policy, TaskWishes, for_task
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask, SandboxMode, Task
 
 MOST_TASKS = 20_000
-MOST_PLAN = 16 * MIB  # as JSON; 20,000 tasks that depend on four others each have 15
-_MOST_COST = 88 * MIB  # as objects; those take 80
-_SECOND = 10  # a plan of what is left of another has this part of all that: a run has both
-_TRIES = 50  # brackets in prose before the plan
-_BRACKET = re.compile(r"[\[{](?P<json>\s*[\[{\"])?")  # with what follows it, if that cannot be prose
+MOST_PLAN = 16 * MIB  # as JSON; 20,000 tasks with four dependencies each have 15
+_MOST_COST = 88 * MIB  # in memory; the same plan takes 80
+_SECOND = 10  # a second plan may have a tenth of these limits, because a run keeps both
+_TRIES = 50  # brackets in prose that are tried before the plan
+_BRACKET = re.compile(r"[\[{](?P<json>\s*[\[{\"])?")  # and what follows it, if that looks like JSON
 _FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
 _MISSING = re.compile(r"Object missing required field (`\w+`)")
 _LABEL = re.compile(r"\w[\w-]{0,63}")
-_REASONS = 10  # of what is wrong, in one message
-_SHOWN_RING = 20  # of the tasks of a cycle
+_REASONS = 10  # problems in one message
+_SHOWN_RING = 20  # tasks of a cycle in a message
 
 
 class _WantedSandbox(Struct, frozen=True):
@@ -81,7 +81,7 @@ class _Wanted(Struct, frozen=True):
     task_id: str
     intent: str
     tools: tuple[str, ...]
-    label: str = ""  # only a plan.json has it: this task was taken over before
+    label: str = ""  # set only in a plan.json, whose tasks were read before
     depends_on: tuple[str, ...] | None = None
     parent_id: str | None = None
     inputs: _WantedInputs = _WantedInputs()
@@ -92,13 +92,13 @@ class _Wanted(Struct, frozen=True):
 def read_plan(
     text: str, run_id: str, policy: Policy, *, scope: str = "", asker: Asker = "model", source: str = "the plan"
 ) -> Plan:
-    """The plan, or ContractError. `scope` sets the ids of a second plan apart from the first one's."""
+    """The plan in a text; ContractError if there is none. `scope` makes the ids of a second plan different."""
     problems: list[str] = []
     share = 1 if not scope else _SECOND
     entries = _entries(_document(text), MOST_TASKS // share)
     warnings = [f"{wrong.text} is ignored; {wrong.cure}" for wrong in unknown_keys(entries)]
     wanted = _tasks(entries, source)
-    if asker == "model":  # a person's `echo echo` is meant as it is typed
+    if asker == "model":  # a person's `echo echo` is not repaired
         wanted = tuple(_without_repetition(task, warnings) for task in wanted)
     labels = _labels(wanted, problems)
     problems += [problem for task in wanted for problem in _malformed(task, asker)]
@@ -128,7 +128,7 @@ def read_plan(
 
 
 def _bounded(plan: Plan, source: str, share: int) -> Plan:
-    """The plan, or ContractError if it is larger than any may be (rule 6)."""
+    """The plan; ContractError if it is too large (rule 6)."""
     data = msgspec.json.encode(plan)
     if len(data) > MOST_PLAN // share or objects(data) + len(data) > _MOST_COST // share:
         raise ContractError(
@@ -142,7 +142,7 @@ def _bounded(plan: Plan, source: str, share: int) -> Plan:
 
 def task_uuid(run_id: str, label: str) -> str:
     """UUIDv5 of a label within its run: the same on every replay (C-03)."""
-    # Spelled out: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 20,000 tasks.
+    # Computed by hand: `str(uuid.uuid5(…))` takes three times as long, and a plan may have 20,000 tasks.
     digest = hashlib.sha1(_namespace(run_id) + utf8(label), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
@@ -154,7 +154,7 @@ def _namespace(run_id: str) -> bytes:
 
 
 def make_plan(plan_id: str, tasks: tuple[PlannedTask, ...], warnings: tuple[str, ...] = ()) -> Plan:
-    """A plan with the graph its tasks make (S2-103, S2-104)."""
+    """A plan of these tasks, with its graph (S2-103, S2-104)."""
     edges = tuple((earlier, task.task_id) for task in tasks for earlier in task.depends_on)
     return Plan(plan_id, tasks, Dag(tuple(task.task_id for task in tasks), edges), warnings)
 
@@ -167,7 +167,7 @@ def _document(text: str) -> Any:
     plans = [candidate for candidate in found if _is_plan(candidate)]
     if len(plans) > 1:
         raise ContractError("two_plans", "the reply holds more than one list of tasks; answer with one array alone")
-    others = [candidate for candidate in found if isinstance(candidate, list)]  # to say what is wrong with one
+    others = [candidate for candidate in found if isinstance(candidate, list)]  # for the error message
     if plans or others:
         return (plans or others)[0]
     raise ContractError(
@@ -182,7 +182,7 @@ def _is_plan(candidate: Any) -> bool:
 
 
 def _candidates(text: str) -> Iterator[Any]:
-    """What may be the plan (rule 1): the whole, or what is fenced, or what stands in prose."""
+    """The JSON values that may be the plan (rule 1): the whole text, fenced blocks, or values in prose."""
     fences = list(_FENCE.finditer(text))
     blocks = [text[one.end() : other.start()] for one, other in itertools.pairwise(fences)]
     for parts in ([text], blocks):
@@ -202,7 +202,7 @@ def _decoded(parts: list[str]) -> Iterator[Any]:
 
 
 def _in_prose(text: str) -> Iterator[Any]:
-    """Every whole piece of JSON, from left to right. A broken one is no prose, and nothing inside it is a plan."""
+    """Every complete JSON value in prose, from left to right. Nothing inside broken JSON is used."""
     decoder = json.JSONDecoder()
     at = 0
     for _ in range(_TRIES):
@@ -246,7 +246,7 @@ def _tasks(entries: list[Any], source: str) -> tuple[_Wanted, ...]:
 
 
 def _forgiven(entry: Any) -> Any:
-    """What planners write for the same thing: one tool as a string, `null` for "none"."""
+    """A task with common variants corrected: one tool as a string, `null` for an empty value."""
     if not isinstance(entry, dict):
         return entry
     if None in entry.values():
@@ -257,16 +257,16 @@ def _forgiven(entry: Any) -> Any:
 
 
 class UnknownKey(Struct, frozen=True):
-    """A key of tasks that means nothing."""
+    """A key in a task that has no meaning."""
 
-    text: str  # which, and of which tasks
+    text: str  # the key, and the tasks that have it
     cure: str
 
 
 _KEYS: dict[str, dict[str, None]] = {
     place: dict.fromkeys(name for kind in kinds for name in kind.__struct_fields__)
     for place, kinds in {
-        "": (_Wanted, Task),  # S2's own record of a task has more than a plan needs; none of it is a mistake
+        "": (_Wanted, Task),  # the other fields of S2's task record are allowed too
         "inputs": (_WantedInputs,),
         "inputs.files": (_WantedFile,),
         "constraints": (_WantedConstraints,),
@@ -276,7 +276,7 @@ _KEYS: dict[str, dict[str, None]] = {
 
 
 def unknown_keys(entries: list[Any]) -> list[UnknownKey]:
-    """The keys nobody knows, each once, with the tasks that have it and the key that may be meant (rule 5)."""
+    """The unknown keys, each once, with the tasks that have it and the most similar known key (rule 5)."""
     found: dict[tuple[str, str], list[str]] = {}
     for number, entry in enumerate(entries, start=1):
         for place, key in _unknown(entry, ""):
@@ -310,7 +310,7 @@ def _explained(place: str, key: str, tasks: list[str]) -> UnknownKey:
 
 
 def _labels(tasks: tuple[_Wanted, ...], problems: list[str]) -> dict[str, str]:
-    """A name fit for folders and keys for every task id; duplicates are a problem (S2-58). A plan.json has them."""
+    """A label for every task id, usable as a folder name and a key. Duplicate ids are a problem (S2-58)."""
     labels: dict[str, str] = {}
     taken: set[str] = set()
     for number, task in enumerate(tasks, start=1):
@@ -334,12 +334,12 @@ def _malformed(task: _Wanted, asker: Asker) -> Iterator[str]:
     if len(task.tools) != 1:
         yield f"task {task.task_id!r}: one tool per task, not {len(task.tools)}; split it into several tasks"  # G2-2
     texts = (*task.inputs.args, *task.inputs.env.values(), *(file.content for file in task.inputs.files))
-    if asker == "model" and any(MASK in text for text in texts):  # what would run is not what was written
+    if asker == "model" and any(MASK in text for text in texts):  # a masked argument would run instead of the real one
         yield f"task {task.task_id!r}: its inputs hold a secret, which is masked; name a variable instead (sandbox.env)"
 
 
 def _denied(task: _Wanted, policy: Policy, asker: Asker) -> Iterator[str]:
-    """What no plan may hold: another tool, a forbidden command, inputs that reach out (S2-59, rule 2)."""
+    """Why the policy denies a task: its tool, its command, or inputs outside the workspace (S2-59, rule 2)."""
     inputs = task.inputs
     for tool in task.tools:
         ruling = decide((tool, *inputs.args), policy, asker=asker)
@@ -352,7 +352,7 @@ def _denied(task: _Wanted, policy: Policy, asker: Asker) -> Iterator[str]:
 
 
 def _dependencies(task: _Wanted, ids: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
-    """`depends_on` if it is there; else a parent_id is the only dependency (G2-3)."""
+    """The dependencies of a task: `depends_on`, or if that is missing its `parent_id` (G2-3)."""
     named = task.depends_on if task.depends_on is not None else (task.parent_id,) if task.parent_id else ()
     problems += [
         f"task {task.task_id!r} depends on {name!r}, which is not in the plan" for name in named if name not in ids
@@ -378,7 +378,7 @@ def _cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def sorted_out(after: Mapping[str, tuple[str, ...]]) -> dict[str, None]:
-    """The names, each after all it depends on (S2-08); those in a cycle, or behind one, are missing."""
+    """The names in the order of their dependencies (S2-08), without those in a cycle or after one."""
     order, found = Order(after), dict[str, None]()
     while order.ready:
         name = order.ready.popleft()
@@ -391,7 +391,7 @@ def sorted_out(after: Mapping[str, tuple[str, ...]]) -> dict[str, None]:
 
 
 def _without_repetition(task: _Wanted, warnings: list[str]) -> _Wanted:
-    """A planner's `echo` with the args `echo Hello` is `echo Hello` (G2-2). What was taken over once is as it is."""
+    """The task without a repeated tool name: `echo` with args `echo Hello` is `echo Hello` (G2-2)."""
     args = task.inputs.args
     if task.label or not args or args[0] not in task.tools[:1]:
         return task

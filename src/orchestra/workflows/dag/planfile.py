@@ -1,7 +1,6 @@
-"""A plan a person wrote: strict JSON, no unknown keys. Pure.
-
-A model's reply is read as far as it can be understood (plan.py), because it can be asked again. A file is what somebody
-means: what is not understood in it is refused, where it stands, rather than run as something else.
+"""Checks a plan that a person wrote: strict JSON, no unknown keys. Pure.
+A model's reply is read as far as possible (plan.py), because the model can be called again. A person's file must be
+exact: anything that is not understood is refused, with its line, and nothing is run.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from orchestra.core.files import MIB, size
 from orchestra.workflows.dag.plan import MOST_PLAN, unknown_keys
 from orchestra.workflows.dag.shapes import Plan
 
-_MOST_TEXT = MOST_PLAN + 8 * MIB  # with the spaces of a plan.json
+_MOST_TEXT = MOST_PLAN + 8 * MIB  # with the indentation of a plan.json
 _FORM = "a plan is a JSON array of tasks, or an object with `tasks` (a plan.json)"
 
 
 def check_plan_file(text: str, name: str) -> None:
-    """UsageError if the text is not exactly one plan, each of whose keys has a meaning. `name` is the file."""
+    """UsageError if the text is not exactly one plan, or has an unknown key. `name` is the file's."""
     if len(text) > _MOST_TEXT:
         raise UsageError(f"{name} has {size(len(text))}; a plan has at most {size(MOST_PLAN)}: make several runs of it")
     text = text.removeprefix("\ufeff")
@@ -37,7 +36,7 @@ def _document(text: str, name: str) -> Any:
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(found)
-        if len(made) < len(found):  # a parser would silently take the second
+        if len(made) < len(found):  # a duplicate key: the parser would silently use the second
             twice = next(key for key in made if sum(other == key for other, _ in found) > 1)
             raise UsageError(f"{name}: the key `{twice[:200]}` stands twice in one object")
         return made
@@ -51,7 +50,7 @@ def _document(text: str, name: str) -> Any:
 
 
 def _said(error: json.JSONDecodeError, text: str) -> str:
-    """One sentence on what is wrong there."""
+    """One sentence about a JSON error."""
     before = text[: error.pos].rstrip()
     if error.msg == "Extra data":
         return f"something follows after the end of the plan; {_FORM}, and nothing else"

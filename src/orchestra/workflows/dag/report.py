@@ -1,6 +1,5 @@
-"""A task graph's events -> report.md and metrics.json (S2-06, S2-133, F2-06, F2-07).
-
-Built from what the run folder holds: complete without a model, and the summarizer's words are one section of it.
+"""Makes report.md and metrics.json of a task graph from its events (S2-06, S2-133, F2-06, F2-07).
+The report needs no model; the summarizer's text is one section of it.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from orchestra.workflows import bill
 from orchestra.workflows.dag.board import Board, Entry, record
 from orchestra.workflows.report import REPORT, Reported, as_text
 
-ROOM = 40 * MIB  # for artifacts: 80,000 of them and more
+ROOM = 40 * MIB  # for at least 80,000 artifacts
 OUTPUT_LINES = 20  # of a failed task's output
 GRAPH_TASKS = 150  # Mermaid draws no more than that readably
 _CLASSES = {"done": "done", "failed": "failed", "running": "running", "planned": "notrun", "blocked": "notrun"}
 
 
 def report(run: Reported) -> Iterator[str]:
-    """report.md of a run that goes on, as far as it got."""
+    """report.md of a run that has not ended."""
     return render(run, board_of(run.whole))
 
 
@@ -41,7 +40,7 @@ def files(run: Reported) -> dict[str, str]:
 
 
 def board_of(events: Iterable[Event]) -> Board:
-    """The tasks as these events leave them; what was told on the way is forgotten."""
+    """The board after these events, without lines and messages."""
     board = Board(tells=False, room=ROOM)
     for event in events:
         board.add(event)
@@ -92,7 +91,7 @@ def render(run: Reported, board: Board) -> Iterator[str]:
 
 
 def is_dry(board: Board) -> bool:
-    """Whether nothing was run, because that was asked for."""
+    """Whether this is a dry run, in which no command runs."""
     return board.job is not None and board.job.dry
 
 
@@ -157,7 +156,7 @@ def _row(entry: Entry, board: Board) -> str:
 
 
 def state_word(entry: Entry, board: Board, *, ended: bool = True) -> str:
-    """A task's state in the words of the report: what never began is not run once the run has ended (G2-1)."""
+    """A task's state for the report: a task that never began is "not run" once the run has ended (G2-1)."""
     if entry.level == 3 and entry.state == "done" and is_dry(board):
         return "dry run"
     return "not run" if ended and entry.state in ("planned", "blocked") else entry.state
@@ -198,7 +197,7 @@ def _failures(board: Board) -> list[str]:
         lines += [f"### {cell(entry.label)}", "", cell(entry.logs[-1].message), ""]
         if entry.output.strip():
             shown = clean(entry.output).splitlines()[-OUTPUT_LINES:]
-            lines += ["", *(f"    {line}" for line in shown), ""]  # indented: no fence that the output could close
+            lines += ["", *(f"    {line}" for line in shown), ""]  # indented, because the output might close a fence
     return lines
 
 

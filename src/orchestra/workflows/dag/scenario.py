@@ -1,13 +1,12 @@
-"""Golden scenarios: a run that is known, and what must come of it (F2-12). Reading and judging; pure but for
-reading the file.
+"""Golden scenarios: a known run and its expected results (F2-12). Reads scenario files and judges runs.
 
 Rules
-1. A file is refused with every mistake, its line and the nearest known key, like a configuration (config/yamlfile.py).
-2. The run must complete unless the scenario says otherwise: what merely was not looked at is no success.
-3. `execution_order` is about starts: these tasks began in this order, whatever began between them.
-4. Text is compared as people see it: Hangul written in syllables or in letters is the same.
+1. A wrong file is refused with every mistake, its line and the nearest known key (config/yamlfile.py).
+2. The run must complete, unless the scenario expects another end. A result that was not checked is no success.
+3. `execution_order` is about starts: these tasks began in this order. Others may begin between them.
+4. Text is compared in one Unicode form: Hangul written in syllables or in letters is the same.
 
-`config_override` is laid over the project's configuration by config/overlay.py, which says what it may change.
+config/overlay.py applies `config_override` to the project's configuration, and decides what it may change.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class Given(_Section, frozen=True):
-    """What the run is started with; `plan` is a file beside the scenario, instead of a planner."""
+    """The input of the run; `plan` is a file beside the scenario that replaces the planner."""
 
     intent: str
     plan: str = ""
 
 
 class Range(_Section, frozen=True):
-    """A number that may vary; a side that is left out is open."""
+    """A range of numbers; a missing limit is open."""
 
     min: Count | None = None
     max: Count | None = None
 
 
 class Signals(_Section, frozen=True):
-    """What the run must show. `done` means completed (F2-12)."""
+    """What is expected of the run. `done` means completed (F2-12)."""
 
     final_state: Literal["completed", "done", "failed", "canceled"] = "completed"  # rule 2
     plan_tasks_count: Count | Range | None = None
@@ -58,7 +57,7 @@ class Signals(_Section, frozen=True):
 
 
 class Golden(_Section, frozen=True):
-    """What its report must hold."""
+    """What the report must contain."""
 
     report_contains: tuple[str, ...] = ()
 
@@ -74,7 +73,7 @@ class Scenario(_Section, frozen=True):
 
 
 class Expectation(Struct, frozen=True):
-    """One thing that was expected, and what there was."""
+    """One expected value, and the actual one."""
 
     name: str
     expected: Any
@@ -83,19 +82,19 @@ class Expectation(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What came of one scenario."""
+    """The result of one scenario."""
 
     name: str
     file: str
     passed: bool
     status: str
-    exitCode: int  # of its run, as `orchestra dag` has it
+    exitCode: int  # the exit code that `orchestra dag` would have
     runId: str = ""
     dir: str = ""
     message: str = ""
     durationMs: int = 0
     tokens: int = 0
-    costUsd: float | None = 0.0  # None: not known of every call
+    costUsd: float | None = 0.0  # None: the cost of a call is not known
     expectations: tuple[Expectation, ...] = ()
 
 
@@ -111,7 +110,7 @@ class EvalReport(Struct, frozen=True, kw_only=True):
 
 
 class Read(Struct, frozen=True):
-    """A scenario with where it was read."""
+    """A scenario and the path of its file."""
 
     scenario: Scenario
     path: Path
@@ -139,7 +138,7 @@ def read_scenario(path: Path) -> Read:
 
 
 def _judged(scenario: Scenario) -> Iterator[Judgement]:
-    """What is of the right type and still wrong."""
+    """Mistakes in values that have the right type."""
     if not scenario.input.intent.strip():
         yield ("input", "intent"), "it is empty; say what to reach"
     signals = scenario.expected_signals
@@ -164,7 +163,7 @@ def _judged(scenario: Scenario) -> Iterator[Judgement]:
 
 
 def judge(scenario: Scenario, board: Board, status: str, report: str) -> tuple[Expectation, ...]:
-    """Every expectation, against what a run left."""
+    """Compare every expectation with the results of a run."""
     signals = scenario.expected_signals
     state = "completed" if signals.final_state == "done" else signals.final_state
     found = [Expectation("final_state", state, status, state == status)]
@@ -185,7 +184,7 @@ def judge(scenario: Scenario, board: Board, status: str, report: str) -> tuple[E
 
 
 def started(board: Board) -> list[str]:
-    """The labels of the tasks that began, in that order: each is told to a worker once, when it begins."""
+    """The labels of the tasks that began, in this order, each once."""
     return [label for label in board.began if label in board.entries]
 
 

@@ -1,10 +1,10 @@
-"""What is said in a task graph: the job, S2's messages between the three levels, and the prompts. Data and pure text.
+"""The records and texts of a task graph: the job, S2's messages between the three levels, the prompts. Pure.
 
     L1 orchestrator ── PlanRequest ──▶ L2 coordinator ── Assignment ──▶ L3 worker
                     ◀── Plan ─────────               ◀── TaskResult ──
 
 Field names are S2's own (snake_case), so a record is its JSON. `plan.py` reads what a planner wrote into a `Plan`.
-Records that exist once per task, or more often, are never in a cycle: the collector need not look at them (`gc=False`).
+Records that exist for every task are never in a reference cycle, so the garbage collector skips them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LogLevel = Literal["info", "warn", "error"]  # S2-31
 
 
 class Inputs(Struct, frozen=True, gc=False):
-    """What a tool is given (S2-19 … S2-21)."""
+    """The inputs of a tool (S2-19 … S2-21)."""
 
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
@@ -46,7 +46,7 @@ class SandboxMode(Struct, frozen=True, gc=False):
 
 
 class Constraints(Struct, frozen=True, gc=False):
-    """What binds one task; never looser than the policy (S2-23 … S2-27, S2-113)."""
+    """The limits of one task, never looser than the policy (S2-23 … S2-27, S2-113)."""
 
     max_duration_sec: float
     max_retries: int
@@ -58,7 +58,7 @@ class PlannedTask(Struct, frozen=True, gc=False):
     """One task of a plan (S2-97 … S2-100). `task_id` is UUIDv5(run, label), so a replay gives the same (C-03)."""
 
     task_id: str
-    label: str  # the planner's own name for it: file names, reports
+    label: str  # the planner's name for the task: used in file names and reports
     intent: str
     tools: tuple[str, ...]
     depends_on: tuple[str, ...]
@@ -95,7 +95,7 @@ class Plan(Struct, frozen=True):
     plan_id: str
     tasks: tuple[PlannedTask, ...]
     dag: Dag
-    warnings: tuple[str, ...] = ()  # what was repaired on reading
+    warnings: tuple[str, ...] = ()  # repairs that were made on reading
 
 
 class Assignment(Struct, frozen=True, gc=False):
@@ -163,7 +163,7 @@ class Task(Struct, frozen=True, gc=False):
     state: TaskState
     timestamps: Timestamps
     label: str
-    depends_on: tuple[str, ...] = ()  # ours; told once, when it is planned
+    depends_on: tuple[str, ...] = ()  # our addition; only in the first line of a task
     retries: int = 0
     logs: tuple[TaskLog, ...] = ()
     artifacts: tuple[TaskArtifact, ...] = ()
@@ -180,9 +180,9 @@ class Job(Struct, frozen=True, kw_only=True):
     intent: str
     policy: Policy
     prompts: dict[str, str]  # `planner` and `summarizer`, from the configuration (S2-55, S2-62)
-    config: dict[str, Any]  # what the L1 → L2 message shows: `llm`, `policies`
+    config: dict[str, Any]  # for the L1 → L2 message: `llm`, `policies`
     plan: str | None = None  # a person's own plan, as text; None: the planner makes one
-    asker: Asker = "model"  # whose commands these are: a person's own (`tool run`) need no whitelist and no approval
+    asker: Asker = "model"  # a person's own commands (`tool run`) need no whitelist and no approval
     approval: ApprovalPolicy = "risk"
     planOnly: bool = False
     dry: bool = False
@@ -192,8 +192,9 @@ class Job(Struct, frozen=True, kw_only=True):
     retries: int = 2  # S2-65
     backoffSec: float = 2.0  # S2-66
     timeoutMs: int = 600_000  # of one model call
-    context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
-    source: str = "the plan"  # how the person knows the plan they gave
+    # files a person opened: shown to every model of the run, even if they look like secrets
+    context: tuple[str, ...] = ()
+    source: str = "the plan"  # the name of the person's plan in messages
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def fill(template: str, values: dict[str, str]) -> str:
-    """Fill a configured prompt's placeholders, in one pass: braces in a value stay what they are (S2-56, S2-63)."""
+    """Fill a prompt's placeholders in one pass, so that braces in a value stay unchanged (S2-56, S2-63)."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
 
 
@@ -219,7 +220,7 @@ def plan_request(job: Job) -> PlanRequest:
 
 
 def planner_prompt(job: Job) -> Prompt:
-    """The configured planner prompt, filled; the form of a task is told by the system text (S2-55 … S2-61)."""
+    """The configured planner prompt, filled in. The system text defines the form of a task (S2-55 … S2-61)."""
     request = plan_request(job)
     values = {
         "intent": job.intent,
@@ -230,9 +231,9 @@ def planner_prompt(job: Job) -> Prompt:
 
 
 def plan_schema(job: Job) -> dict[str, Any]:
-    """The form of a plan, for providers that can bind a model to one (S2-57 … S2-61). plan.py judges it all the same.
+    """A JSON Schema for plans, for providers that can enforce one (S2-57 … S2-61). plan.py checks the reply anyway.
 
-    Every text and list has an end: a small model that is bound to a form, and to nothing else, finds none by itself.
+    Every text and list has a maximal length, because a small model that must follow a schema may never end one.
     """
     name = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
     task = {
@@ -252,7 +253,7 @@ def plan_schema(job: Job) -> dict[str, Any]:
 
 
 def summarizer_prompt(job: Job, tasks: str, artifacts: str) -> Prompt:
-    """The configured summarizer prompt, filled (S2-62, S2-63)."""
+    """The configured summarizer prompt, filled in (S2-62, S2-63)."""
     return Prompt(
         system=template("summarizer"),
         user=fill(job.prompts["summarizer"], {"tasks_summary": tasks, "artifacts_list": artifacts}),

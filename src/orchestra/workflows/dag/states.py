@@ -1,7 +1,6 @@
-"""What may happen in a task graph: the run's table, and the table of one task (S2 "상태 전환").
-
-Tasks run side by side, so the run's table says only what the run as a whole may do; a task's own table says what may
-happen to one task, and `board.py` asks it for every event. docs/dag-states.md is drawn from both.
+"""The transition tables of a task graph: that of the run, and that of one task (S2 "상태 전환").
+Tasks run concurrently, so the run's table covers only the run as a whole. `board.py` checks every event of a task
+against the task's table. docs/dag-states.md is drawn from both.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from orchestra.core.errors import IllegalEvent
 from orchestra.core.tables import Table
 from orchestra.workflows.dag.shapes import TaskState
 
-# S2-125 … S2-131, and G2-1: blocked leads to running when all dependencies are done. `done` and `failed` are final.
+# S2-125 … S2-131, and G2-1: `blocked` becomes `running` when all dependencies are done. `done` and `failed` are final.
 # While retries remain a failing task stays `running` (S2-131).
 TASK: dict[TaskState, tuple[TaskState, ...]] = {
     "planned": ("running", "blocked"),
@@ -30,14 +29,14 @@ def move(label: str, state: TaskState, target: TaskState) -> TaskState:
 
 _PLANNING = {
     "PHASE_STARTED plan": "planning",
-    "PHASE_COMPLETED plan": "planned",  # the planner's reply is there; or a person's plan is adopted
-    "PHASE_FAILED plan": "planning",  # the call again, or the planner is told what is wrong with its plan
+    "PHASE_COMPLETED plan": "planned",  # the planner replied, or a person's plan is recorded
+    "PHASE_FAILED plan": "planning",  # the call is repeated, or the planner gets the reasons
 }
 _WORKING = {
     "PHASE_STARTED execute": "working",
     "PHASE_COMPLETED execute": "working",
     "PHASE_FAILED execute": "working",
-    "PATCH_PRODUCED": "working",  # what an `rw` task changed goes through the gate (S1-64, S1-66)
+    "PATCH_PRODUCED": "working",  # the changes of an `rw` task go through the gate (S1-64, S1-66)
     "APPROVAL_REQUESTED": "working",
     "APPROVAL_GRANTED": "working",
     "APPROVAL_REJECTED": "working",
@@ -60,7 +59,7 @@ _EDGES: dict[str, dict[str, str]] = {
         "RUN_COMPLETED": "completed",  # only a plan was wanted
     },
     "plan_asked": {"APPROVAL_GRANTED": "agreed", "APPROVAL_REJECTED": "plan_rejected"},
-    "plan_rejected": {**_PLANNING, **_SUMMING_UP},  # planned anew; or a second plan was rejected, and the first counts
+    "plan_rejected": {**_PLANNING, **_SUMMING_UP},  # a new plan; or the end, if a second plan was rejected
     "agreed": {**_WORKING, **_SUMMING_UP, "RUN_COMPLETED": "completed"},
     "working": {**_WORKING, **_SUMMING_UP, **_PLANNING, "RUN_COMPLETED": "completed"},
     "summing_up": {**_SUMMING_UP, "RUN_COMPLETED": "completed"},

@@ -1,4 +1,4 @@
-"""Verify the files of a task graph against S2, by requirement id; on files alone, like runs/verify.py."""
+"""Verifies the files of a task graph against S2, by requirement id. Reads files only, like runs/verify.py."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from orchestra.workflows.dag.shapes import Dag, Task, TaskArtifact, TaskState
 from orchestra.workflows.dag.states import move
 
 _PLAN, _TASKS = "plan.json", "tasks.jsonl"
-_MOST_LINES, _MOST_TASKS = 2 * MOST_EVENTS, 2 * MOST_TASKS + 2  # a plan, one made again, the run and its planning
+_MOST_LINES, _MOST_TASKS = 2 * MOST_EVENTS, 2 * MOST_TASKS + 2  # two plans, the run and its planning
 
-# The field that msgspec complains about -> the requirement it breaks.
+# The field in msgspec's error -> the requirement that is broken.
 _FIELDS = {
     "task_id": "S2-15",
     "parent_id": "S2-16",
@@ -40,7 +40,7 @@ _FIELDS = {
 
 
 class _Wanted(Struct, frozen=True, gc=False):
-    """What is looked at of a task of plan.json."""
+    """The checked fields of a task in plan.json."""
 
     task_id: str
     depends_on: tuple[str, ...]
@@ -52,7 +52,7 @@ class _Plan(Struct, frozen=True):
 
 
 class _Task(Struct, frozen=True, gc=False):
-    """What is kept of a line of tasks.jsonl until the next one about the same task."""
+    """What is kept of a line of tasks.jsonl, to compare it with the task's next line."""
 
     label: str
     state: TaskState
@@ -61,7 +61,7 @@ class _Task(Struct, frozen=True, gc=False):
 
 
 def verify_tasks(folder: RunFolder, *, ended: bool, executed: bool) -> Iterator[Finding]:
-    """Everything that is wrong with plan.json, tasks.jsonl, the artifacts they name and the report."""
+    """All findings about plan.json, tasks.jsonl, the artifacts they name and the report."""
     if executed and not os.path.lexists(folder.path / _TASKS):
         yield Finding("S2-132", _TASKS, "is missing (orchestra resume rebuilds it)")
     if ended and executed and not folder.report.is_file():
@@ -131,7 +131,7 @@ def _lines(folder: RunFolder) -> Iterator[Finding]:
 def _change(
     before: _Task | None, task: _Task, last: dict[str, _Task], after: tuple[str, ...], where: str
 ) -> Iterator[Finding]:
-    """What happened to one task, between two of its lines."""
+    """Findings about the change of a task between two of its lines."""
     if before is None:
         return
     if before.state != task.state:
@@ -148,7 +148,7 @@ def _change(
 
 
 def is_printed(path: str) -> bool:
-    """Whether this is what a command printed, not a file it handed over (`files/…`) or the patch of its changes."""
+    """Whether this is a command's output, not one of its result files (`files/…`) or the patch of its changes."""
     return "/files/" not in path and not path.endswith(".raw.txt")
 
 
@@ -162,7 +162,7 @@ def _artifacts(folder: RunFolder, task: _Task) -> Iterator[Finding]:
             yield Finding("S2-34", artifact.path, f"task {task.label} names it, and it {odd.what}")
             continue
         except OSError:
-            if artifact.size_bytes or not is_printed(artifact.path):  # a power cut may take the name of an empty output
+            if artifact.size_bytes or not is_printed(artifact.path):  # a power cut may remove an empty output file
                 yield Finding("S2-34", artifact.path, f"task {task.label} names it, and it is not there")
             continue
         if size != artifact.size_bytes:

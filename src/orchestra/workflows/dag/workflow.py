@@ -1,4 +1,4 @@
-"""The task graph, described: everything the rest of the program needs to know of it (S2)."""
+"""The description of the task graph (S2)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from orchestra.workflows.project import Project
 
 
 def configured_job(project: Project, intent: str) -> Job:
-    """A job as the configuration alone has it."""
+    """The job with the configuration's values and this intent."""
     config = project.config
     return Job(
         intent=intent,
@@ -59,7 +59,7 @@ def _defaults(project: Project) -> dict[str, Any]:
 
 
 def shown_config(project: Project) -> dict[str, Any]:
-    """What the L1 → L2 message carries of the configuration (S2-93, S2-94)."""
+    """The part of the configuration for the L1 → L2 message (S2-93, S2-94)."""
     config: dict[str, Any] = msgspec.to_builtins({"llm": project.config.llm, "policies": project.config.policies})
     return config
 
@@ -68,7 +68,7 @@ def shown_config(project: Project) -> dict[str, Any]:
 
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
-    """Refuse a plan that cannot be carried out, or a planner that cannot be had, before a run exists."""
+    """Refuse a wrong plan, or a planner whose provider does not work, before a run exists."""
     job = msgspec.structs.replace(job, context=project.opened(job.context))
     if job.plan is not None:
         _refuse_bad_plan(job, job.plan)
@@ -76,12 +76,12 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     else:
         _refuse_planner(project, models)
     if not models.spec("summarizer", "planner") or not _can_summarize(project, models):
-        job = msgspec.structs.replace(job, summarizer=False)  # the report is complete without (S2-133)
+        job = msgspec.structs.replace(job, summarizer=False)  # a report needs no summary (S2-133)
     return job, models
 
 
 def _refuse_bad_plan(job: Job, plan: str) -> None:
-    """A person's own plan is looked at before a run exists."""
+    """Raise if a person's own plan is wrong, before a run exists."""
     check_plan_file(plan, job.source)
     try:
         read_plan(plan, "", job.policy, asker=job.asker, source=job.source)
@@ -90,7 +90,7 @@ def _refuse_bad_plan(job: Job, plan: str) -> None:
 
 
 def _refuse_planner(project: Project, models: Models) -> None:
-    """What is wrong with the planner's provider is said before a run exists; a person can also plan."""
+    """UsageError if the planner's provider is wrong. The message suggests a plan of the person's own."""
     try:
         project.provider(models, "planner")
     except UsageError as error:
@@ -147,7 +147,7 @@ def _headline(event: Event) -> str:
 
 
 def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[ShownLine]:
-    """The plan, below the line that says there is one; a command that a person typed just now is no plan to them."""
+    """The lines of the plan, below the event's line; none for a single command that a person typed (`tool run`)."""
     if event.type != "PHASE_COMPLETED" or effect_of(event) != AdoptPlan.__name__:
         return ()
     plan = msgspec.convert(outcome_of(event).plan, Plan)
@@ -157,7 +157,7 @@ def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iter
 
 
 def _shown(folder: RunFolder, request: Event, whole: bool) -> Iterable[ShownLine] | None:
-    """The plan that a person is asked about; None for a task's patch, which is shown as every patch."""
+    """The lines of the plan that a person must approve; None for a patch of a task, which is shown like any patch."""
     asked = Request.of(request)
     if asked.subject != "plan":
         return None
@@ -196,7 +196,7 @@ that is `planned` or `blocked` when the run ends was not run, and the report say
 
 
 class _TaskFilesCheck:
-    """The files that belong to a graph's tasks (S2)."""
+    """Checks the files of a graph's tasks (S2)."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder

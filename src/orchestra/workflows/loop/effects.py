@@ -1,4 +1,4 @@
-"""The effect of a loop's own: writing down the verdict of an iteration. Data only; its handler is in evaluation.py."""
+"""The loop's own effect: recording the verdict of an iteration. Data only; its handler is in evaluation.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CheckResult(Struct, frozen=True):
 
 
 class Diffstat(Struct, frozen=True):
-    """What the patch announced and what it really changed (S1-117)."""
+    """The granted change, and the verified change on disk (S1-117)."""
 
     before: tuple[FileStat, ...]
     after: tuple[FileStat, ...]
@@ -36,7 +36,7 @@ class Evaluation(Struct, frozen=True, omit_defaults=True):
     checks: tuple[CheckResult, ...]
     diffstat: Diffstat
     question: str = ""
-    checksChanged: tuple[str, ...] = ()  # what this run changed of the tests and files that checks are judged by
+    checksChanged: tuple[str, ...] = ()  # tests and files that configure checks, if this run changed them
 
 
 class Judged(Struct, frozen=True, omit_defaults=True):
@@ -49,7 +49,7 @@ class Judged(Struct, frozen=True, omit_defaults=True):
 
 
 class Evaluate(Effect[Judged], frozen=True):
-    """Write down the verdict of this iteration."""
+    """Record the verdict of this iteration."""
 
     evaluation: Evaluation
     artifact: str

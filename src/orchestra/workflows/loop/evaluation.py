@@ -1,4 +1,4 @@
-"""Handler of `Evaluate`: the verdict of an iteration as its artifact, before the event that names it."""
+"""Handler of `Evaluate`: writes the verdict of an iteration as an artifact."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What happens in a loop (S1 §4.3): linear code over a durable context. It touches nothing: it performs effects.
-
+"""The steps of a loop (S1 §4.3): linear code over a durable context. It changes nothing itself; it performs effects.
 plan → develop → gate → evaluate ─ pass ──▶ completed
          ▲  ▲                    ├ fixable ▶ fix (at most maxFixIterations)
          │  └──── answer ◀─ ask ◀┴ blocked
-         └── rejected, does not apply, unreadable: fix, told precisely why
+         └── rejected, does not apply, unreadable: fix, with the exact reason
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ from orchestra.workflows.loop.shapes import (
     read_result,
 )
 
-DECISION_REPAIRS = 2  # a reply that does not validate is asked for again; that is no fix round (C-09)
-FIX_LIMIT = "FIX_LIMIT"  # how a run fails whose fixes are used up (S1-71)
+DECISION_REPAIRS = 2  # new calls after an invalid reply; they do not count as fixes (C-09)
+FIX_LIMIT = "FIX_LIMIT"  # the error of a run whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
 
 
 class Written(Struct, frozen=True):
-    """A writing phase's result, with where its exact text is kept."""
+    """The reply of a writing phase, and the file with its exact text."""
 
     result: Patch | Ask | Noop
     reply: Reply
 
 
 class Change(Struct, frozen=True):
-    """What is judged: the patch that was applied, how it reads, and what it changed of what checks are judged by."""
+    """The applied patch, for the evaluator: its text, its diffstat, and changed files that affect the checks."""
 
     files: Applied
     diff: str
@@ -67,18 +66,18 @@ class Change(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Why there must be a fix, in the words the fixer gets."""
+    """Why a fix is needed: the text goes into the fixer's prompt."""
 
     kind: str
     text: str
-    end: bool = False  # a person said: no further (S1-77)
+    end: bool = False  # a person's rejection ends the run (S1-77)
 
 
 async def loop(ctx: Context, job: Job) -> Verdict:
-    """Reach the goal, or say why not."""
+    """Run the loop until the goal is reached or the run fails."""
     plan = await make_plan(ctx, job)
     turn = Turn("execute", 1)
-    checks: tuple[str, ...] = ()  # all that this run has changed of what checks are judged by
+    checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
     while True:
         try:
             written = await write(ctx, job, plan, turn)
@@ -109,7 +108,7 @@ async def loop(ctx: Context, job: Job) -> Verdict:
 
 
 async def make_plan(ctx: Context, job: Job) -> str:
-    """The plan, or the end of the run: plan has no fix (G1-6)."""
+    """Make the plan. A failure ends the run: planning has no fix (G1-6)."""
     name = artifact("plan", 1)
     call = ModelCall(
         role="planner",
@@ -129,7 +128,7 @@ async def make_plan(ctx: Context, job: Job) -> str:
 
 
 async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
-    """Have the developer or the fixer write, and read what it wrote; StepFailed if it fits none of the three forms."""
+    """Call the developer or fixer and read the reply; StepFailed if the reply has none of the three forms."""
     role: Role = "developer" if turn.phase == "execute" else "fixer"
     task = "Carry out the plan." if turn.phase == "execute" else "Repair what failed."
     call = ModelCall(
@@ -158,9 +157,7 @@ def _read_reply(reply: ModelReply) -> Written:
         limit = "the reply was cut by the length limit (raise the provider's max_output_tokens)"
         raise ContractError("truncated", f"{limit}: {broken}") from broken
     cut = reply.finishReason == "length" and isinstance(result, Patch)
-    if (
-        cut and "[PATCH_END]" not in reply.text
-    ):  # a bare diff shows no end: a prefix of one may apply, and be half the change
+    if cut and "[PATCH_END]" not in reply.text:  # a diff without markers may be cut off, and half of it may still apply
         raise ContractError(
             "truncated", "the reply was cut by the length limit before its closing [PATCH_END] marker"
         )  # G1-7
@@ -177,10 +174,10 @@ def _not_empty(reply: ModelReply) -> ModelReply:
 
 
 async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Patch) -> Change | Problem:
-    """Through the gate; a patch that does not get through is a problem for the fixer."""
+    """Apply the patch through the gate; returns a Problem for the fixer if it was not applied."""
     ticket = Ticket(
         artifact=f"{artifact(turn.phase, turn.iteration)}.patch",
-        approval_id=f"approval-{turn.iteration:04d}",  # one patch per iteration reaches the gate
+        approval_id=f"approval-{turn.iteration:04d}",  # one patch per iteration
         policy=job.approval,
         summary=patch.summary,
     )
@@ -197,7 +194,7 @@ async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Pat
 
 
 def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
-    """The patch as evaluator and fixer must see it: with what a person left out said first."""
+    """The patch for the evaluator and the fixer. Files that the person left out are listed first."""
     declined = [file.path for file in proposal.files if approval.accepted and file.path not in approval.accepted]
     note = f"Of this patch a person declined, and it was not applied: {', '.join(declined)}\n\n" if declined else ""
     return note + diff
@@ -207,7 +204,7 @@ def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
 
 
 async def judge(ctx: Context, job: Job, plan: str, turn: Turn, change: Change) -> Turn | Verdict:
-    """Run the checks, hear the evaluator, write the verdict down, and say where it leads."""
+    """Run the checks, call the evaluator, record the verdict, and return the next turn or the end."""
     checks = await run_checks(ctx, job, turn)
     verdict = decide(checks, await hear_evaluator(ctx, job, plan, turn, change, checks), job)
     if changed := checks_changed(change.checks):
@@ -232,7 +229,7 @@ async def judge(ctx: Context, job: Job, plan: str, turn: Turn, change: Change) -
             )
             return fix_or_end(job, turn, problem)
         case "blocked" if fixes_used_up(job, turn):
-            return fix_or_end(job, turn, Problem("evaluation", verdict.grounds))  # an answer could change nothing
+            return fix_or_end(job, turn, Problem("evaluation", verdict.grounds))  # an answer would not help
         case "blocked":
             question = verdict.question or await write_question(ctx, job, turn, verdict)
             answered = await ask_person(ctx, turn, question, verdict.grounds, ())
@@ -243,7 +240,7 @@ async def judge(ctx: Context, job: Job, plan: str, turn: Turn, change: Change) -
 
 
 async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome, ...]:
-    """Run every check for real; the model's own claims count for nothing (G1-13)."""
+    """Run every check. What a model claims about checks is ignored (G1-13)."""
     here = ctx.at("evaluate", turn.iteration)
     outcomes: list[CommandOutcome] = []
     for number, argv in enumerate(job.checks, start=1):
@@ -258,7 +255,7 @@ async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome
 async def hear_evaluator(
     ctx: Context, job: Job, plan: str, turn: Turn, change: Change, checks: tuple[CommandOutcome, ...]
 ) -> Opinion | None:
-    """The evaluator's opinion with the real results in hand; None where no evaluator is configured."""
+    """The evaluator's opinion, given the results of the checks; None if no evaluator is configured."""
     if not job.evaluator:
         return None
     changed = checks_changed(change.checks)
@@ -287,7 +284,7 @@ async def hear_evaluator(
 
 
 def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job) -> Opinion:
-    """One verdict from exit codes and opinion. A command's exit code outranks a model's opinion (C-23)."""
+    """The verdict from exit codes and opinion. A command's exit code outranks a model's opinion (C-23)."""
     unstarted = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "not_run"]
     failing = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "fail"]
     said = opinion.grounds if opinion else ""
@@ -306,7 +303,7 @@ def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job
 
 
 async def write_question(ctx: Context, job: Job, turn: Turn, verdict: Opinion) -> str:
-    """An evaluator that is blocked but asked nothing: the planner words the question, once (G1-14)."""
+    """If the evaluator is blocked without a question, have the planner write one, once (G1-14)."""
     call = ModelCall(
         role="planner",
         agent="asker",
@@ -324,7 +321,7 @@ async def write_question(ctx: Context, job: Job, turn: Turn, verdict: Opinion) -
 
 
 async def ask_person(ctx: Context, turn: Turn, question: str, reason: str, needed: tuple[str, ...]) -> Turn:
-    """Ask, wait, and go on with the answer in hand (G1-3)."""
+    """Ask the person, wait, and return the turn with the answer (G1-3)."""
     number = turn.asked + 1
     name = artifact("ask", turn.iteration)
     request = AskPerson(
@@ -342,7 +339,7 @@ async def ask_person(ctx: Context, turn: Turn, question: str, reason: str, neede
 
 
 def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | Verdict:
-    """The next fix, told precisely what went wrong; or the end, when a person says so or the fixes are used up."""
+    """The next fix, with the problem; or the end, if a person ended the run or the fixes are used up."""
     if problem.end:
         return Verdict(status="canceled", result={"reason": problem.text})
     if turn.iteration > job.maxFixIterations:  # iteration 1 is no fix: the fixes done are iteration - 1 (S1-71, S1-72)

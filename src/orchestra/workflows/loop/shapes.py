@@ -1,6 +1,5 @@
-"""What is said in a loop: the job, the prompts, and the evaluator's decision. Pure text in, records out.
-
-Developer and fixer replies are read by orchestra.patch (S1 §5); this file holds the rest.
+"""The records and texts of a loop: the job, the prompts, and the evaluator's decision. Pure.
+Replies of the developer and the fixer are read by orchestra.patch (S1 §5).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from orchestra.patch.safety import check
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.loop.effects import CheckResult, Decision
 
-FAILURE_CHARS = 4_000  # of a failing check's output, per check, in a prompt: its head and tail
+FAILURE_CHARS = 4_000  # of each failing check's output in a prompt: the beginning and the end
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -43,25 +42,25 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Turn(Struct, frozen=True):
-    """Where the loop is: which phase writes next, in which iteration, knowing what."""
+    """The loop's position: the phase that writes next, the iteration, and the notes for it."""
 
     phase: Literal["execute", "fix"]
     iteration: int
     notes: tuple[Note, ...] = ()
-    asked: int = 0  # questions put to the person in this iteration
+    asked: int = 0  # questions to the person in this iteration
 
     def answered(self, question: str, text: str) -> Turn:
-        """The same phase again, with the answer in hand: not a fix iteration (G1-3)."""
+        """The same phase again, with the answer. This does not count as a fix (G1-3)."""
         return Turn(self.phase, self.iteration, (*self.notes, Note(f"answer to: {question}", text)), self.asked + 1)
 
     def fixing(self, *notes: Note) -> Turn:
-        """The next fix. Answers of the person stay known; the problem is the newest one only."""
+        """The next fix, with all answers of the person, and the newest problem only."""
         kept = tuple(note for note in self.notes if note.name.startswith("answer to: "))
         return Turn("fix", self.iteration + 1, (*kept, *notes))
 
 
 class Opinion(Struct, frozen=True):
-    """A judgement: the evaluator's reply, read, or what the exit codes say."""
+    """A judgement, from the evaluator's reply or from exit codes."""
 
     decision: Decision
     grounds: str
@@ -74,7 +73,7 @@ _MEANING: dict[str, Decision] = {"PASS": "pass", "FIX": "fixable", "ASK": "block
 
 
 def read_decision(reply: ModelReply) -> Opinion:
-    """The decision, stated exactly once (F1-07). No tag is no pass: it is a broken contract."""
+    """The decision in the evaluator's reply; ContractError unless there is exactly one (F1-07)."""
     found: list[str] = _DECISION.findall(reply.text)
     if len(found) != 1:
         what = "no DECISION line" if not found else f"{len(found)} DECISION lines ({', '.join(found)})"
@@ -87,10 +86,10 @@ def read_decision(reply: ModelReply) -> Opinion:
 
 
 def read_result(text: str) -> Patch | Ask | Noop:
-    """A developer's or fixer's reply as one of the three (S1-79), refused if its patch may never be applied anywhere.
+    """A developer's or fixer's reply as one of the three forms (S1-79); ContractError if its patch is never allowed.
 
-    What only the files can tell (does it fit?) is asked later. A reply cut by the length limit needs its closing
-    marker like any other, even if a prefix would apply (G1-7).
+    Whether the patch fits the files is checked later. A reply that was cut at the length limit needs its closing
+    marker too, even if a part of it would apply (G1-7).
     """
     result = parse_result(text)
     if isinstance(result, Unparsable):
@@ -109,7 +108,7 @@ def _template(name: str) -> str:
 
 
 def prompt(name: str, job: Job, *, task: str) -> Prompt:
-    """The system text `prompts/<name>.md`, and a user text that says the goal, the checks and the task at hand."""
+    """The prompt: `prompts/<name>.md` as system text; goal, checks and the current task as user text."""
     checks = "".join(f"- {command_line(argv)}\n" for argv in job.checks) or "- none\n"
     return Prompt(
         system=_template(name),
@@ -123,7 +122,7 @@ def command_line(argv: tuple[str, ...]) -> str:
 
 
 def describe_checks(job: Job, outcomes: tuple[CommandOutcome, ...]) -> str:
-    """What the checks really did, for the evaluator and the fixer: exit codes and the precise failing output."""
+    """The results of the checks, for the evaluator and the fixer: exit codes, and the output of failed checks."""
     if not outcomes:
         return "No checks are configured.\n"
     parts: list[str] = []
@@ -144,7 +143,7 @@ def check_results(job: Job, outcomes: tuple[CommandOutcome, ...]) -> tuple[Check
 
 
 def artifact(phase: Phase, iteration: int) -> str:
-    """`execute/iter-0001` (S1-103 … S1-109)."""
+    """The stem of an artifact's name, such as `execute/iter-0001` (S1-103 … S1-109)."""
     return f"{phase}/iter-{iteration:04d}"
 
 

@@ -1,11 +1,10 @@
-"""What may happen in a loop: S1 §4.3 and §4.4 as a table.
+"""The transition table of a loop: S1 §4.3 and §4.4.
+A state is named after the last recorded event. A `*_failed` state is a recorded failure after which the run goes on.
+RUN_FAILED and RUN_CANCELED may follow in every state that is not final (G1-11; a provider may fail anywhere).
+docs/loop-states.md is drawn from this table.
 
-A state is named after what was just recorded. `*_failed` states are recorded failures with a way on. RUN_FAILED and
-RUN_CANCELED may follow in every state that is not final (G1-11; a provider may fail anywhere). docs/loop-states.md is
-drawn from this table.
-
-`execute` and `fix` obey one contract (S1-70), so their rows are made by one function; they differ only in where an
-answer leads.
+`execute` and `fix` have one contract (S1-70), so one function makes the rows of both. They differ only in the state
+after an answer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def _writing(phase: Literal["execute", "fix"]) -> dict[str, dict[str, str]]:
         f"{phase}_done": {
             "PATCH_PRODUCED": "patch_produced",  # S1-63
             "QUESTION_RAISED": f"{phase}_asked",  # S1-65
-            "PHASE_STARTED evaluate": "evaluate",  # NOOP goes straight to evaluate (G1-4)
+            "PHASE_STARTED evaluate": "evaluate",  # a NOOP reply is evaluated at once (G1-4)
         },
         f"{phase}_failed": {**again, **_FIX},  # the call again, or a fix (S1-98)
         f"{phase}_asked": {"QUESTION_ANSWERED": f"{phase}_answered"},
@@ -44,7 +43,7 @@ _EDGES: dict[str, dict[str, str]] = {
     "patch_produced": {
         "APPROVAL_REQUESTED": "approval_requested",  # S1-64
         "APPROVAL_GRANTED": "approval_granted",  # by policy (C-19)
-        "PATCH_APPLY_FAILED": "patch_failed",  # it does not fit the files: nobody is asked
+        "PATCH_APPLY_FAILED": "patch_failed",  # it does not fit the files, so no person is asked
     },
     "approval_requested": {"APPROVAL_GRANTED": "approval_granted", "APPROVAL_REJECTED": "approval_rejected"},
     "approval_granted": {"PATCH_APPLIED": "patch_applied", "PATCH_APPLY_FAILED": "patch_failed"},  # S1-66
@@ -52,7 +51,7 @@ _EDGES: dict[str, dict[str, str]] = {
     "patch_failed": _FIX,  # G1-5
     "patch_applied": {"PHASE_STARTED evaluate": "evaluate"},
     "evaluate": {
-        "PHASE_STARTED evaluate": "evaluate",  # a check begun again after a crash: its new process is announced
+        "PHASE_STARTED evaluate": "evaluate",  # a check that is begun again after a crash
         "PHASE_COMPLETED evaluate": "evaluate_done",
         "PHASE_FAILED evaluate": "evaluate_failed",
     },

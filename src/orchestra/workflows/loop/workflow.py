@@ -1,4 +1,4 @@
-"""The patch loop, described: everything the rest of the program needs to know of it (S1)."""
+"""The description of the patch loop (S1)."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def _defaults(project: Project) -> dict[str, Any]:
 
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
-    """Refuse a loop that could not end well, before a run exists: no judge, no writer of patches, no such check."""
+    """Refuse a loop that cannot succeed, before a run exists: nothing judges it, or no provider writes patches."""
     job = msgspec.structs.replace(job, context=project.opened(job.context))
     judge = project.provider(models, "evaluator")
     if isinstance(judge, Serves) and not judge.serves("evaluator", "evaluate"):
-        job = msgspec.structs.replace(job, evaluator=False)  # a script without a judge configures none
+        job = msgspec.structs.replace(job, evaluator=False)  # a script without evaluator replies has no evaluator
     if not job.checks and not job.evaluator:
         raise UsageError(
             'nothing can decide whether the goal is reached: give --check "CMD", or configure an evaluator'
@@ -80,7 +80,7 @@ def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None
     if ruling.decision == "ask":
         raise PolicyError(f"--check {argv[0]}: {ruling.reason} ({ruling.where}): nobody can be asked about a check")
     if "/" not in argv[0] and isinstance(tool := project.workshop.toolbox.resolve(argv[0]), NoTool):
-        raise UsageError(f"--check {argv[0]}: {tool.reason}")  # a path may be made by the patch itself
+        raise UsageError(f"--check {argv[0]}: {tool.reason}")  # a check given by a path may be made by the patch
 
 
 def _facts(project: Project, job: Job) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _headline(event: Event) -> str:
 
 
 def checks_were_changed(events: Iterable[Event]) -> str:
-    """What the last verdict says of the checks themselves; nothing if the run left them alone."""
+    """A warning if this run changed files that affect its checks; else empty."""
     changed: tuple[str, ...] = ()
     for event in events:
         if event.type in VERDICTS:
@@ -120,7 +120,7 @@ def _results(ended: Ended) -> Iterator[Hint]:
 
 
 class _FixLimit:
-    """How often a run may be fixed (S1-71)."""
+    """Checks that a run has no more fixes than allowed (S1-71)."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._limit = 3

@@ -1,8 +1,8 @@
 """The context of a person's own workflow: each thing it does outside is one line, durable and named.
 
 Rules
-1. Each method is a step of the run: recorded before and after, done once, replayed after a crash.
-2. Steps have names, not positions: `model` is named by its agent, `step`, `ask` and `call` by their first argument. The
+1. Each method call is a step of the run: recorded before and after, done once, and replayed after a crash.
+2. Steps have names, not positions: `model` is named by its agent; `step`, `ask` and `call` by their first argument. The
    second step of a name is `name.2`. Renaming a step of a waiting run is drift.
 3. The workflow itself must be deterministic: it reads clocks, random numbers, files and networks only in the function
    of a step.
@@ -35,7 +35,7 @@ Ts = TypeVarTuple("Ts")
 
 _USUAL_RETRY = Retry()
 _COUNTED = re.compile(r"[.][0-9]+$")
-CHILD_FAILED = "CHILD_FAILED"  # how a step fails whose child run did not complete
+CHILD_FAILED = "CHILD_FAILED"  # the error of a step whose child run did not complete
 
 
 class PatchOutcome(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Context:
     async def step(  # type: ignore[misc]  # mypy does not match `*Ts` with `*args: Any`
         self, name: str, function: Callable[..., Any], /, *args: Any, retry: Retry = NO_RETRY
     ) -> Any:
-        """Call a function once and return what it returned, also after a crash. Its result must be JSON-able.
+        """Call a function once and return its result, also after a crash. The result must be JSON.
 
         StepFailed if it raises, after `retry`.
         """
@@ -111,7 +111,7 @@ class Context:
     async def command(self, *argv: str, timeout_sec: float = 300, net: bool = False) -> CommandOutcome:
         """Run a whitelisted command in the sandbox, on a copy of the project that is deleted afterwards.
 
-        Refused if the policy forbids it. Where a rule asks, the run waits for a person to grant exactly this command.
+        Refused if the policy forbids it. If a rule has `ask`, the run waits until a person grants exactly this command.
         """
         key = self._run.peek_key("command")
         wanted = RunCommand(
@@ -195,7 +195,7 @@ class Context:
         return await self._run.fan_out({name: branch(one) for name, one in branches.items()}, limit=limit)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until a recorded moment: a kill does not start the wait anew."""
+        """Wait. The deadline is recorded, so a killed run waits only for the rest."""
         await self._run.sleep(seconds)
 
     async def now(self) -> str:
@@ -212,7 +212,7 @@ def typed(value: Any, hint: Any) -> Any:
     if hint in (None, Any, object, type(None)):
         return value
     try:
-        return msgspec.convert(value, hint, str_keys=True)  # keys of JSON are text
+        return msgspec.convert(value, hint, str_keys=True)  # keys in JSON are always text
     except (msgspec.ValidationError, TypeError):
         return value
 
@@ -229,7 +229,7 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 
 def _file_name(key: str) -> str:
-    """A step's key as a name of files and requests, another for each: the first of a name without its number."""
+    """A unique name for the files and requests of a step, from its key. The first step of a name has no number."""
     stem, _, number = key.rpartition(".")
     plain = stem if number == "1" and not _COUNTED.search(stem) else key
     return plain.replace("%", "%25").replace("~", "%7E").replace("/", "~")

@@ -1,7 +1,7 @@
 """A person's own workflow: an async function with typed parameters, made known by `@orchestra.workflow`.
 
-The parameters of the function are the job of its runs. A function with one parameter that is a msgspec struct takes
-that struct's fields as its parameters. What it returns is the result of the run, as JSON.
+The function's parameters are the job of its runs. If its only parameter is a msgspec struct, the struct's fields are
+the parameters. The function's return value is the result of the run, as JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Definition(Generic[P, R]):
     def __init__(
         self, function: Callable[Concatenate[Context, P], Awaitable[R]], local: Mapping[str, Any] | None = None
     ) -> None:
-        """`local`: names that the types of the parameters may use besides those of the function's module."""
+        """`local`: names that the parameters' types may use in addition to those of the function's module."""
         name = getattr(function, "__name__", "")
         if not inspect.iscoroutinefunction(function):
             raise UsageError(f"@orchestra.workflow: {name or function!r} is no `async def` function")
@@ -65,14 +65,14 @@ class Definition(Generic[P, R]):
             ) from wrong
 
     def __call__(self, ctx: Context, /, *args: P.args, **params: P.kwargs) -> Awaitable[R]:
-        """The function itself."""
+        """Call the function itself."""
         return self.function(ctx, *args, **params)
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"
 
     def job(self, /, *args: Any, **params: Any) -> Any:
-        """The job of a run with these parameters; UsageError says which is wrong."""
+        """The job of a run with these parameters; UsageError names a wrong one."""
         if self._struct and len(args) == 1 and not params and isinstance(args[0], self._struct):
             return args[0]
         given = {**dict(zip(self.names, args, strict=False)), **params}
@@ -87,7 +87,7 @@ class Definition(Generic[P, R]):
             raise UsageError(f"{self.name}: {wrong}. Its parameters: {self.shown()}") from wrong
 
     def begin(self, ctx: Context, job: Any) -> Awaitable[R]:
-        """The function at work on a job."""
+        """Call the function with a job's parameters."""
         call: Callable[..., Awaitable[R]] = self.function
         if self._struct:
             return call(ctx, job)
@@ -124,7 +124,7 @@ def _same_code(one: Any, other: Any) -> bool:
 
 
 def hints_of(function: Callable[..., Any], local: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The types in a function's signature, each for itself: one that cannot be looked up does not hide the others."""
+    """The types in a function's signature, by parameter, without those that cannot be looked up."""
     found: dict[str, Any] = {}
     names = getattr(inspect.unwrap(function), "__globals__", {})
     for name, hint in getattr(function, "__annotations__", {}).items():
@@ -132,12 +132,12 @@ def hints_of(function: Callable[..., Any], local: Mapping[str, Any] | None = Non
             one = types.SimpleNamespace(__annotations__={name: hint})
             found |= typing.get_type_hints(one, names, dict(local or {}), include_extras=True)
         except (NameError, TypeError, AttributeError, SyntaxError):
-            continue  # imported for type checkers only: the value is taken as it comes
+            continue  # a type imported for type checkers only: the value is not converted
     return found
 
 
 def _only_struct(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Any:
-    """The struct that is the job, if the only parameter is one."""
+    """The type of the only parameter, if it is a struct; else None."""
     if len(parameters) != 1:
         return None
     hint = hints.get(parameters[0].name)
@@ -150,7 +150,7 @@ def _field(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     if parameter.default is inspect.Parameter.empty:
         return (parameter.name, hint)
     default = parameter.default
-    if isinstance(default, list | dict | set):  # msgspec wants a new one for each
+    if isinstance(default, list | dict | set):  # each job needs a new one
         return (parameter.name, hint, msgspec.field(default_factory=lambda: type(default)(default)))
     return (parameter.name, hint, default)
 

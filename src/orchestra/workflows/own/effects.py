@@ -1,5 +1,4 @@
-"""The effects of a person's own workflow: a function that is called once, and a diff that is kept for the gate.
-
+"""The effects of a person's own workflow: calling a function once, and keeping a diff for the gate.
 Rules
 1. A function is called when its step has no recorded result, and never otherwise. It may be called twice if a kill
    falls between its end and the record; its author must expect that.
@@ -31,22 +30,22 @@ from orchestra.core.records import utf8
 from orchestra.core.work import Reply
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 
-FAILED = "STEP_FAILED"  # how a step fails whose function raised
+FAILED = "STEP_FAILED"  # the error of a step whose function raised
 NOT_JSON = "NOT_JSON"
 
 
 class Called(Struct, frozen=True):
-    """What a function returned."""
+    """The return value of a function."""
 
     result: Any
 
 
 class CallFunction(Effect[Called], frozen=True):
-    """Call a function of the person's own, once."""
+    """Call a function of a person's workflow once."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    again: bool = False  # whether a failure may be tried again
+    again: bool = False  # whether it is called again after a failure
 
     outcome: ClassVar[Any] = Called
 
@@ -65,7 +64,7 @@ class CallFunction(Effect[Called], frozen=True):
 
 
 class KeepDiff(Effect[Reply], frozen=True):
-    """Keep a diff as a file of the run, from which the gate takes it."""
+    """Write a diff to a file of the run, for the gate."""
 
     diff: str
     artifact: str
@@ -74,7 +73,7 @@ class KeepDiff(Effect[Reply], frozen=True):
     outcome: ClassVar[Any] = Reply
 
     def public(self) -> dict[str, Any]:
-        return {"artifact": self.artifact}  # the diff is in the outcome, once
+        return {"artifact": self.artifact}  # the diff is in the outcome
 
 
 async def call_function(effect: CallFunction, step: Step) -> Called:
@@ -152,7 +151,7 @@ async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -
 async def keep_diff(effect: KeepDiff, step: Step) -> Reply:
     """Handler of KeepDiff."""
     ledger = step.ledger
-    diff = effect.diff.rstrip("\n")  # and no spaces: a line of context may be empty
+    diff = effect.diff.rstrip("\n")  # only newlines: a context line may be a single space
     text = f"{PATCH_BEGIN}\n{diff}\n{PATCH_END}\n"
     data = utf8(text)
     path = ledger.folder.artifact(effect.artifact)
@@ -161,7 +160,7 @@ async def keep_diff(effect: KeepDiff, step: Step) -> Reply:
 
 
 def _shown(argument: Any) -> Any:
-    """An argument as far as it is data: objects that are none count by their type."""
+    """The argument for the step's identity; an object that is not JSON is represented by its type."""
     try:
         msgspec.json.encode(argument)
     except (TypeError, ValueError, UnicodeEncodeError):
@@ -170,7 +169,7 @@ def _shown(argument: Any) -> Any:
 
 
 def place_of(error: BaseException) -> str:
-    """The line of the person's code that raised, as the end of a message."""
+    """The file and line of the person's code that raised, as the end of a message."""
     found = error.__traceback__
     while found is not None and found.tb_next is not None:
         found = found.tb_next

@@ -1,12 +1,11 @@
-"""Finding a person's own workflows: in this process, in the configuration, in installed packages.
-
+"""Finds a person's own workflows: in this process, in the configuration, in installed packages.
 Rules
-1. A workflow is code on the host. What the configuration names is loaded only when it is needed, and only after the
-   person agreed to the line (config/consent.py). A package that the person installed needs no consent.
-2. The first that has the name is taken: what the program defines, the configuration, what a loaded file defines
-   besides, the entry points.
-3. A file is loaded as a script is: the folder it lies in is where its imports are looked for first. Once it is loaded,
-   that folder is where they are looked for last: a file that comes into it later hides no module of orchestra's.
+1. A workflow is code on the host. A file named in the configuration is loaded only when it is needed, and only after
+   the person agreed to the line (config/consent.py). A package that the person installed needs no consent.
+2. A name is looked up in this order: the workflows that the program defines, the configuration, other workflows of
+   loaded files, entry points.
+3. A file is loaded like a script: while it is loaded, its folder comes first in the import path. Afterwards the folder
+   comes last, so that a file added later cannot replace a module of orchestra.
 """
 
 from __future__ import annotations
@@ -82,12 +81,13 @@ def _imported(path: Path) -> ModuleType | None:
 
 
 def _load(path: Path, name: str) -> ModuleType:
-    title = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.parent}"  # another module's name
+    # the stem is another module's name
+    title = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.parent}"
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UsageError(f"workflows.{name}: there is no Python file {path}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[title] = module  # the types of its structs are looked up there
+    sys.modules[title] = module  # msgspec looks up the types of its structs there
     sys.path.insert(0, str(path.parent))  # rule 3
     try:
         spec.loader.exec_module(module)
@@ -105,7 +105,7 @@ def _load(path: Path, name: str) -> ModuleType:
 
 
 def _why(error: BaseException) -> str:
-    """What a module raised when it was loaded, with the line."""
+    """The error that a module raised when it was loaded, with the line."""
     if isinstance(error, SystemExit):
         cure = 'put that below `if __name__ == "__main__":`'
         return f"it ends the program (SystemExit: {error}){place_of(error)}; {cure}"

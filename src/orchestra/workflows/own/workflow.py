@@ -1,4 +1,4 @@
-"""A person's own workflow, described like those that come with orchestra."""
+"""The description of a person's own workflow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from orchestra.workflows.own.definition import Definition
 from orchestra.workflows.own.effects import CallFunction, KeepDiff, as_json, call_function, keep_diff
 from orchestra.workflows.project import Project
 
-_GOALS = ("goal", "topic", "task", "title", "question", "text")  # parameters that say what a run is about
+_GOALS = ("goal", "topic", "task", "title", "question", "text")  # parameters that describe a run's goal
 
 
 def described(own: Definition[..., Any], name: str = "") -> Workflow:
-    """The description of a person's own workflow: any step at any time, any agent. `name`: another than its own."""
+    """The description of a person's own workflow. It allows any step and any agent. `name` replaces its own name."""
 
     async def flow(run: Run, job: Any) -> Verdict:
         value = await own.begin(Context(run), job)
@@ -46,7 +46,7 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
 
 
 def _facts(project: Project, job: Any) -> dict[str, Any]:
-    """`own` lets a run be verified where its program is not known: any step may follow any other."""
+    """The facts of a run. With `own`, a run can be verified without its code: any order of steps is allowed."""
     policy = msgspec.to_builtins(project.policy)
     return {"own": True, "approval": project.config.loop.approval, "policy": policy}
 
@@ -56,7 +56,7 @@ def _effects(running: Running) -> Handlers:
 
 
 def _goal(name: str, job: Any) -> str:
-    """What a run is about, for a person: the first parameter that says it in words, or else its workflow."""
+    """The goal of a run, for a person: the first parameter of _GOALS that has text, or the workflow's name."""
     fields: Mapping[str, Any] = msgspec.to_builtins(job)
     words = [str(fields[one]) for one in _GOALS if isinstance(fields.get(one), str)]
     said = words or [value for value in fields.values() if isinstance(value, str)]
@@ -64,7 +64,7 @@ def _goal(name: str, job: Any) -> str:
 
 
 def refuse_unfit(own: object, name: str) -> Definition[..., Any]:
-    """What a configuration or a package names as a workflow; UsageError if it is none."""
+    """Return the workflow that a configuration or package names; UsageError if it is not one."""
     if isinstance(own, Definition):
         return own
     raise UsageError(f"workflows.{name}: {own!r} is no workflow: write @orchestra.workflow above its `async def`")
