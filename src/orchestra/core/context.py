@@ -1,4 +1,5 @@
 """The context: makes linear async code durable. It is everything a flow sees of its run.
+
 Rules
 1. `perform(name, effect)` is the primitive. A step's key is the scope's path, the name and a repeat count (`fix.2`,
    `research/draft.1`). Keys are made of names, not positions, so inserting a step into the code does not disturb a

@@ -1,4 +1,5 @@
 """Forking: make a new run that shares another run's history up to an event.
+
 Rules
 1. Only a run that this user's key or a person vouches for is forked. Damage after the event does not matter.
 2. The new run has the files that the shared events name, and no others: a reply that came later is not its own.

@@ -1,4 +1,5 @@
 """The project's own files that need protection from patches: closed folders, and code that orchestra runs.
+
 Rules
 1. Closed is wherever runs and what they leave are kept, each path up to its {run_id}. The project itself cannot be
    closed, so a file named by {run_id} alone beside the project's own closes nothing.

@@ -1,4 +1,5 @@
 """The effects of a person's own workflow: calling a function once, and keeping a diff for the gate.
+
 Rules
 1. A function is called when its step has no recorded result, and never otherwise. It may be called twice if a kill
    falls between its end and the record; its author must expect that.
