@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 import orchestra
+from orchestra.app import App
 from orchestra.core.errors import UsageError
+from orchestra.providers.choose import Models
 from tests.library.support import conforms
 from tests.support.project import Project, new_file, role
 
@@ -162,6 +164,28 @@ def test_questions_of_one_name_are_answered_one_by_one_and_only_with_their_optio
     assert waiting.message.startswith("And now?")  # and has no answer yet, although its name looks like another's
     project.run("answer", "last", "셋", "--no-drive")
     assert orchestra.resume("last", project=project.path).result == ["김", "둘", "셋"]
+    conforms(project)
+
+
+@orchestra.workflow
+async def asks_by_odd_names(ctx: orchestra.Context, diff: str) -> list[str]:
+    said = [await ctx.ask(name, f"{name}?") for name in ("cancel", "models", "Cancel", "approval-patch", "x.refused")]
+    return [*said, str((await ctx.patch(diff)).applied)]
+
+
+def test_a_question_never_takes_the_place_of_a_cancel_of_the_models_or_of_an_approval(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    orchestra.run(asks_by_odd_names, project=project.path, diff=new_file("one.txt", "하나"))
+    App(project.path).terms.keep_models(project.folder, Models(default="scripted"))
+    for number in range(5):
+        assert project.run("answer", "last", f"{number}", "--no-drive").returncode == 0
+        waiting = orchestra.resume("last", asks_by_odd_names, project=project.path)
+        assert waiting.exitCode == 3, waiting
+    assert waiting.status == "awaiting_approval"
+    assert App(project.path).terms.models(project.folder, project.events()[0]).default == "scripted"
+    assert project.run("approve", "last", "--no-drive").returncode == 0
+    outcome = orchestra.resume("last", asks_by_odd_names, project=project.path)
+    assert outcome.result == [*"01234", "True"]
     conforms(project)
 
 

@@ -11,6 +11,7 @@ Rules
 5. A message is sealed with its sender's key, for this run and this request (core/seal.py). A file that is not is no
    message: it answers nothing and refuses nobody, and is set aside when somebody answers or drives.
 6. Other records of this user's for a run lie here as well, sealed in the same way; a newer one replaces them.
+7. What orchestra itself puts here has names that no request of a person's own workflow can have (`free_name`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from orchestra.core.seal import Seal
 
 R = TypeVar("R", bound=Struct)
 CANCEL = "cancel"
+MODELS = "models"  # rule 6: who answers from now on
 _MOST = 4 * MIB
 _MOST_KEPT = MIB
 
@@ -83,6 +85,8 @@ def read(folder: RunFolder, request: str, seal: Seal | None) -> Message | None:
         found = msgspec.json.decode(read_bounded(folder.inbox / f"{request}.json", _MOST), type=Message)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
+    if request == CANCEL and found.kind != "cancel":
+        return None  # rule 7 is younger than some runs: an answer cancels nothing
     return found if seal is not None and seal.holds(found, *identity(folder), request) else None
 
 
@@ -100,6 +104,13 @@ def kept(folder: RunFolder, name: str, kind: type[R], seal: Seal | None) -> R | 
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if seal is not None and seal.holds(found, *identity(folder), name) else None
+
+
+def free_name(request: str) -> str:
+    """A name for a request that its author chose: another where it would take the place of orchestra's own (rule 7)."""
+    plain = request.casefold()  # some file systems do not tell them apart
+    taken = plain in (CANCEL, MODELS) or plain.startswith("approval-") or plain.endswith(".refused")
+    return f"%{request}" if taken else request
 
 
 def identity(folder: RunFolder) -> tuple[str, str]:

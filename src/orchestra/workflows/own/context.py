@@ -21,6 +21,7 @@ from msgspec import UNSET, Struct
 from orchestra.core.context import NO_RETRY, Retry
 from orchestra.core.context import Context as Run
 from orchestra.core.errors import StepFailed, end_of_run
+from orchestra.core.inbox import free_name
 from orchestra.core.model import Constraints, Prompt
 from orchestra.core.records import Role
 from orchestra.core.work import AskPerson, CommandOutcome, ModelCall, RunCommand
@@ -151,7 +152,7 @@ class Context:
 
         With `options`, only these are answers.
         """
-        asked = _file_name(self._run.peek_key(name))
+        asked = free_name(_file_name(self._run.peek_key(name)))
         request = AskPerson(
             questionId=asked,
             question=question,
