@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from orchestra.core.context import Context
 from orchestra.core.errors import PolicyError, Refused, StepFailed
+from orchestra.core.names import shortened
 from orchestra.core.work import (
     NOT_GRANTED,
     Applied,
@@ -112,7 +113,7 @@ async def run_command(ctx: Context, name: str, command: RunCommand) -> CommandOu
 def _granting(command: RunCommand, failed: StepFailed) -> Approve:
     digest = command_digest(command.argv)
     return Approve(
-        approvalId=f"approval-{failed.key.replace('/', '~')}",
+        approvalId=f"approval-{shortened(failed.key.replace('/', '~'))}",
         digest=digest,
         policy="rule",
         reasons=(str(failed),),

@@ -23,6 +23,7 @@ from orchestra.core.context import Context as Run
 from orchestra.core.errors import StepFailed, end_of_run
 from orchestra.core.inbox import free_name
 from orchestra.core.model import Constraints, Prompt
+from orchestra.core.names import shortened
 from orchestra.core.records import Role
 from orchestra.core.work import AskPerson, CommandOutcome, ModelCall, RunCommand
 from orchestra.workflows.gate import Ticket, pass_gate, run_command
@@ -233,4 +234,7 @@ def _file_name(key: str) -> str:
     """A step's key as a name of files and requests, another for each: the first of a name without its number."""
     stem, _, number = key.rpartition(".")
     plain = stem if number == "1" and not _COUNTED.search(stem) else key
-    return plain.replace("%", "%25").replace("~", "%7E").replace("/", "~")
+    name = plain.replace("%", "%25").replace("~", "%7E").replace("\0", "%00").replace("/", "~")
+    if not name or name[0] == ".":
+        name = f"%{name}"  # not hidden, and not the name of a folder
+    return shortened(name)
