@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from orchestra.config.overlay import Overlay
+from orchestra.core.cancel import may_be_applying
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import NoConsent, UsageError
 from orchestra.core.faces import Face, GuardedFace, Notice, Silent
@@ -171,14 +172,18 @@ class App:
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
     async def cancel(self, folder: RunFolder) -> RunEnd | None:
-        """End a run whose cancel is recorded; None: the process that drives the run will end it.
+        """End a run whose cancel is recorded; None: the process that drives the run will end it."""
+        self.refuse_half_applied(folder)
+        return await self.engine.cancel(folder)
 
-        A patch that a kill cut short is finished first. Only for that the code of the workflow is needed.
+    def refuse_half_applied(self, folder: RunFolder) -> None:
+        """UsageError if a kill may have cut a patch short, and the workflow that would finish it first is not here.
+
+        Only for that a cancel needs the code of the workflow.
         """
         summary = self.runs.summary(folder)
-        if any(event.type == "APPROVAL_GRANTED" for event in summary.events):
+        if may_be_applying(summary.events):
             self.workflows.named(summary.workflow)
-        return await self.engine.cancel(folder)
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """A new run from a point in another one's history. It records the policy of now, and says what that changes."""
