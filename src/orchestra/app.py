@@ -182,14 +182,18 @@ class App:
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
     async def cancel(self, folder: RunFolder) -> RunEnd | None:
-        """End a run whose cancel is recorded; None: the process that drives the run will end it.
+        """End a run whose cancel is recorded; None: the process that drives the run will end it."""
+        self.refuse_half_applied(folder)
+        return await self.engine.cancel(folder)
 
-        A patch that a kill cut short is finished first. Only this needs the workflow's code.
+    def refuse_half_applied(self, folder: RunFolder) -> None:
+        """UsageError if a kill may have cut a patch short, and the workflow that would finish it first is not here.
+
+        Only for that a cancel needs the code of the workflow.
         """
         summary = self.runs.summary(folder)
-        if any(event.type == "APPROVAL_GRANTED" for event in summary.events):
+        if self.engine.may_be_applying(summary.events):
             self.workflows.named(summary.workflow)
-        return await self.engine.cancel(folder)
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """Make a new run from another run's history up to event `at`.

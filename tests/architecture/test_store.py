@@ -16,7 +16,7 @@ BELOW = {f"orchestra.core.{name}" for name in ("journal", "lock", "inbox", "adop
 OPEN = {
     "orchestra.core.journal": {"Journal", "OnEvent"},
     "orchestra.core.lock": set[str](),
-    "orchestra.core.inbox": {"CANCEL", "Message", "message"},
+    "orchestra.core.inbox": {"CANCEL", "MODELS", "Message", "free_name", "message"},
     "orchestra.core.adoption": {"Adoption", "Vouching"},
     "orchestra.core.events": {"Events"},
     "orchestra.core.lines": {"MOST_BYTES", "MOST_COST", "MOST_EVENTS", "objects", "weight"},

@@ -86,7 +86,7 @@ def up(version: int) -> int:
 
 
 @orchestra.workflow
-async def catching(ctx: orchestra.Context) -> str:
+async def caught_all(ctx: orchestra.Context) -> str:
     try:
         await ctx.step("up", up, VERSION["now"])
     except Exception as error:
@@ -96,11 +96,11 @@ async def catching(ctx: orchestra.Context) -> str:
 
 def test_a_workflow_that_catches_everything_is_stopped_by_drift_all_the_same(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
-    first = orchestra.run(catching, project=project.path)
+    first = orchestra.run(caught_all, project=project.path)
     assert first.status == "awaiting_input"
     VERSION["now"] = 2
     try:
-        again = orchestra.resume(first.runId, catching, project=project.path)
+        again = orchestra.resume(first.runId, caught_all, project=project.path)
     finally:
         VERSION["now"] = 1
     assert again.exitCode == 1 and again.status == "awaiting_input" and "up.1" in again.message

@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 import orchestra
+from orchestra.app import App
 from orchestra.core.errors import UsageError
+from orchestra.providers.choose import Models
 from tests.library.support import conforms
 from tests.support.project import Project, new_file, role
 
@@ -195,6 +197,28 @@ def test_questions_of_one_name_are_answered_one_by_one_and_only_with_their_optio
     assert waiting.message.startswith("And now?")  # and has no answer yet, although its name looks like another's
     project.run("answer", "last", "셋", "--no-drive")
     assert orchestra.resume("last", project=project.path).result == ["김", "둘", "셋"]
+    conforms(project)
+
+
+@orchestra.workflow
+async def asks_by_odd_names(ctx: orchestra.Context, diff: str) -> list[str]:
+    said = [await ctx.ask(name, f"{name}?") for name in ("cancel", "models", "Cancel", "approval-patch", "x.refused")]
+    return [*said, str((await ctx.patch(diff)).applied)]
+
+
+def test_a_question_never_takes_the_place_of_a_cancel_of_the_models_or_of_an_approval(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    orchestra.run(asks_by_odd_names, project=project.path, diff=new_file("one.txt", "하나"))
+    App(project.path).terms.keep_models(project.folder, Models(default="scripted"))
+    for number in range(5):
+        assert project.run("answer", "last", f"{number}", "--no-drive").returncode == 0
+        waiting = orchestra.resume("last", asks_by_odd_names, project=project.path)
+        assert waiting.exitCode == 3, waiting
+    assert waiting.status == "awaiting_approval"
+    assert App(project.path).terms.models(project.folder, project.events()[0]).default == "scripted"
+    assert project.run("approve", "last", "--no-drive").returncode == 0
+    outcome = orchestra.resume("last", asks_by_odd_names, project=project.path)
+    assert outcome.result == [*"01234", "True"]
     conforms(project)
 
 
@@ -539,3 +563,40 @@ def test_the_model_of_an_agent_is_chosen_by_its_name(tmp_path: Path) -> None:
     provider, roles = f"scripted:{project.script}", {"b": f"scripted:{other}"}
     outcome = orchestra.run(two_agents, project=project.path, provider=provider, roles=roles)
     assert outcome.result == ["from the default", "다른 답"]
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+async def _all_of(name: str, diff: str, ctx: orchestra.Context) -> list[object]:
+    said: list[object] = [await ctx.ask(name, "?"), await ctx.ask(f"{name}b", "?")]
+    said.append((await ctx.command("echo", "one")).exitCode)
+    said.append((await ctx.patch(diff)).applied)
+    said.append(await ctx.call(name, "adding", a=1))
+    return [*said, await ctx.model(name, "x")]
+
+
+@orchestra.workflow
+async def names_oddly(ctx: orchestra.Context, name: str, diff: str) -> list[object]:
+    await ctx.model(name, "y")
+    await ctx.step(name, str)
+    return (await ctx.fan_out({name: functools.partial(_all_of, name, diff)}))[name]
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "한" * 100, ".", "..", "%", " "])
+def test_a_name_of_any_length_and_of_dots_is_one_of_files_in_the_run(tmp_path: Path, name: str) -> None:
+    project = Project(tmp_path / "p", role("planner", "one"), role("planner", "two"))
+    project.configure(ASK)
+    provider, diff = f"scripted:{project.script}", new_file("one.txt", "하나")
+    outcome = orchestra.run(names_oddly, project=project.path, provider=provider, name=name, diff=diff)
+    for words in (("answer", "last", "a"), ("answer", "last", "b"), ("approve", "last"), ("approve", "last")):
+        assert outcome.exitCode == 3, outcome
+        done = project.run(*words, "--no-drive")
+        assert done.returncode == 0, done.stderr
+        outcome = orchestra.resume("last", names_oddly, project=project.path)
+    assert outcome.status == "completed", outcome
+    assert outcome.result is not None and outcome.result[:4] == ["a", "b", 0, True]
+    kept = next(run for run in project.runs if run.id == outcome.runId).artifacts
+    assert {path.relative_to(kept).parts[0] for path in kept.rglob("*")} >= {"ask", "command", "model", "patch"}
+    assert not [path for path in (kept / "model").iterdir() if path.name.startswith(".")]
+    conforms(project)

@@ -123,6 +123,46 @@ def test_a_run_is_canceled_without_consent_and_without_loading_its_code(project:
     assert project.events()[-1].type == "RUN_CANCELED"
 
 
+PATCHES = """\
+import orchestra
+DIFF = '''diff --git a/one.txt b/one.txt
+new file mode 100644
+--- /dev/null
++++ b/one.txt
+@@ -0,0 +1 @@
++1
+'''
+@orchestra.workflow
+async def patches(ctx: orchestra.Context) -> str:
+    await ctx.patch(DIFF)
+    await ctx.command("echo", "one")
+    return await ctx.ask("more", "More?")
+"""
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_run_of_an_unknown_workflow_is_canceled_unless_its_patch_may_be_half_applied(
+    tmp_path: Path, applied: bool
+) -> None:
+    project = Project(tmp_path / "p")
+    configured(project, "patches", PATCHES, "rules: [{prefix: [echo], decision: ask, reason: look first}]")
+    assert project.run("start", "patches", "--no-input").returncode == 3
+    for _ in ("the patch", "the command"):
+        assert project.run("approve", "last", "--no-input").returncode == 3
+    if not applied:  # as a kill right after the grant leaves it
+        lines = project.folder.events.read_bytes().splitlines(keepends=True)
+        granted = next(number for number, line in enumerate(lines) if b'"APPROVAL_GRANTED"' in line)
+        project.folder.events.write_bytes(b"".join(lines[: granted + 1]))
+    (project.path / "orchestra.config.yaml").unlink()
+    canceled = project.run("cancel", "last")
+    if applied:
+        assert canceled.returncode == 0, canceled.stderr
+        assert project.events()[-1].type == "RUN_CANCELED"
+    else:
+        assert canceled.returncode == 2 and "there is no workflow 'patches' here" in canceled.stderr
+        assert not (project.folder.inbox / "cancel.json").exists()
+
+
 class Order(msgspec.Struct, frozen=True):
     text: str
 

@@ -53,7 +53,11 @@ async def watch_for_cancel(store: Store, run: RunFolder, flow: asyncio.Future[Ve
 def may_be_applying(events: Iterable[Event]) -> bool:
     """Whether a kill may have cut an apply short: a patch was granted, but its end is not recorded (rule 3)."""
     newest: dict[str, str] = {}  # by scope: the last event of a patch
+    of_commands: set[str] = set()  # the keys of approvals that are about no patch
     for event in events:
-        if event.type in _OF_A_PATCH:
-            newest[str(event.payload.get("key", "")).rpartition("/")[0]] = event.type
+        key = str(event.payload.get("key", ""))
+        if event.type == "APPROVAL_REQUESTED" and event.payload.get("subject") == "command":
+            of_commands.add(key)
+        if event.type in _OF_A_PATCH and key not in of_commands:
+            newest[key.rpartition("/")[0]] = event.type
     return "APPROVAL_GRANTED" in newest.values()

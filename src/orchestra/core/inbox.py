@@ -11,6 +11,7 @@ Rules
    is not a message: it answers nothing and blocks no answer. It is set aside when a person answers or the run is
    driven.
 6. Other records of this user for a run are kept here too, sealed in the same way. A newer one replaces an older one.
+7. What orchestra itself puts here has names that no request of a person's own workflow can have (`free_name`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from orchestra.core.seal import Seal
 
 R = TypeVar("R", bound=Struct)
 CANCEL = "cancel"
+MODELS = "models"  # rule 6: who answers from now on
 _MOST = 4 * MIB
 _MOST_KEPT = MIB
 
@@ -83,6 +85,8 @@ def read(folder: RunFolder, request: str, seal: Seal | None) -> Message | None:
         found = msgspec.json.decode(read_bounded(folder.inbox / f"{request}.json", _MOST), type=Message)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
+    if request == CANCEL and found.kind != "cancel":
+        return None  # rule 7 is younger than some runs: an answer cancels nothing
     return found if seal is not None and seal.holds(found, *identity(folder), request) else None
 
 
@@ -100,6 +104,13 @@ def kept(folder: RunFolder, name: str, kind: type[R], seal: Seal | None) -> R | 
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if seal is not None and seal.holds(found, *identity(folder), name) else None
+
+
+def free_name(request: str) -> str:
+    """A name for a request that its author chose: another where it would take the place of orchestra's own (rule 7)."""
+    plain = request.casefold()  # some file systems do not tell them apart
+    taken = plain in (CANCEL, MODELS) or plain.startswith("approval-") or plain.endswith(".refused")
+    return f"%{request}" if taken else request
 
 
 def identity(folder: RunFolder) -> tuple[str, str]:

@@ -12,6 +12,7 @@ OWN lists the folders that orchestra keeps in every project; a configuration add
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+_LONGEST = 100  # bytes: file systems take 255, with what is put before and behind it
 _SHORT = re.compile(r"(.+)~(\d{1,6})")
 
 
@@ -38,6 +40,14 @@ def folded(name: str) -> str:
 def has_unseen(name: str) -> bool:
     """Whether the name contains an invisible character."""
     return _UNSEEN.search(name) is not None
+
+
+def shortened(name: str) -> str:
+    """A name that every file system takes: a long one is its beginning, and a digest that tells it from others."""
+    data = name.encode("utf-8", "surrogatepass")
+    if len(data) <= _LONGEST:
+        return name
+    return f"{data[:_LONGEST].decode('utf-8', 'ignore')}%x{hashlib.sha256(data).hexdigest()[:16]}"
 
 
 def is_name(part: str, name: str) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.errors import ForeignRun, UsageError
+from orchestra.core.inbox import MODELS
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -21,8 +22,6 @@ from orchestra.policy.policy import Policy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs
 from orchestra.workflows.project import Project
-
-_MODELS = "models"  # the name of the record in a run's inbox
 
 
 class KeptModels(Struct, frozen=True):
@@ -72,7 +71,7 @@ class Terms:
             began = msgspec.convert(self._runs.facts(created).models, Models)
         except msgspec.ValidationError as error:
             raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
-        kept = self._project.store.kept(root, _MODELS, KeptModels)
+        kept = self._project.store.kept(root, MODELS, KeptModels)
         return self._within_budget(kept.models if kept is not None else began)
 
     def _within_budget(self, models: Models) -> Models:
@@ -85,4 +84,4 @@ class Terms:
     def keep_models(self, root: RunFolder, models: Models) -> None:
         """Keep the models for later drives: a raised budget also holds when an approval or answer resumes the run."""
         masked = msgspec.json.decode(self._project.redactor.data(msgspec.json.encode(models)), type=Models)
-        self._project.store.keep(root, _MODELS, KeptModels(masked))
+        self._project.store.keep(root, MODELS, KeptModels(masked))

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from orchestra.core.context import Context
 from orchestra.core.errors import PolicyError, Refused, StepFailed
+from orchestra.core.names import shortened
 from orchestra.core.work import (
     NOT_GRANTED,
     Applied,
@@ -113,7 +114,7 @@ def _granting(command: RunCommand, failed: StepFailed) -> Approve:
     digest = command_digest(command.argv, net=command.net)
     words = shlex.join(command.argv)  # has no bare parenthesis
     return Approve(
-        approvalId=f"approval-{failed.key.replace('/', '~')}",
+        approvalId=f"approval-{shortened(failed.key.replace('/', '~'))}",
         digest=digest,
         policy="rule",
         reasons=(str(failed), "it runs with network") if command.net else (str(failed),),

@@ -21,7 +21,9 @@ from msgspec import UNSET, Struct
 from orchestra.core.context import NO_RETRY, Retry
 from orchestra.core.context import Context as Run
 from orchestra.core.errors import StepFailed, end_of_run
+from orchestra.core.inbox import free_name
 from orchestra.core.model import Constraints, Prompt
+from orchestra.core.names import shortened
 from orchestra.core.records import Role
 from orchestra.core.work import AskPerson, CommandOutcome, ModelCall, RunCommand
 from orchestra.workflows.gate import Ticket, pass_gate, run_command
@@ -151,7 +153,7 @@ class Context:
 
         With `options`, only these are answers.
         """
-        asked = _file_name(self._run.peek_key(name))
+        asked = free_name(_file_name(self._run.peek_key(name)))
         request = AskPerson(
             questionId=asked,
             question=question,
@@ -232,4 +234,7 @@ def _file_name(key: str) -> str:
     """A unique name for the files and requests of a step, from its key. The first step of a name has no number."""
     stem, _, number = key.rpartition(".")
     plain = stem if number == "1" and not _COUNTED.search(stem) else key
-    return plain.replace("%", "%25").replace("~", "%7E").replace("/", "~")
+    name = plain.replace("%", "%25").replace("~", "%7E").replace("\0", "%00").replace("/", "~")
+    if not name or name[0] == ".":
+        name = f"%{name}"  # not hidden, and not the name of a folder
+    return shortened(name)
