@@ -1,4 +1,5 @@
 """The library's two functions: `run` starts a workflow, `resume` continues a run (docs/library.md).
+
 Rules
 1. A run that fails, waits or stops is returned as an outcome. An exception means that no run was started: a wrong
    parameter, a missing provider, no consent.

@@ -1,4 +1,5 @@
 """`orchestra eval run`: runs golden scenarios, and compares the results with the expected ones.
+
 Rules
 1. Every scenario, its configuration, plan and provider is checked before the first run begins.
 2. A run is made like one of `orchestra dag`, without a person to ask. A run that parks, or that no model answered, has

@@ -1,4 +1,5 @@
 """What the program does before it loads other modules.
+
 Rules
 1. Nothing is imported from the current folder. `python -m orchestra` puts that folder first in Python's import path,
    and a project may have a click.py. So only modules that Python has loaded already are imported here, not even

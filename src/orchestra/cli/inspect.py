@@ -1,4 +1,5 @@
 """The command `inspect`: everything about one task of a task graph.
+
 Rules
 1. The task is read from the events, because tasks.jsonl may be behind or missing.
 2. TASK is a label, an id, or a unique beginning of one. The plan's own tasks come first: if a task is called `run`, the

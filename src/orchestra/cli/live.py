@@ -1,4 +1,5 @@
 """The live lines below the log: one for each step that runs now. For terminals only.
+
 Rules
 1. The lines are drawn below the last line of the log, and removed before the next one is written.
 2. There are never more lines than the terminal shows. Each is cut to the terminal's width, measured in cells.

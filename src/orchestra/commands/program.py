@@ -1,4 +1,5 @@
 """Running a provider that is a program: started by the worker, in a sandbox of its own (D-09, C-13).
+
 Rules
 1. The program gets an empty working folder, a home made for this call, and the files of the host that it needs to run.
    It does not see the project or the user's home.

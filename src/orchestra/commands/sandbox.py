@@ -1,4 +1,5 @@
 """The workshop: what all commands of a project share. The launcher, the tools, and the proof that the sandbox holds.
+
 Rules
 1. A command that the policy forbids does not run. The sandbox is proved on this machine before the first command
    (worker/probe.py). The proof is kept for as long as the machine stays the same.

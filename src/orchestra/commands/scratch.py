@@ -1,4 +1,5 @@
 """Scratch folders: where the commands of a run write, outside the workspace, before anything of it is taken over.
+
 Rules
 1. The folder is outside the workspace, because an overlay's upper layer must not lie in its lower layer. Its contents
    are hostile until they have been checked (worker/layer.py).

@@ -1,4 +1,5 @@
 """Toolbox: finds the program for a tool's name, and the files of the host that the program needs. Nothing is run.
+
 Rules
 1. A name is looked up once, on the PATH of the person who started orchestra, in absolute folders only. Folders that
    every user may write to are ignored. So is everything inside the workspace, because a model writes there.

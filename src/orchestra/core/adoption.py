@@ -1,4 +1,5 @@
 """Adoption: a person vouches for a run that this user's key did not make, or that was made for another folder.
+
 Rules
 1. An adoption is a record in the run's folder, `adopted.json`, sealed like an answer (core/seal.py). It has the number
    of lines of the journal, their digest, and the folder the run belongs to from now on.

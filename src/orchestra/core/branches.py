@@ -1,4 +1,5 @@
 """Concurrent branches of a flow: each begins as soon as all branches it depends on are done.
+
 Rules
 1. A worker is an asyncio task. When its branch is done, it continues with the next one that is ready. More workers are
    made only if more branches are ready. So a chain is one task, and ten thousand branches need as many tasks as may

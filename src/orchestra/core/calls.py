@@ -1,4 +1,5 @@
 """The model calls in a journal: for the audit, the budget, the report, and providers that count their calls.
+
 Rules
 1. The cost of a call is known only when its reply is recorded.
 2. If a kill cut a call off, `<artifact>.asked.json` counts it before it is made again, with the most that the earlier

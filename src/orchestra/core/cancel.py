@@ -1,4 +1,5 @@
 """Canceling: how the process that drives a run notices a cancel, and what must still be completed.
+
 Rules
 1. A cancel is a message in the run's inbox. The process that drives the run checks for it all the time.
 2. A cancel of one run of a tree ends all runs of the tree.

@@ -1,4 +1,5 @@
 """The context: makes linear async code durable. It is everything a flow sees of its run.
+
 Rules
 1. `perform(name, effect)` is the primitive. A step's key is the scope's path, the name and a repeat count (`fix.2`,
    `research/draft.1`). Keys are made of names, not positions, so inserting a step into the code does not disturb a
@@ -15,7 +16,7 @@ Rules
    run, the step is tried at once: there may be another provider or a higher quota by then.
 7. Branches of `fan_out` and `graph` have scopes of their own. While they run, their parent scope performs nothing. A
    branch that parks or fails does not stop the others. Tasks are started nowhere else.
-8. No code may catch `Suspended`: nothing waits in memory only.
+8. A flow must not catch `Suspended`: a run that waits for a person leaves memory.
 9. A handler may prepare something before the intent is written, such as a blocked process, so that the intent can
    record it (its pid). If a later process prepares the step again, its intent is written again.
 """

@@ -1,4 +1,5 @@
 """The disk: the few operations that make bytes durable. Tests inject crashes here.
+
 Rules
 1. Every byte that orchestra keeps is written, synced and named by these operations.
 2. Each operation is the smallest step that a crash can fall between: append, sync, replace, link, unlink.

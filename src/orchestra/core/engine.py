@@ -1,4 +1,5 @@
 """The engine: start, drive, cancel and fork runs. The only code that catches every exception.
+
 Rules
 1. `start` makes the folder and records RUN_CREATED, synced. From then on the run exists.
 2. `drive` takes the run's lock, replays the journal through the flow, and then continues live until the run ends or

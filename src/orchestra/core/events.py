@@ -1,4 +1,5 @@
 """The events of a journal as a sequence that need not be in memory: used by everything that shows a run.
+
 Rules
 1. A short journal is kept as a list once it was read. For a longer one only a few offsets are kept, and each pass reads
    the file again. So the memory of a view does not grow with the run.

@@ -1,4 +1,5 @@
 """Reads files of unknown origin: only regular files, of limited size.
+
 Rules
 1. A named pipe, a device, a socket, a folder or a link in a file's place is refused with its path. Opening never
    blocks.

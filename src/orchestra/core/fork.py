@@ -1,4 +1,5 @@
 """Forking: make a new run that shares another run's history up to an event.
+
 Rules
 1. Only a run that is not foreign is forked. Damage after the event is ignored.
 2. The new run has the files that the shared events name, and no others: not a reply that came later.

@@ -1,4 +1,5 @@
 """The journal: events.ndjson, from which everything else about a run is derived (D-01).
+
 Rules
 1. Each line is one event as a JSON object (S1-115). Lines are only added; earlier bytes never change (S1-114).
 2. `append` writes the whole line at once: when it returns, the line survives `kill -9`. `barrier` makes everything

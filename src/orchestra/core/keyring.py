@@ -1,4 +1,5 @@
 """The keyring: where this user's secret key is kept, and how it is made.
+
 Rules
 1. The key is outside every project: in `$XDG_STATE_HOME/orchestra/key` (`~/.local/state/orchestra/key`), made on first
    use, readable by its owner only. `ORCHESTRA_KEY` (the secret itself) or `ORCHESTRA_KEY_FILE` replaces it, for example

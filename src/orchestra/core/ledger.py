@@ -1,4 +1,5 @@
 """The ledger: the only code that writes a run's events. It updates journal, fold, state.json and logs, in this order.
+
 Rules
 1. An event is recorded only if the workflow's table allows it in the current state (S1-73).
 2. The journal is written first. state.json and the logs follow, and may be behind after a kill. They are rebuilt from

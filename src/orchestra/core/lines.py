@@ -1,4 +1,5 @@
 """Reads the lines of a journal within limits. Each line is one event, of any writer.
+
 Rules
 1. A journal is a regular file with a maximal size, a maximal number of lines and a maximal length of a line. Anything
    else is refused, and nothing waits for it. A run ends before its journal becomes longer (core/journal.py, rule 10).

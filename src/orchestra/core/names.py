@@ -1,4 +1,5 @@
 """Compares file names as tolerant file systems do, and lists orchestra's own folders. Pure.
+
 Rules
 1. Two names that differ only in case, Unicode form or invisible characters are the same: `.GIT` and `.g<ZWNJ>it` are
    `.git`.

@@ -1,4 +1,5 @@
 """The people a run asks: handlers of AskPerson and Approve. They wait for a message in the run's inbox (core/inbox.py).
+
 Rules
 1. Without a person to wait for, the run parks (`Suspended`). After releasing the lock, the process that parked reads
    the inbox once more (core/engine.py), so an answer that came in between is not missed.

@@ -1,4 +1,5 @@
 """Typed views of events: the fields of each kind of event, as records. Pure.
+
 Rules
 1. Outside the core no payload is read by the name of a field. `RunCreated`, `StepEvent`, `Request` and `RunEnded` have
    the fields of each kind of event, `StepOutcome` the outcome of orchestra's own steps.

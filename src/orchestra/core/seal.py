@@ -1,4 +1,5 @@
 """The seal: a keyed digest that shows that this user wrote a record. Pure: no file is read here.
+
 Rules
 1. The key is this user's secret and is outside every project (core/keyring.py). A program that can write only in the
    project cannot make a seal.

@@ -1,4 +1,5 @@
 """Records of what was sent to models: one per request, written before the request is made, and read back per run.
+
 Rules
 1. A request is recorded with its prompt (`sent` in `<artifact>.prompt.json`) before it is made. So failed and cut-off
    requests are recorded too. After a kill there may be a record of a request that was not made.

@@ -1,4 +1,5 @@
 """Checks the payload of an event: each field that readers use has the right type. Pure.
+
 Rules
 1. A journal may come from anybody. Before a view reads an event, its payload is checked against the records of
    core/reading.py. A field with a wrong type is damage, and is named. So views need not check values again.

@@ -1,4 +1,5 @@
 """The store: the only module that creates, lists, locks and opens runs.
+
 Rules
 1. A run is named by its folder (core/run.py). The folder is the driver's working copy: artifacts, logs, state.json and
    scratch files are local files in it and do not go through the store.

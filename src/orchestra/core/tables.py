@@ -1,4 +1,5 @@
 """Transition tables and the fold: which event may come next, and the current state of a run.
+
 Rules
 1. A table is data: state → trigger → state. A trigger is an event type, with the phase for the PHASE_ events
    (`PHASE_STARTED plan`). The table is checked before a byte is written, so an illegal event cannot be recorded

@@ -1,4 +1,5 @@
 """Adopting a run: show what a foreign run is and would be allowed to do, and record that a person vouches for it.
+
 Rules
 1. Nothing in a foreign run is trusted before its adoption. It is described from its journal, with the policy it would
    get here (policy/binding.py), so that a person sees both what it asks for and what it would get.

@@ -1,4 +1,5 @@
 """Records a person's answers to a run: approve, reject, answer, cancel. Drives nothing.
+
 Rules
 1. An answer is for one request. If several wait, the person must name one; no request is granted by chance (D-11).
 2. The answer is put into the run's inbox. The process that drives the run takes it from there (core/inbox.py).

@@ -1,4 +1,5 @@
 """Removes the folders of old runs: decides which may be removed, and removes them.
+
 Rules
 1. A run is removed with its child runs, and only if all of them have ended and none is being driven.
 2. The runs that ended last stay, as many as the person chooses. A run also stays if a run that stays was made from it

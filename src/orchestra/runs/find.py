@@ -1,4 +1,5 @@
 """Finds and reads the runs of a project. Changes and drives nothing.
+
 Rules
 1. A run folder may come from anybody. So the amount that is read is limited, and files named in a journal are searched
    only below the run's folder (core/files.py).

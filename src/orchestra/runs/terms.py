@@ -1,4 +1,5 @@
 """The terms of a run: the policy, approval mode, models and budget that apply to it now.
+
 Rules
 1. The narrower applies of what a run recorded and what the project has now (policy/binding.py).
 2. A run uses the models that a person chose last when resuming it, or those it began with. The budget in the

@@ -1,4 +1,5 @@
 """The cost of model calls, as lines of a report: one table for every workflow. Pure.
+
 Rules
 1. An unknown cost is shown as `?`, and a sum with an unknown part is marked as incomplete.
 2. A call that may have been paid more than once, or that made more than one request, is marked (D-05).

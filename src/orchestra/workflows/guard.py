@@ -1,4 +1,5 @@
 """The project's own files that need protection from patches: closed folders, and code that orchestra runs.
+
 Rules
 1. Closed folders are those in which runs and their files are kept: each configured path up to its {run_id}. The project
    folder itself cannot be closed, so a path such as `{run_id}.log` in it closes nothing.

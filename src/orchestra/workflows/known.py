@@ -1,4 +1,5 @@
 """Looks up the workflows of a project by name: those of orchestra, those the caller gives, and the person's own.
+
 A run of an unknown workflow can still be found, shown and verified like any run (`of`). It cannot be driven (`named`).
 The person's own workflows are loaded only when they are needed: showing a run loads no code.
 """

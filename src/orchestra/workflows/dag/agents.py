@@ -1,4 +1,5 @@
 """The agents of a task graph: S2's three levels, and the roles that models have. Their duties, messages and prompts.
+
 Rules
 1. Duties are those of the specification (S2-01 … S2-14). The fields of messages are read from the records, so they
    cannot differ.

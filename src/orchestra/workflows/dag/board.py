@@ -1,4 +1,5 @@
 """The board: the current state of every task, folded from events (S2-15 … S2-42, S2-120 … S2-131). Pure.
+
 Rules
 1. There are tasks on three levels: the run itself (L1), its planning (L2), and each task of the plan (L3).
 2. A state changes only as `states.TASK` allows.

@@ -1,4 +1,5 @@
 """The history of a task graph, read from its events: what the board does not keep. Pure.
+
 Rules
 1. Lines and messages are the board's, in the order of the events that made them.
 2. For one event, the lines of the level that sends a message come first, then the message, then the other lines.

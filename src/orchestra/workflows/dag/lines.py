@@ -1,4 +1,5 @@
 """A plan as text for people: an overview with one line per task, or every task in full.
+
 Rules
 1. The overview may leave tasks out, and then a line counts them. `whole_plan` leaves nothing out: a person approves it.
 2. A line break in an argument, a variable or a file cannot look like another task: every further line is marked.

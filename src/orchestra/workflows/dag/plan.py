@@ -1,4 +1,5 @@
 """Reads a planner's reply as a plan, or reports exactly what is wrong (S2-57 … S2-61, S2-95 … S2-106). Pure.
+
 Rules
 1. A plan is strict JSON. It is searched in this order: the whole reply, a fenced block, the first array, the first
    object (F2-08). A plan is used completely or not at all (S2-61).

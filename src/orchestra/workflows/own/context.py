@@ -1,4 +1,5 @@
 """The context of a person's own workflow: each method is a durable, named step of the run.
+
 Rules
 1. Each method call is a step of the run: recorded before and after, done once, and replayed after a crash.
 2. Steps have names, not positions: `model` is named by its agent; `step`, `ask` and `call` by their first argument. The

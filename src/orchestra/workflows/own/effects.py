@@ -1,4 +1,5 @@
 """The effects of a person's own workflow: calling a function once, and keeping a diff for the gate.
+
 Rules
 1. A function is called only if its step has no recorded result. It may be called twice if a kill comes between its end
    and the record; its outside effects should tolerate that.

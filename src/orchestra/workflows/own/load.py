@@ -1,4 +1,5 @@
 """Finds a person's own workflows: in this process, in the configuration, in installed packages.
+
 Rules
 1. A workflow is code on the host. A file named in the configuration is loaded only when it is needed, and only after
    the person agreed to the line (config/consent.py). A package that the person installed needs no consent.
