@@ -1,4 +1,5 @@
 """The composition root: what every face (CLI, TUI, web) and the library call.
+
 An `App` consists of a project (its folder, configuration and key), its runs (found, answered, bound to a policy) and an
 engine that drives them. The handlers of effects are made in handlers.py. No workflow is named here: workflows are
 looked up by name.

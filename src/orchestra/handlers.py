@@ -1,4 +1,5 @@
 """Makes the handlers of one run: one for each effect of models, commands and patches, and those its workflow adds.
+
 The engine calls `Wiring.handlers` when it drives a run, and `Wiring.before_end` before a run ends.
 """
 

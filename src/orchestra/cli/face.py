@@ -1,4 +1,5 @@
 """The four faces of the command line: how a driven run looks on a terminal, in a pipe, and as JSON.
+
 - JsonFace: NDJSON on stdout and nothing else (U-05).
 - LineFace: one plain line per event on stderr, for pipes and CI logs.
 - QuietFace: nothing, if all goes well.

@@ -1,4 +1,5 @@
 """The clock of a run: how much of its total time is used, and how much is left (S2-50).
+
 Only the run's own work counts. Time in which a person thinks, or in which no process drives the run, does not.
 
 Rules

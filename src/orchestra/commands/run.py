@@ -1,10 +1,12 @@
 """The runner: handler of `RunCommand`. Commands of all workflows run here, as L3 tasks of one worker (D-09).
+
 decide (policy/) → find the tool (commands/tools.py) → wrap and run (worker/) → read what it wrote (worker/layer.py) →
 outcome
 
 Rules
-1. A command that the policy forbids does not run. A command runs without a sandbox only if the configuration has `tier:
-   none`, and that is recorded. The sandbox is proved on this machine before the first command (worker/probe.py).
+1. A command that the policy forbids does not run. A command runs without a sandbox only if the configuration sets
+   the tier `none`, and that is recorded. The sandbox is proved on this machine before the first command
+   (worker/probe.py).
 2. The process exists, contained and blocked, before its intent is written. The intent records its pid and start time. A
    later process uses them to end what an earlier process left (MS-3.4).
 3. The environment consists of the sandbox's own variables, those that the configuration passes on, and the task's

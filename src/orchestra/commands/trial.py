@@ -1,4 +1,5 @@
 """A trial: run a command that does nothing, to find out whether commands can run in this workspace.
+
 The proof (worker/probe.py) is about the machine, and uses files of its own. The project may still be out of reach:
 inside a folder that `sandbox.run_as` may not enter, or on a file system that cannot be overlaid. The trial finds this
 before a model is called or a patch is applied.

@@ -1,4 +1,5 @@
 """The chain of a journal's lines: each is sealed, and linked to the line before it. Pure.
+
     {"id":…,"type":…,"payload":{"seal":"<of this line and the seal before it>","prev":"<digest of the line before>",…}}
 
 Rules

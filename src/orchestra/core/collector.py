@@ -1,4 +1,5 @@
 """Limits the garbage collector: a run makes very many objects that stay, and hardly a cycle.
+
 The collector would examine all of them repeatedly. That takes a tenth to a fifth of the time for a big graph, a long
 journal or a big plan.
 """

@@ -1,4 +1,5 @@
 """Effects: what a flow can ask for, as small frozen records.
+
 A flow does nothing itself. It performs an effect under a name, and a handler carries the effect out (core/context.py).
 An effect class tells the context three things: which event records its intent (none, if the outcome alone is recorded),
 which event records its outcome, and whether it acts on the world. Before an effect that acts, everything recorded so

@@ -1,4 +1,5 @@
 """The face protocol: a face shows what happens in runs. One method, one closed union of records, each with its run.
+
 A face (terminal, plain lines, JSON, a web page) never decides anything. A face that fails, for example at a closed pipe
 or terminal, is replaced by a silent one and does not stop the run (`GuardedFace`).
 """

@@ -1,4 +1,5 @@
 """The inbox: how a person's answer reaches a run from any process, whether or not a process drives the run (D-10).
+
 Its files are read and written through the store only (core/store.py). core/people.py waits for answers.
 
 Rules

@@ -1,4 +1,5 @@
 """Files that are secret by their names: their contents are not shown to models.
+
 The redactor masks text that looks like a secret. A password in `prod.env` or a key in `config/master.key` may not look
 like one. Only the file's name shows that it is a secret.
 

@@ -1,4 +1,5 @@
 """Whether a run is foreign: decided by its seals, a person's adoption (core/store.py) and the place of its folder.
+
 A run is *foreign* if this user's key did not seal it and the user did not adopt it. A foreign run can be read like any
 other, and is never driven (core/engine.py, rule 7).
 """

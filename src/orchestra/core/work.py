@@ -1,4 +1,5 @@
 """The effects of models, commands, patches and people, and the outcome of each. Data only.
+
 core/effects.py explains what an effect is, and has a table of all effects with their handlers.
 """
 

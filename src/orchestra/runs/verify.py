@@ -1,4 +1,5 @@
 """Verifies a run folder against its spec, by requirement id: S1 for every run, and what its workflow adds.
+
 Only files are read (S1-126), so runs of any implementation can be verified.
 
 Rules

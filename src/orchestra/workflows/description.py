@@ -1,4 +1,5 @@
 """The description of a workflow: one record with everything the rest of the program needs to know about it.
+
 A workflow is a folder with shapes.py (records and prompts), states.py (transition table), flow.py (the steps) and
 workflow.py, which builds this record. `workflows/all.py` lists them. Outside these, only the workflow's commands in
 `cli/` name it. Only `name`, `params`, `flow` and `goal` are required.

@@ -1,4 +1,5 @@
 """One line for a person about an event: the lines that all workflows have in common. Pure.
+
 A workflow with events of its own kind (a graph's tasks, a loop's checks) has its own `headline`, which calls this one
 for the rest.
 """

@@ -1,4 +1,5 @@
 """A project folder, opened: its configuration, policy, consent and key, its providers, and its sandbox for commands.
+
 Everything that starts or drives a run uses a `Project`, and so does a workflow that prepares a job. Runs are opened by
 its store (core/store.py) and found by `runs/find.py`.
 """

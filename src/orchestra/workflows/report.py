@@ -1,4 +1,5 @@
 """Makes report.md of a run: what was asked, what happened, what it cost, where everything is (C-26).
+
 The report is made from the run's folder alone. So it needs no model, and can be made again at any time. Calls that
 never got a reply are counted from their `.asked.json` files.
 """

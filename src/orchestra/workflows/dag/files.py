@@ -1,4 +1,5 @@
 """The files of a task graph: plan.json, and tasks.jsonl and messages.jsonl, made from its events (S2-85, S2-132).
+
 The latter two are projections. Lines of tasks are appended within a twentieth of a second, or when 256 events wait. The
 files are rebuilt if a kill left them behind or they are missing.
 """

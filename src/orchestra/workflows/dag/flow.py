@@ -1,4 +1,5 @@
 """The steps of a task graph (S2): linear code over a durable context. It changes nothing itself; it performs effects.
+
 plan ─ adopt ─ agree ─▶ tasks, each as soon as its last dependency is done ─▶ (replan once) ─▶ summary ─▶ end
 """
 

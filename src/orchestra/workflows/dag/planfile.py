@@ -1,4 +1,5 @@
 """Checks a plan that a person wrote: strict JSON, no unknown keys. Pure.
+
 A model's reply is read as far as possible (plan.py), because the model can be called again. A person's file must be
 exact: anything that is not understood is refused, with its line, and nothing is run.
 """

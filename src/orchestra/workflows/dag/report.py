@@ -1,4 +1,5 @@
 """Makes report.md and metrics.json of a task graph from its events (S2-06, S2-133, F2-06, F2-07).
+
 The report needs no model; the summarizer's text is one section of it.
 """
 

@@ -1,4 +1,5 @@
 """The transition tables of a task graph: that of the run, and that of one task (S2 "상태 전환").
+
 Tasks run concurrently, so the run's table covers only the run as a whole. `board.py` checks every event of a task
 against the task's table. docs/dag-states.md is drawn from both.
 """

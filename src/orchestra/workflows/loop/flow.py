@@ -1,4 +1,5 @@
 """The steps of a loop (S1 §4.3): linear code over a durable context. It changes nothing itself; it performs effects.
+
 plan → develop → gate → evaluate ─ pass ──▶ completed
          ▲  ▲                    ├ fixable ▶ fix (at most maxFixIterations)
          │  └──── answer ◀─ ask ◀┴ blocked

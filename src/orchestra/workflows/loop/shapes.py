@@ -1,4 +1,5 @@
 """The records and texts of a loop: the job, the prompts, and the evaluator's decision. Pure.
+
 Replies of the developer and the fixer are read by orchestra.patch (S1 §5).
 """
 

@@ -1,4 +1,5 @@
 """The transition table of a loop: S1 §4.3 and §4.4.
+
 A state is named after the last recorded event. A `*_failed` state is a recorded failure after which the run goes on.
 RUN_FAILED and RUN_CANCELED may follow in every state that is not final (G1-11; a provider may fail anywhere).
 docs/loop-states.md is drawn from this table.
