@@ -6,7 +6,7 @@ Rules
 2. The first that has the name is taken: what the program defines, the configuration, what a loaded file defines
    besides, the entry points.
 3. A file is loaded as a script is: the folder it lies in is where its imports are looked for first. Once it is loaded,
-   that folder is where they are looked for last: a file that comes into it later hides no module of orchestra's.
+   that folder is where they are looked for last: a file that comes into it later hides no module of orchestra's, and is none (core/installed.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.installed import PROJECT_FOLDERS
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.own.definition import DEFINED, Definition
 from orchestra.workflows.own.effects import place_of
@@ -101,6 +102,7 @@ def _load(path: Path, name: str) -> ModuleType:
         sys.path.remove(str(path.parent))
         if str(path.parent) not in sys.path:
             sys.path.append(str(path.parent))
+            PROJECT_FOLDERS.add(str(path.parent))
     return module
 
 
