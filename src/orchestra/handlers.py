@@ -37,7 +37,7 @@ from orchestra.providers.setup import Choice
 from orchestra.runs.find import Runs
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
-from orchestra.workflows.guard import closed_folders, code_files
+from orchestra.workflows.guard import closed_folders, code_files, code_folders
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported
 
@@ -161,8 +161,10 @@ class Wiring:
     def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         project = self._project
         code = code_files(project.config, project.config_path, project.place, project.providers, models)
-        closed = closed_folders(project.config, project.place)
-        return Gatekeeper(project.path, project.watchful, closed=closed, code=code, approval=approval)
+        closed, folders = closed_folders(project.config, project.place), code_folders(project.config, project.place)
+        return Gatekeeper(
+            project.path, project.watchful, closed=closed, code=code, code_folders=folders, approval=approval
+        )
 
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:
         """The provider of a choice. A tree of runs shares it: a script's reply that one run used is used for all."""

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.app import App
+from orchestra.core import installed
+from orchestra.patch.safety import guarded
+from orchestra.workflows.guard import code_folders
 from tests.library.support import configured
-from tests.support.project import Project, records
+from tests.patch.support import changes_of
+from tests.support.project import Project, new_file, records
 
 GREET = """\
 from __future__ import annotations
@@ -249,3 +254,58 @@ async def self(ctx: orchestra.Context) -> bool:
     done = project.run("start", "self", "--no-input")
     assert done.returncode == 3, done.stderr
     assert f"{file}.py is {what}" in project.run("show", "last").stdout + done.stderr
+
+
+WRITES = """\
+import orchestra
+@orchestra.workflow
+async def writes(ctx: orchestra.Context, diff: str) -> bool:
+    import helper  # not before the patch
+    return (await ctx.patch(diff, "more rights")).applied
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "held"),
+    [
+        ("flows/statistics.py", True),
+        ("flows/pkg/__init__.py", True),
+        ("flows/x.PTH", True),
+        ("flows/x-1.dist-info/entry_points.txt", True),
+        ("flows/notes.md", False),
+        ("statistics.py", False),
+    ],
+)
+def test_what_a_workflow_could_import_is_added_by_no_patch_without_a_person(
+    tmp_path: Path, file: str, held: bool
+) -> None:
+    project = Project(tmp_path / "p")
+    flows = project.path / "flows"
+    flows.mkdir()
+    (flows / "writes.py").write_text(WRITES)
+    (flows / "helper.py").write_text("")
+    project.configure('workflows: {writes: "flows/writes.py:writes"}\nloop: {approval: never}\n')
+    done = project.run("start", "writes", f"diff={new_file(file, 'x')}", "--no-input")
+    assert done.returncode == (3 if held else 0), done.stderr
+    assert (f"{file} is code that workflow writes may import" in project.run("show", "last").stdout) is held
+
+
+def test_a_loop_adds_no_module_beside_a_workflow_without_a_person(tmp_path: Path) -> None:
+    """Nothing of the workflow is loaded in this process, and its file lies in the project itself."""
+    project = Project(tmp_path / "p")
+    configured(project, "greet", GREET)
+    config, place = App(project.path).project.config, App(project.path).project.place
+    assert code_folders(config, place)[str(project.path)] == "code that workflow greet may import"
+    known = {".": "code"}
+    [reason] = guarded(changes_of(new_file("src/statistics.py", "x")), {}, known)
+    assert reason.startswith("src/statistics.py is code")
+
+
+def test_an_optional_package_is_never_taken_from_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bubblewrap_none.py").write_text("raise SystemExit('loaded')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed.find_installed("bubblewrap_none") is not None
+    monkeypatch.setattr(installed, "PROJECT_FOLDERS", {str(tmp_path)})
+    assert installed.find_installed("bubblewrap_none") is None
+    with pytest.raises(ImportError):
+        installed.import_installed("bubblewrap_none")

@@ -54,7 +54,7 @@ from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import compute
 from orchestra.patch.prepared import Prepared
 from orchestra.patch.result import Patch, parse_result
-from orchestra.patch.safety import check, guarded, judged_by, risks
+from orchestra.patch.safety import NOTHING, check, guarded, judged_by, risks
 
 
 class Gatekeeper:
@@ -67,18 +67,20 @@ class Gatekeeper:
         *,
         closed: Sequence[str],
         code: Mapping[str, str],
+        code_folders: Mapping[str, str] = NOTHING,
         approval: Asking | None = None,
     ) -> None:
         """`watchful` finds secrets in patches, whether or not logs are redacted.
 
         `closed` are the folders, by whole paths, that the configuration closes besides OWN; `code` are the files that
-        orchestra obeys, with what they are. `approval` is the project's mode now, if it asks a person more
-        often than the run's.
+        orchestra obeys, with what they are, and `code_folders` those that such code imports from. `approval` is the
+        project's mode now, if it asks a person more often than the run's.
         """
         self._workspace = workspace
         self._watchful = watchful
         self._closed = (*(str(workspace / folder) for folder in OWN), *closed)
         self._code = code
+        self._code_folders = code_folders
         self._approval = approval
         self._made: set[str] | None = None  # the files that this run has added
 
@@ -102,7 +104,8 @@ class Gatekeeper:
         files = tuple(msgspec.structs.replace(f.file, judges=f.file.path in judges) for f in prepared.files)
         beside = names_beside(self._workspace, (c.new for c in changes if c.new is not None and c.new != c.old))
         found = (*risks(changes, existing=beside, made=made), *_secrets(changes, self._watchful), *prepared.doubts)
-        held = guarded(changes, {name: what for path, what in self._code.items() for name in self._names(path)})
+        code = {name: what for path, what in self._code.items() for name in self._names(path)}
+        held = guarded(changes, code, dict(self._folders()))
         analysis = msgspec.json.format(msgspec.json.encode({"risks": (*held, *found)})) + b"\n"
         ledger.disk.publish(path.with_suffix(".gatekeeper-risk.json"), analysis, durable=False)
         return PatchProposal(
@@ -187,6 +190,14 @@ class Gatekeeper:
             inside = os.path.relpath(name, self._workspace)
             if inside != os.curdir and inside.split("/")[0] != os.pardir:
                 yield inside
+
+    def _folders(self) -> Iterator[tuple[str, str]]:
+        """The folders that code imports from, by their names in the workspace; `.` if it lies in one."""
+        workspace = os.path.realpath(self._workspace)
+        for path, what in self._code_folders.items():
+            if f"{workspace}/".startswith(os.path.realpath(path).rstrip("/") + "/"):
+                yield ".", what
+            yield from ((name, what) for name in self._names(path))
 
     def _files_made(self, ledger: Ledger) -> set[str]:
         """The files that this run has added: editing one of them changes nothing that was there before."""

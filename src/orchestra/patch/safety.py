@@ -32,6 +32,10 @@ MANY_FILES, MANY_LINES = 20, 500  # G1-2
 MODES = {"100644", "100755"}
 CONFIGURATION = "orchestra's own configuration"
 
+NOTHING: Mapping[str, str] = {}
+
+_IMPORTABLE = (".py", ".pyc", ".so", ".pyd", ".pth", ".egg-link")
+_METADATA = (".dist-info", ".egg-info")  # of packages: their entry points are loaded
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$|clock\$) *(?:[.:].*)?")
 _DONE = {"modify": "edits", "delete": "deletes", "rename": "renames"}
@@ -91,18 +95,29 @@ def risks(
     return tuple(reasons)
 
 
-def guarded(changes: Sequence[FileChange], code: Mapping[str, str]) -> tuple[str, ...]:
+def guarded(
+    changes: Sequence[FileChange], code: Mapping[str, str], folders: Mapping[str, str] = NOTHING
+) -> tuple[str, ...]:
     """Why a person must agree under every approval mode (rule 5).
 
-    `code` maps each project file that the configuration makes orchestra read or run to a description of it.
+    `code` maps each project file that the configuration makes orchestra read or run to a description of it, `folders`
+    each folder (`.`: the project) from which such code imports, also what is not there yet.
     """
     known = {folded(path): what for path, what in code.items()}
     reasons: list[str] = []
     for path in (path for change in changes for path in change.paths):
-        what = CONFIGURATION if is_configuration(path) else known.get(folded(path), "")
+        what = CONFIGURATION if is_configuration(path) else known.get(folded(path)) or _imported(path, folders)
         later = "; it counts for later runs only" if what == CONFIGURATION else ""  # a run has its own copy
         reasons += [f"{path} is {what}: a person must agree under every approval mode{later}"] if what else []
     return tuple(reasons)
+
+
+def _imported(path: str, folders: Mapping[str, str]) -> str:
+    """What a path is that Python would import from one of these folders, or an empty string."""
+    name = folded(path)
+    if not name.endswith(_IMPORTABLE) and not any(part.endswith(_METADATA) for part in name.split("/")):
+        return ""
+    return next((what for folder, what in folders.items() if folder == "." or met_folder(path, (folder,))), "")
 
 
 def judged_by(change: FileChange, made: Set[str] = frozenset()) -> bool:

