@@ -38,7 +38,8 @@ def runs(as_json: bool, project: Path) -> int:
     """All runs of this project, newest last."""
     rows: list[tuple[str, str, str, str]] = []
     notes: dict[str, None] = {}
-    for folder, found in App(project).runs.overview():  # only the row of each run is kept in memory
+    app = App(project)
+    for folder, found in app.runs.overview():  # only the row of each run is kept in memory
         if not as_json:
             rows.append(_row(folder, found))
             notes |= dict.fromkeys(_notes(found)) if isinstance(found, RunSummary) else {}
@@ -47,7 +48,7 @@ def runs(as_json: bool, project: Path) -> int:
         else:
             print_json({"runId": folder.id, "status": "damaged", "dir": str(folder.path), "error": str(found)})
     if not rows and not as_json:
-        click.echo("no runs here yet; orchestra --help lists the commands that start one")
+        click.echo(f"no runs here yet; {app.workflows.how_to_start}")
     elif rows:
         echo_lines(aligned(("run", "status", "iteration", "goal"), rows))
         echo_lines(note for note in _NOTES if note in notes)

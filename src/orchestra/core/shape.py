@@ -28,7 +28,9 @@ class _OfTheCore(Struct):
     artifact: str = ""
     intent: str = ""
     outcome: Any = None
+    parentKey: str = ""
     prev: str = ""
+    redone: Any = False
     role: str = ""
     seal: str = ""
     vouches: Any = None

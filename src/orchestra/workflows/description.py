@@ -124,6 +124,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     leaves: Callable[[Reported], Mapping[str, str]] | None = None  # files written before its end; None: report.md
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run
     title: str = ""  # "a loop": as documents call one of its runs
+    start: str = ""  # the command that starts one, as an example for who has no run yet
     inner: tuple[Inner, ...] = ()
     records: Mapping[str, tuple[Any, str]] = MappingProxyType({})  # of `orchestra schema`
 

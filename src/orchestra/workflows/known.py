@@ -39,6 +39,11 @@ class Workflows:
         """The names of all workflows that can be started."""
         return tuple(dict.fromkeys((*self._known, *own_names(self._project))))
 
+    @property
+    def how_to_start(self) -> str:
+        """What to type, for who has no run yet."""
+        return "start one: " + ", or ".join(workflow.start for workflow in self if workflow.start)
+
     def named(self, name: str) -> Workflow:
         """The workflow of this name, loaded if it is the person's own; UsageError if there is none."""
         if name not in self._known:

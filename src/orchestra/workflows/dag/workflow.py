@@ -238,6 +238,7 @@ DAG = Workflow(
     leaves=files,
     checks=lambda folder: (_TaskFilesCheck(folder),),
     title="a task graph",
+    start='orchestra dag "INTENT"',
     inner=(Inner("A task", _ABOUT_TASKS, "planned", {str(state): states for state, states in TASK.items()}),),
     records={
         "dag-job": (Job, "payload.params of a task graph's RUN_CREATED"),

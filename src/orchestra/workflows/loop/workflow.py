@@ -167,6 +167,7 @@ LOOP = Workflow(
     report=_report,
     checks=lambda folder: (_FixLimit(folder),),
     title="a loop",
+    start='orchestra loop "GOAL" --check "CMD"',
     records={
         "loop-job": (Job, "payload.params of a loop's RUN_CREATED"),
         "evaluation": (Evaluation, "artifacts/evaluate/iter-NNNN.json"),
