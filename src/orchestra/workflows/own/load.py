@@ -6,7 +6,8 @@ Rules
 2. The first that has the name is taken: what the program defines, the configuration, what a loaded file defines
    besides, the entry points.
 3. A file is loaded as a script is: the folder it lies in is where its imports are looked for first. Once it is loaded,
-   that folder is where they are looked for last: a file that comes into it later hides no module of orchestra's, and is none (core/installed.py).
+   that folder is where they are looked for last: a file that comes into it later hides no module of orchestra's,
+   and is never taken for an optional one (core/installed.py).
 """
 
 from __future__ import annotations
