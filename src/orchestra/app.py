@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from orchestra.config.overlay import Overlay
-from orchestra.core.cancel import may_be_applying
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import NoConsent, UsageError
 from orchestra.core.faces import Face, GuardedFace, Notice, Silent
@@ -177,9 +176,8 @@ class App:
         A patch that a kill cut short is finished first. Only for that the code of the workflow is needed: if it is not
         here, nothing is recorded.
         """
-        summary = self.runs.summary(folder)
-        if may_be_applying(summary.events):
-            self.workflows.named(summary.workflow)
+        if self.answers.half_applied(folder):
+            self.workflows.named(self.runs.summary(folder).workflow)
         self.answers.ask_to_cancel(folder, reason=reason)
         return await self.engine.cancel(folder)
 
