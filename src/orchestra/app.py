@@ -182,19 +182,16 @@ class App:
             return False
         return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
 
-    async def cancel(self, folder: RunFolder) -> RunEnd | None:
-        """End a run whose cancel is recorded; None: the process that drives the run will end it."""
-        self.refuse_half_applied(folder)
-        return await self.engine.cancel(folder)
+    async def cancel(self, folder: RunFolder, reason: str = "") -> RunEnd | None:
+        """Record a cancel and end the run; None: the process that drives the run will end it.
 
-    def refuse_half_applied(self, folder: RunFolder) -> None:
-        """UsageError if a kill may have cut a patch short, and the workflow that would finish it first is not here.
-
-        Only for that a cancel needs the code of the workflow.
+        A patch that a kill cut short is finished first. Only for that the code of the workflow is needed: if it is not
+        here, nothing is recorded.
         """
-        summary = self.runs.summary(folder)
-        if self.engine.may_be_applying(summary.events):
-            self.workflows.named(summary.workflow)
+        if self.answers.half_applied(folder):
+            self.workflows.named(self.runs.summary(folder).workflow)
+        self.answers.ask_to_cancel(folder, reason=reason)
+        return await self.engine.cancel(folder)
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """Make a new run from another run's history up to event `at`.

@@ -111,9 +111,7 @@ def cancel(run: str, reason: str, project: Path) -> int:
     """
     app = App(project)
     folder = app.runs.vouched_root(app.runs.find(run)).folder
-    app.refuse_half_applied(folder)  # before anything is recorded
-    app.answers.ask_to_cancel(folder, reason=options.clean(reason))
-    end = asyncio.run(app.cancel(folder))
+    end = asyncio.run(app.cancel(folder, options.clean(reason)))
     click.echo(f"{folder.id}: {end.status if end else 'cancel recorded; the process driving it is stopping'}", err=True)
     return 0
 

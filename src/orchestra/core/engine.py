@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -230,10 +230,6 @@ class Engine:
         ledger.journal.sync()
 
     # -- cancel, children ---------------------------------------------------------------------------------------------
-
-    def may_be_applying(self, events: Iterable[Event]) -> bool:
-        """Whether a kill may have cut a patch short, so that a cancel needs the flow to finish it first."""
-        return may_be_applying(events)
 
     async def cancel(self, folder: RunFolder) -> RunEnd | None:
         """End a run whose inbox has a cancel message. None: another process drives the run and will end it."""

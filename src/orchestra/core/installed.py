@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from contextlib import ExitStack
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
@@ -35,9 +36,8 @@ def import_installed(name: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{name} is not installed", name=name)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
+    with ExitStack() as failed:
+        failed.callback(sys.modules.pop, name, None)
         spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+        failed.pop_all()
     return module

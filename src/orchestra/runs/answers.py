@@ -12,6 +12,7 @@ import getpass
 import os
 from collections.abc import Mapping
 
+from orchestra.core.cancel import may_be_applying
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import CANCEL, message
 from orchestra.core.reading import Request
@@ -69,6 +70,10 @@ class Answers:
         # An earlier cancel may have been killed before it could end the run.
         if self._store.mail(folder, CANCEL) is None:
             self._store.deliver(folder, CANCEL, message("cancel", by or who(), text=reason))
+
+    def half_applied(self, folder: RunFolder) -> bool:
+        """Whether a kill may have cut a patch of this run short."""
+        return may_be_applying(self._runs.summary(folder).events)
 
     def _pending(self, folder: RunFolder, kind: str, digest: str = "") -> tuple[str, Event]:
         """The one pending request of this kind; UsageError if it is not clear which is meant (rule 1)."""
