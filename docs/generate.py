@@ -6,7 +6,7 @@
 docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
-docs/NAME-states.md   from the tables of each workflow
+docs/*-states.md      from the tables of each workflow
 README.md             its transcripts: what `make demo` and `make demo-dag` really print
 """
 
