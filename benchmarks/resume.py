@@ -41,7 +41,7 @@ def _resumed(folder: Path, program: Path) -> Timed:
     numbers = itertools.count(2)
 
     def once() -> float:
-        place = killed.with_name(f"2026-01-01_{next(numbers):03d}_{program.stem}_again")
+        place = folder / f"{program.stem}-{next(numbers)}" / killed.name  # seals hold under the run's own name only
         shutil.copytree(killed, place)
         command = [sys.executable, str(program), str(place), str(STEPS), "0"]
         start = time.perf_counter()
