@@ -134,3 +134,26 @@ def test_ctrl_c_in_a_model_call_loses_nothing(tmp_path: Path) -> None:
     project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH))
     assert project.run("resume", "last", "--no-input").returncode == 0
     assert project.types().count("RUN_COMPLETED") == 1
+
+
+ASKING = """
+import orchestra
+
+@orchestra.workflow
+async def asking(ctx: orchestra.Context) -> str:
+    return await ctx.ask("go", "계속할까?", options=("예", "아니오"))
+"""
+
+
+def test_code_is_agreed_to_before_it_is_loaded_and_an_answer_that_is_none_is_asked_for_again(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "asking.py").write_text(ASKING, encoding="utf-8")
+    (project.path / "orchestra.config.yaml").write_text('workflows: {asking: "asking.py:asking"}\n')
+    terminal = Terminal([PROGRAM, "start", "asking"], project.path)
+    assert "outside the sandbox" in terminal.wait_for("[y/N]")
+    terminal.type("y\n")
+    assert "options: 예, 아니오" in terminal.wait_for("leave it waiting) > ")
+    terminal.type("글쎄\n")
+    assert "is no answer to this" in terminal.wait_for("leave it waiting) > ")
+    terminal.type("예\n")
+    assert terminal.end() == 0

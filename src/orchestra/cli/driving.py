@@ -47,10 +47,7 @@ class Drive:
     ) -> RunEnd:
         """The same as `drive`, but returns how the run ended, for a command that prints more afterwards."""
         folder: RunFolder | None = None
-        if self.face.patient and self.app.project.consent.missing:
-            if not agrees(self.app.project.consent):
-                raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
-            self.app.project.consent.agree(who())
+        self.ask_consent()
         try:
             folder = start()
             if known:
@@ -75,6 +72,13 @@ class Drive:
             return ""
         workflow = self.app.workflow_of(end.run_id)
         return safe(workflow.printed(end.result)) if end.result is not None else ""
+
+    def ask_consent(self) -> None:
+        """Ask the person at the terminal to agree to the configuration, if they have not; NoConsent if they do not."""
+        if self.face.patient and self.app.project.consent.missing:
+            if not agrees(self.app.project.consent):
+                raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
+            self.app.project.consent.agree(who())
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
         """Drive until the run stops or a signal comes. Pressing Ctrl-C several times still ends in order."""

@@ -285,7 +285,7 @@ class TerminalFace(LineFace):
                 self.line(f"  needed: {safe(needed)}")
             if request.options:
                 self.line(f"  options: {safe(', '.join(request.options))}")
-            self._prompt("answer (empty line: leave it waiting) > ", self._answered)
+            self._ask_answer()
 
     def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
@@ -363,12 +363,26 @@ class TerminalFace(LineFace):
     def _deliver(self, act: Callable[[App], object]) -> None:
         try:
             act(self.app)
-        except UsageError as error:  # another answer came first, and the run goes on with it
+        except UsageError as error:
             self.line(f"  {error}")
-        # the answer was not recorded: stop, instead of waiting without a prompt
+            self._ask_again()
         except (OrchestraError, OSError) as error:
             self.line(f"  {error}")
             self._leave()
+
+    def _ask_again(self) -> None:
+        """Ask again if the answer was refused; not if another process answered first, and the run goes on."""
+        assert self._open is not None
+        folder, request = self._open
+        if not self.app.project.store.unanswered(folder, {Request.of(request).id: request}):
+            return
+        if request.type == "APPROVAL_REQUESTED":
+            self._ask_approval()
+        else:
+            self._ask_answer()
+
+    def _ask_answer(self) -> None:
+        self._prompt("answer (empty line: leave it waiting) > ", self._answered)
 
     def _leave(self) -> None:
         self.left = True

@@ -32,6 +32,7 @@ def start(name: str, params: tuple[str, ...], who: options.Answering, how: optio
     """
     drive = Drive(how)
     app = drive.app
+    drive.ask_consent()  # the workflow's code is loaded below
     kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}
     job = app.job(name, dict(_parameter(text, kinds, name) for text in params))
     models = options.routed(who, app.project.providers)
