@@ -82,18 +82,17 @@ class App:
         """The job of a workflow with these parameters; the configuration gives the others."""
         workflow = self.workflows.named(name)
         given = {**workflow.defaults(self.project), **params}
-        names = [field.encode_name for field in msgspec.structs.fields(workflow.params)]
-        takes = ", ".join(names) or "none"
-        if unknown := [name for name in params if name not in names]:
+        usual = {field.encode_name: field.default for field in msgspec.structs.fields(workflow.params)}
+        takes = ", ".join(usual) or "none"
+        if unknown := [one for one in params if one not in usual]:
             raise UsageError(f"workflow {name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
         try:
-            usual = {field.encode_name: field.default for field in msgspec.structs.fields(workflow.params)}
             job = msgspec.convert(msgspec.to_builtins(given), workflow.params)
-            if set_by_others := [one for one in workflow.reserved if getattr(job, one) != usual[one]]:
-                raise UsageError(f"workflow {name}: {set_by_others[0]!r} cannot be set from outside")
-            return job
         except (msgspec.ValidationError, TypeError) as wrong:
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
+        if set_by_others := [one for one in workflow.reserved if getattr(job, one) != usual[one]]:
+            raise UsageError(f"workflow {name}: {set_by_others[0]!r} cannot be set from outside")
+        return job
 
     def check(self, name: str, job: Any, models: Models) -> tuple[Any, Models]:
         """Raise what `start` would raise, but start nothing.

@@ -24,6 +24,7 @@ from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.reading import Request
 from orchestra.core.records import FINAL, RunStatus
 from orchestra.core.run import RunFolder
+from orchestra.providers.choose import from_here
 from orchestra.workflows.own.context import typed
 from orchestra.workflows.own.definition import Definition, refuse_another
 from orchestra.workflows.own.workflow import described
@@ -93,8 +94,8 @@ def run(
     name = own.name if own else str(workflow)
     job = own.job(**params) if own else app.job(name, params)
     routing = app.project.providers.routing(
-        provider=_from_here(provider),
-        roles={agent: _from_here(spec) for agent, spec in (roles or {}).items()},
+        provider=from_here(provider),
+        roles={agent: from_here(spec) for agent, spec in (roles or {}).items()},
         model=model,
         budget=max_budget_usd,
     )
@@ -188,9 +189,3 @@ async def _driven(app: App, folder: RunFolder) -> RunEnd:
     except OrchestraError as stopped:
         status = app.runs.summary(folder).fold.state.status
         return RunEnd(folder.id, status, stopped.exit_code, str(stopped), stopped.code)
-
-
-def _from_here(spec: str) -> str:
-    """The provider spec with the path of its file made absolute, relative to the current folder."""
-    name, _, argument = spec.partition(":")
-    return f"{name}:{os.path.abspath(argument)}" if name in ("scripted", "local") and argument else spec

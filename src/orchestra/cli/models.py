@@ -15,6 +15,7 @@ from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import ProviderError, UsageError
 from orchestra.core.model import Constraints, Prompt, ProviderRequest, ProviderResponse
+from orchestra.providers.choose import from_here
 from orchestra.providers.offers import Offer, offers, reached
 
 _SYSTEM = "Answer the user, briefly."
@@ -89,7 +90,7 @@ def try_(words: tuple[str, ...], model: str, max_tokens: int | None, timeout: fl
         raise UsageError('the prompt is empty; say something: orchestra models try "Say hello."')
     app = App(project)
     app.project.consent.require()
-    spec = options.from_here(words[0]) if len(words) == 2 else ""
+    spec = from_here(words[0]) if len(words) == 2 else ""
     chosen = app.project.providers.routing(provider=spec, roles={}, model=model, budget=None)
     choice = app.project.providers.choose(chosen.default, model)
     provider = app.project.providers.make(choice)

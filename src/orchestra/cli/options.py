@@ -6,7 +6,6 @@ Options that belong together are passed as one value: `models` gives `who` (Answ
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from orchestra.core.records import utf8
-from orchestra.providers.choose import Models, Providers
+from orchestra.providers.choose import Models, Providers, from_here
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]
@@ -137,12 +136,6 @@ def no_drive(function: F) -> F:
 def run_argument(function: F) -> F:
     """RUN: an id, a unique prefix, or `last`."""
     return click.argument("run", metavar="RUN")(function)
-
-
-def from_here(spec: str) -> str:
-    """A provider spec from the command line, with its file's path made absolute from the current folder."""
-    name, _, argument = spec.partition(":")
-    return f"{name}:{os.path.abspath(argument)}" if name in ("scripted", "local") and argument else spec
 
 
 def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:

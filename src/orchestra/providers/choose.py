@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -260,6 +261,12 @@ class Providers:
 def _module(kind: Kind) -> Any:
     """The module of a provider's kind, loaded now (rule 3)."""
     return importlib.import_module(f"orchestra.providers.{kind}")
+
+
+def from_here(spec: str) -> str:
+    """A provider spec as a person gives it, with its file's path made absolute from the current folder."""
+    name, _, argument = spec.partition(":")
+    return f"{name}:{os.path.abspath(argument)}" if name in _FILES and argument else spec
 
 
 def _unknown(name: str, config: Config) -> str:
