@@ -26,6 +26,7 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.names import OWN, RUNS
 from orchestra.core.secretfiles import secret_by_name
+from orchestra.core.shown import Search
 
 FILE_BYTES = 40_000
 _MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
@@ -42,11 +43,12 @@ _SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
 _MENTIONED = re.compile(r"[\w./~+@-]{0,200}[A-Za-z0-9_]")  # a word that may be a path; Korean particles stay behind
 
 
-def gather(root: Path, hints: Iterable[str], total: int, *, opened: tuple[str, ...] = ()) -> Gathered:
+def gather(root: Path, search: Search, total: int, *, opened: tuple[str, ...] = ()) -> Gathered:
     """The listing of the workspace and the contents of its most relevant files, `total` bytes at most.
 
     `opened` are the files a person opened (`openable`).
     """
+    hints = search.hints
     files = list(_walk(root))
     tree = _listing(sorted(path for path, _ in files), total // 4)
     mentions = "\n".join(hints)

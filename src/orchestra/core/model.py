@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.errors import ContractError, ProviderErrorCode
 from orchestra.core.records import Phase, Role
+from orchestra.core.shown import Receipt
 
 FinishReason = Literal["stop", "length", "timeout", "error"]  # S1-23
 
@@ -48,6 +49,7 @@ class Gathered(Struct, frozen=True):
 
     artifacts: tuple[ContextArtifact, ...] = ()
     withheld: tuple[Withheld, ...] = ()
+    receipt: Receipt = Receipt(method="none")
 
 
 class Destination(Struct, frozen=True, omit_defaults=True):

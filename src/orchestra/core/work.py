@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core.effects import Effect, digest_of
 from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
+from orchestra.core.shown import Lines, Wanted
 
 Asking = Literal["always", "risk", "never"]  # when a person must approve a change
 Asker = Literal["model", "person"]  # who asked for a command; a person's commands need no whitelist
@@ -42,6 +43,7 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     costUsd: float | None = 0.0  # None: the price is not known
     document: ArtifactRef | None = None  # the readable copy, if one was requested
     files: tuple[str, ...] = ()  # workspace files in the prompt
+    parts: dict[str, tuple[Lines, ...]] = {}  # of those that were not shown whole: the lines that were shown
     request: str = ""  # digest of the whole request, without the run's id: how `replay` finds this reply
     source: str | UnsetType = UNSET  # the entry of the script or recording it came from
     recovered: bool = False  # found complete on disk after a crash, so the model was not called again (S1-121)
@@ -65,6 +67,10 @@ class ModelCall(Effect[ModelReply], frozen=True):
     hints: tuple[str, ...] = ()  # texts: files that they mention are shown first
     files: bool = True  # whether workspace files are shown at all
     document: str = ""  # the name of a readable copy of the reply, e.g. `plan/iter-0001.md` (S1-103)
+    # Unset fields are not part of the digest, so calls of older runs keep theirs.
+    traces: tuple[str, ...] | UnsetType = UNSET  # output of failing checks: files and lines that it names come first
+    wanted: tuple[Wanted, ...] | UnsetType = UNSET  # what the model asked to see in its earlier replies
+    asking: str | UnsetType = UNSET  # a reply whose first line is this word asks to see more: it is no document
 
     outcome: ClassVar[Any] = ModelReply
 

@@ -39,6 +39,7 @@ from orchestra.core.model import (
 from orchestra.core.records import ArtifactRef, now, utf8
 from orchestra.core.run import digest
 from orchestra.core.sent import Sent, parts_of
+from orchestra.core.shown import Search
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.providers.bounds import TooLong, bounds, cut
 from orchestra.providers.budget import Budget
@@ -56,7 +57,7 @@ from orchestra.providers.prompting import context, most_tokens
 from orchestra.providers.rawfiles import CallFiles, Sidecar
 from orchestra.providers.requestlog import log_request
 
-Gather = Callable[[tuple[str, ...], int], Gathered]  # hints, bytes at most
+Gather = Callable[[Search, int], Gathered]  # bytes at most
 GRACE_SECONDS = 1.0
 CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can read as much
 _SPARE_TOKENS = 512  # added by a chat format
@@ -201,7 +202,7 @@ class Caller:
         if not effect.files:
             return Gathered()
         # In a thread: a big workspace takes a while to read, and other branches need not wait for it.
-        return await asyncio.to_thread(self._gather, effect.hints, self._context_bytes(effect, key, route))
+        return await asyncio.to_thread(self._gather, _search(effect), self._context_bytes(effect, key, route))
 
     def _context_bytes(self, effect: ModelCall, key: str, route: Route) -> int:
         if isinstance(route.provider, Recalls):
@@ -320,6 +321,15 @@ def _sent(key: str, route: Route, request: ProviderRequest, found: Gathered) -> 
         to=route.to,
         parts=parts_of(request, found.artifacts),
         withheld=found.withheld,
+    )
+
+
+def _search(effect: ModelCall) -> Search:
+    return Search(
+        hints=effect.hints,
+        traces=() if isinstance(effect.traces, UnsetType) else effect.traces,
+        wanted=() if isinstance(effect.wanted, UnsetType) else effect.wanted,
+        mayAsk=not isinstance(effect.asking, UnsetType),
     )
 
 
