@@ -122,6 +122,9 @@ class CommandOutcome(Struct, frozen=True, omit_defaults=True):
     tier: str = ""  # the sandbox tier it ran in
     stdout: str = ""  # of a tool call, separately from `output`; shortened, cleaned and redacted as well
     stderr: str = ""
+    # Of a check that failed for lack of its environment, not because of the code (commands/failures.py):
+    blocked: str = ""  # what is missing, in one sentence; it lies outside the workspace
+    cure: str = ""  # the command or the line of the configuration that helps
 
 
 class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_only=True):
