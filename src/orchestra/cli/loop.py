@@ -12,7 +12,7 @@ from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy
-from orchestra.workflows.loop.shapes import Job
+from orchestra.workflows.loop.shapes import EDITION, Job
 
 _OPERATORS = "|&;<>"  # operators of a shell
 
@@ -34,6 +34,7 @@ _OPERATORS = "|&;<>"  # operators of a shell
     envvar="ORCHESTRA_MAX_FIXES",
     help="How many fixes at most (default: 3).",
 )
+@click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
 @options.context
 @options.models
 @options.driving
@@ -42,6 +43,7 @@ def loop(
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
     max_fixes: int | None,
+    no_baseline: bool,
     context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
@@ -68,6 +70,8 @@ def loop(
         retries=app.project.config.retries.max,
         backoffSec=app.project.config.retries.backoff_base_sec,
         context=context,
+        baseline=defaults.baseline and not no_baseline,
+        edition=EDITION,
     )
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))

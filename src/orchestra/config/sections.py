@@ -140,6 +140,7 @@ class LoopSection(_Section, frozen=True):
     approval: Literal["always", "risk", "never"] = "always"
     checks: tuple[str, ...] = ()
     max_fix_iterations: Count = 3
+    baseline: bool = True  # run the checks once before the plan
     evaluator: bool = True
     timeout_ms: Positive = 600_000
     check_timeout_ms: Positive = 300_000

@@ -17,6 +17,7 @@ one workflow in its folder. A failed step is recorded as PHASE_FAILED, whatever 
     Now              PHASE_STARTED        PHASE_COMPLETED                                core/context.py
     NewId            PHASE_STARTED        PHASE_COMPLETED                                core/context.py
     AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
+    AskWorkspace     QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
     ProposePatch     -                    PATCH_PRODUCED                                 patch/gatekeeper.py
     AutoApprove      -                    APPROVAL_GRANTED                               patch/gatekeeper.py

@@ -53,7 +53,7 @@ from orchestra.core.run import RunFolder, is_id, slug
 from orchestra.core.store import Claim, Store
 from orchestra.core.tree import Tree, child_id
 from orchestra.core.vouching import Standing
-from orchestra.core.work import ApplyPatch, Approve, AskPerson
+from orchestra.core.work import ApplyPatch, Approve, AskPerson, AskWorkspace
 
 __all__ = ["Beginning", "Engine", "Kind", "RunEnd"]  # what a caller of the engine needs
 HandlersFor = Callable[[Ledger, Event], Handlers]
@@ -184,6 +184,7 @@ class Engine:
 
         handlers: Handlers = {
             AskPerson: people.ask,
+            AskWorkspace: people.look,
             Approve: people.approve,
             ChildRun: child,
             **self._handlers_for(ledger, created),

@@ -1,5 +1,7 @@
 """The people a run asks: handlers of AskPerson and Approve. They wait for a message in the run's inbox (core/inbox.py).
 
+A question that only asks to see files (AskWorkspace) is answered here too, without waiting.
+
 Rules
 1. Without a person to wait for, the run parks (`Suspended`). After releasing the lock, the process that parked reads
    the inbox once more (core/engine.py), so an answer that came in between is not missed.
@@ -18,10 +20,11 @@ from orchestra.core.inbox import Message
 from orchestra.core.records import Event, utf8
 from orchestra.core.store import Store
 from orchestra.core.text import clean
-from orchestra.core.work import Answer, Approval, Approve, AskPerson
+from orchestra.core.work import Answer, Approval, Approve, AskPerson, AskWorkspace
 
 OnWait = Callable[[Event], None]  # called when a patient run begins to wait for a request, so that a face can prompt
 POLL_SECONDS = 0.1
+WORKSPACE = "workspace"  # who answers a question that only asks to see files
 
 
 class People:
@@ -37,6 +40,14 @@ class People:
         _write_question(effect, step, answer=None)
         said = await self._wait(effect.questionId, step)
         answer = Answer(questionId=effect.questionId, text=said.text, by=said.by)
+        _write_question(effect, step, answer=answer)
+        return answer
+
+    async def look(self, effect: AskWorkspace, step: Step) -> Answer:
+        """Answer at once: what was asked for is shown with the next call. A person's answer wins, if there is one."""
+        said = self._store.mail(step.ledger.folder, effect.questionId)  # given after a kill right behind the question
+        text = f"shown with the next call, as far as it may be: {'; '.join(effect.needed_input)}"
+        answer = Answer(effect.questionId, said.text if said else text, said.by if said else WORKSPACE)
         _write_question(effect, step, answer=answer)
         return answer
 
@@ -69,9 +80,9 @@ class People:
         return said
 
 
-def _write_question(effect: AskPerson, step: Step, *, answer: Answer | None) -> None:
+def _write_question(effect: AskPerson | AskWorkspace, step: Step, *, answer: Answer | None) -> None:
     lines = [f"# {effect.question}", "", *([f"Why: {effect.reason}", ""] if effect.reason else ())]
-    lines += [f"- option: {option}" for option in effect.options or ()]
+    lines += [f"- option: {option}" for option in (effect.options if isinstance(effect, AskPerson) else ()) or ()]
     lines += [f"- needed: {item}" for item in effect.needed_input]
     if answer is not None:
         lines += ["", f"## Answer ({answer.by})", "", answer.text]

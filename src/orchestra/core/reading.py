@@ -25,7 +25,17 @@ R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
-OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AutoApprove", "ChildRun", "Evaluate"}
+OWN_EFFECTS = {
+    "",
+    "AdoptPlan",
+    "ApplyPatch",
+    "Approve",
+    "AskPerson",
+    "AskWorkspace",
+    "AutoApprove",
+    "ChildRun",
+    "Evaluate",
+}
 OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
 
 
@@ -69,6 +79,14 @@ class Remark(Struct, frozen=True):
 
     what: str = ""
     why: str = ""
+
+
+class CheckRow(Struct, frozen=True):
+    """A check in a verdict: its result before the plan, and now."""
+
+    command: str = ""
+    status: str = ""
+    before: str = ""
 
 
 # -- how a run began and ended ----------------------------------------------------------------------------------------
@@ -200,6 +218,7 @@ class StepOutcome(Struct, frozen=True):
     before: tuple[ChangedFile, ...] | UnsetType = UNSET
     by: str = ""
     changes: Any = None
+    checks: Any = ()
     checksChanged: Any = ()
     command: str = ""
     decision: str = ""
@@ -262,6 +281,11 @@ class StepOutcome(Struct, frozen=True):
     def changed_checks(self) -> tuple[str, ...]:
         """The changed files that affect the checks."""
         return tuple(map(str, _items(self.checksChanged)))
+
+    @property
+    def check_results(self) -> tuple[CheckRow, ...]:
+        """The checks of a verdict, each before the plan and now; empty if there was no baseline."""
+        return _all_of(self.checks, CheckRow)
 
     @property
     def tokens(self) -> int:

@@ -398,3 +398,20 @@ class AskPerson(Effect[Answer], frozen=True):
 
     def outcome_event(self, outcome: Answer) -> EventType:
         return "QUESTION_ANSWERED"
+
+
+class AskWorkspace(Effect[Answer], frozen=True):
+    """Record a model's question that the workspace answers: it only asks to see files. Nobody waits."""
+
+    questionId: str
+    question: str
+    reason: str
+    needed_input: tuple[str, ...]
+    artifact: str
+
+    intent: ClassVar[EventType | None] = "QUESTION_RAISED"
+    continues: ClassVar[bool] = True
+    outcome: ClassVar[Any] = Answer
+
+    def outcome_event(self, outcome: Answer) -> EventType:
+        return "QUESTION_ANSWERED"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.effects import Effect
 from orchestra.core.records import ArtifactRef, EventType
@@ -13,12 +13,17 @@ from orchestra.core.work import FileStat
 Decision = Literal["pass", "fixable", "blocked"]
 
 
+Result = Literal["pass", "fail", "not_run"]
+
+
 class CheckResult(Struct, frozen=True):
     """One row of evaluate/iter-NNNN.json (G1-9)."""
 
     command: str
-    status: Literal["pass", "fail", "not_run"]
+    status: Result
     exitCode: int | None
+    # Unset in runs of before the baseline, so that their verdicts keep their digest.
+    before: Result | UnsetType = UNSET  # the same check before the plan (G1-16)
 
 
 class Diffstat(Struct, frozen=True):
@@ -46,6 +51,7 @@ class Judged(Struct, frozen=True, omit_defaults=True):
     grounds: str
     artifact: ArtifactRef
     checksChanged: tuple[str, ...] = ()
+    checks: tuple[CheckResult, ...] = ()  # empty: a run of before the baseline
 
 
 class Evaluate(Effect[Judged], frozen=True):
@@ -53,6 +59,7 @@ class Evaluate(Effect[Judged], frozen=True):
 
     evaluation: Evaluation
     artifact: str
+    copy: str | UnsetType = UNSET  # a verdict that is given again in this iteration: the name that the last one keeps
 
     intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False

@@ -16,5 +16,8 @@ async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
     path = ledger.folder.artifact(effect.artifact)
     data = utf8(ledger.redactor.text(data.decode()))
     ledger.disk.publish(path, data, durable=True)
+    if effect.copy:  # the event names `artifact`, and a later verdict replaces the copy
+        ledger.disk.publish(ledger.folder.artifact(effect.copy), data, durable=False)
     said = effect.evaluation
-    return Judged(said.decision, said.grounds, ledger.folder.reference(path, data), said.checksChanged)
+    compared = said.checks if any(check.before for check in said.checks) else ()
+    return Judged(said.decision, said.grounds, ledger.folder.reference(path, data), said.checksChanged, compared)

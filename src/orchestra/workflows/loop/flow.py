@@ -1,19 +1,20 @@
 """The steps of a loop (S1 §4.3): linear code over a durable context. It changes nothing itself; it performs effects.
 
-plan → develop → gate → evaluate ─ pass ──▶ completed
-         ▲  ▲                    ├ fixable ▶ fix (at most maxFixIterations)
-         │  └──── answer ◀─ ask ◀┴ blocked
-         └── rejected, does not apply, unreadable: fix, with the exact reason
+checks ─ plan → develop → gate → evaluate ─ pass ──▶ completed
+          ▲ │     ▲  ▲              ▲      ├ fixable ▶ fix (at most maxFixIterations)
+          └NEED   │  └── answer ◀───┼─ ask ◀┴ blocked
+          (shown) │                 └ answer ◀ a check lacks its environment: evaluate again, never fix
+                  └── rejected, does not apply, unreadable: fix, with the exact reason
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestra.core.context import Context, Retry, Verdict
+from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
 from orchestra.core.records import ErrorInfo, Role
@@ -22,31 +23,34 @@ from orchestra.core.work import (
     Applied,
     Approval,
     AskPerson,
+    AskWorkspace,
     CommandOutcome,
     ModelCall,
     ModelReply,
     Note,
     PatchProposal,
     Reply,
-    RunCommand,
 )
 from orchestra.patch.result import Ask, Noop, Patch
 from orchestra.workflows.gate import Passage, Ticket, pass_gate
-from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
-from orchestra.workflows.loop.shapes import (
-    Job,
-    Opinion,
-    Turn,
-    artifact,
+from orchestra.workflows.loop.checks import (
+    Baseline,
+    ask_for_environment,
     check_results,
-    command_line,
     describe_checks,
-    prompt,
-    read_decision,
-    read_result,
+    failing_output,
+    missing_outside,
+    prove_nothing,
+    run_baseline,
+    run_checks,
 )
+from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
+from orchestra.workflows.loop.evaluator import hear_evaluator, write_question
+from orchestra.workflows.loop.need import read_needed
+from orchestra.workflows.loop.planning import Plan, before_notes, make_plan
+from orchestra.workflows.loop.shapes import Change, Job, Opinion, Turn, artifact, prompt, read_result
+from orchestra.workflows.loop.verdict import blocked, decide
 
-DECISION_REPAIRS = 2  # new calls after an invalid reply; they do not count as fixes (C-09)
 FIX_LIMIT = "FIX_LIMIT"  # the error of a run whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
 
@@ -56,14 +60,6 @@ class Written(Struct, frozen=True):
 
     result: Patch | Ask | Noop
     reply: Reply
-
-
-class Change(Struct, frozen=True):
-    """The applied patch, for the evaluator: its text, its diffstat, and changed files that affect the checks."""
-
-    files: Applied
-    diff: str
-    checks: tuple[str, ...]
 
 
 class Problem(Struct, frozen=True):
@@ -76,8 +72,9 @@ class Problem(Struct, frozen=True):
 
 async def loop(ctx: Context, job: Job) -> Verdict:
     """Run the loop until the goal is reached or the run fails."""
-    plan = await make_plan(ctx, job)
-    turn = Turn("execute", 1)
+    baseline = await run_baseline(ctx, job)
+    plan = await make_plan(ctx, job, baseline)
+    turn = Turn("execute", 1, before_notes(job, baseline), traces=failing_output(baseline.outcomes), wanted=plan.wanted)
     checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
     while True:
         try:
@@ -87,17 +84,17 @@ async def loop(ctx: Context, job: Job) -> Verdict:
         else:
             match written.result:
                 case Ask() as asked:
-                    next_turn = await ask_person(ctx, turn, asked.question, asked.reason, asked.needed_input)
+                    next_turn = await answer(ctx, job, turn, asked)
                 case Noop() as noop:
                     nothing = Change(_NOTHING, f"nothing was changed: {noop.reason}", checks)
-                    next_turn = await judge(ctx, job, plan, turn, nothing)
+                    next_turn = await judge(ctx, job, plan, turn, nothing, baseline)
                 case Patch() as patch:
                     applied = await apply(ctx, job, turn, written, patch)
                     if isinstance(applied, Problem):
                         next_turn = fix_or_end(job, turn, applied)
                     else:
                         checks = tuple(dict.fromkeys((*checks, *applied.checks)))
-                        next_turn = await judge(ctx, job, plan, turn, replace(applied, checks=checks))
+                        next_turn = await judge(ctx, job, plan, turn, replace(applied, checks=checks), baseline)
                 case unreachable:
                     assert_never(unreachable)
         if isinstance(next_turn, Verdict):
@@ -108,27 +105,7 @@ async def loop(ctx: Context, job: Job) -> Verdict:
 # -- plan, execute, fix -----------------------------------------------------------------------------------------------
 
 
-async def make_plan(ctx: Context, job: Job) -> str:
-    """Make the plan. A failure ends the run: planning has no fix (G1-6)."""
-    name = artifact("plan", 1)
-    call = ModelCall(
-        role="planner",
-        agent="planner",
-        prompt=prompt("planner", job, task="Write the plan."),
-        notes=(),
-        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
-        artifact=name,
-        hints=(job.goal,),
-        document=f"{name}.md",
-    )
-    try:
-        reply = await ctx.at("plan", 1).perform("plan", call, accept=_not_empty, retry=_retry(job))
-    except StepFailed as failed:
-        raise end_of_run(failed) from failed
-    return reply.text
-
-
-async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
+async def write(ctx: Context, job: Job, plan: Plan, turn: Turn) -> Written:
     """Call the developer or fixer and read the reply; StepFailed if the reply has none of the three forms."""
     role: Role = "developer" if turn.phase == "execute" else "fixer"
     task = "Carry out the plan." if turn.phase == "execute" else "Repair what failed."
@@ -136,13 +113,15 @@ async def write(ctx: Context, job: Job, plan: str, turn: Turn) -> Written:
         role=role,
         agent=role,
         prompt=prompt(role, job, task=task),
-        notes=(Note("plan", plan), *turn.notes),
+        notes=(Note("plan", plan.text), *turn.notes),
         constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=True),  # S1-21
         artifact=artifact(turn.phase, turn.iteration),
-        hints=(job.goal, plan, *(note.content for note in turn.notes)),
+        hints=(job.goal, plan.text, *(note.content for note in turn.notes)),
+        traces=turn.traces or UNSET,
+        wanted=turn.wanted or UNSET,
     )
     try:
-        return await ctx.at(turn.phase, turn.iteration).perform(turn.phase, call, accept=_read_reply, retry=_retry(job))
+        return await ctx.at(turn.phase, turn.iteration).perform(turn.phase, call, accept=_read_reply, retry=job.retry)
     except StepFailed as failed:
         if failed.code != ContractError.code:
             raise end_of_run(failed) from failed
@@ -163,12 +142,6 @@ def _read_reply(reply: ModelReply) -> Written:
             "truncated", "the reply was cut by the length limit before its closing [PATCH_END] marker"
         )  # G1-7
     return Written(result, Reply(reply.text, reply.raw))
-
-
-def _not_empty(reply: ModelReply) -> ModelReply:
-    if not reply.text.strip():
-        raise ContractError("empty", "the planner's reply is empty")
-    return reply
 
 
 # -- the gate ---------------------------------------------------------------------------------------------------------
@@ -204,142 +177,128 @@ def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
 # -- judgement --------------------------------------------------------------------------------------------------------
 
 
-async def judge(ctx: Context, job: Job, plan: str, turn: Turn, change: Change) -> Turn | Verdict:
+async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, baseline: Baseline) -> Turn | Verdict:
     """Run the checks, call the evaluator, record the verdict, and return the next turn or the end."""
-    checks = await run_checks(ctx, job, turn)
-    verdict = decide(checks, await hear_evaluator(ctx, job, plan, turn, change, checks), job)
+    checks, turn = await run_with_environment(ctx, job, turn, change, baseline)
+    opinion = await hear_evaluator(ctx, job, plan, turn, change, checks)
+    verdict = decide(checks, opinion, job, baseline)
     if changed := checks_changed(change.checks):
         verdict = replace(verdict, grounds=f"{changed}. {verdict.grounds}")
-    here = ctx.at("evaluate", turn.iteration)
-    evaluation = Evaluation(
-        decision=verdict.decision,
-        grounds=verdict.grounds,
-        checks=check_results(job, checks),
-        diffstat=Diffstat(before=change.files.before, after=change.files.after),
-        question=verdict.question,
-        checksChanged=change.checks,
-    )
-    await here.perform("verdict", Evaluate(evaluation, f"{artifact('evaluate', turn.iteration)}.json"))
+    evaluation = _evaluation(job, verdict, checks, change, baseline)
+    name = f"{artifact('evaluate', turn.iteration)}.json"
+    await ctx.at("evaluate", turn.iteration).perform("verdict", Evaluate(evaluation, name))
     match verdict.decision:
         case "pass":
-            result = {"iterations": turn.iteration, "grounds": verdict.grounds}
-            return Verdict(status="completed", result=result | ({"checksChanged": change.checks} if changed else {}))
+            return Verdict(status="completed", result=_result(turn, evaluation))
         case "fixable":
             problem = Problem(
                 "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{change.diff}"
             )
-            return fix_or_end(job, turn, problem)
+            return fix_or_end(job, turn, problem, failing_output(checks))
         case "blocked" if fixes_used_up(job, turn):
             return fix_or_end(job, turn, Problem("evaluation", verdict.grounds))  # an answer would not help
         case "blocked":
             question = verdict.question or await write_question(ctx, job, turn, verdict)
             answered = await ask_person(ctx, turn, question, verdict.grounds, ())
             problem = Problem("evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}")
-            return fix_or_end(job, answered, problem)
+            return fix_or_end(job, answered, problem, failing_output(checks))
         case unreachable:
             assert_never(unreachable)
 
 
-async def run_checks(ctx: Context, job: Job, turn: Turn) -> tuple[CommandOutcome, ...]:
-    """Run every check. What a model claims about checks is ignored (G1-13)."""
-    here = ctx.at("evaluate", turn.iteration)
-    outcomes: list[CommandOutcome] = []
-    for number, argv in enumerate(job.checks, start=1):
-        name = f"{artifact('evaluate', turn.iteration)}.check-{number}.txt"
-        check = RunCommand(
-            argv=argv, timeoutMs=job.checkTimeoutMs, artifact=name, asker=job.asker, keeps="layer"
-        )  # a person's: `--check` or the configuration; a parent's are a model's (workflow.py)
-        outcomes.append(await here.perform(f"check-{number}", check))
-    return tuple(outcomes)
-
-
-async def hear_evaluator(
-    ctx: Context, job: Job, plan: str, turn: Turn, change: Change, checks: tuple[CommandOutcome, ...]
-) -> Opinion | None:
-    """The evaluator's opinion, given the results of the checks; None if no evaluator is configured."""
-    if not job.evaluator:
-        return None
-    changed = checks_changed(change.checks)
-    results = f"{changed}\n{describe_checks(job, checks)}" if changed else describe_checks(job, checks)
-    notes = (Note("plan", plan), Note("patch", change.diff), Note("check results", results))
-    call = ModelCall(
-        role="evaluator",
-        agent="evaluator",
-        prompt=prompt("evaluator", job, task="Judge the result."),
-        notes=notes,
-        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
-        artifact=artifact("evaluate", turn.iteration),
-        hints=(job.goal, change.diff),
-    )
-    here = ctx.at("evaluate", turn.iteration)
-    repairs = DECISION_REPAIRS
+async def run_with_environment(
+    ctx: Context, job: Job, turn: Turn, change: Change, baseline: Baseline
+) -> tuple[tuple[CommandOutcome, ...], Turn]:
+    """Run the checks. While something outside the project is missing, a person is asked and the checks run again."""
+    again = 0
     while True:
-        try:
-            return await here.perform("evaluate", call, accept=read_decision, retry=_retry(job))
-        except StepFailed as failed:
-            if failed.code != ContractError.code:
-                raise end_of_run(failed) from failed
-            if repairs == 0:
-                raise
-            repairs -= 1
+        checks = await run_checks(ctx, job, turn.iteration, again=again)
+        missing = missing_outside(job, checks)
+        if not missing:
+            return checks, turn
+        again += 1
+        stem = artifact("evaluate", turn.iteration)
+        evaluation = _evaluation(job, blocked(missing), checks, change, baseline)
+        record = Evaluate(evaluation, f"{stem}.blocked-{again}.json", copy=f"{stem}.json")
+        await ctx.at("evaluate", turn.iteration).perform("verdict", record)
+        number = turn.asked + 1
+        request = ask_for_environment(missing, _question_id(turn, number), _question_file(turn, number))
+        await ctx.at("ask", turn.iteration).perform("question", request)
+        turn = replace(turn, asked=number)
 
 
-def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job) -> Opinion:
-    """The verdict from exit codes and opinion. A command's exit code outranks a model's opinion (C-23)."""
-    unstarted = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "not_run"]
-    failing = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "fail"]
-    said = opinion.grounds if opinion else ""
-    if unstarted and (opinion is None or opinion.decision == "pass"):
-        what = ", ".join(unstarted)
-        return Opinion("blocked", f"Check could not be started: {what}. {said}", f"How can `{what}` be run here?")
-    if failing and (opinion is None or opinion.decision == "pass"):
-        overruled = " (the evaluator said PASS; exit codes outrank it)" if opinion else ""
-        return Opinion("fixable", f"Failing: {', '.join(failing)}{overruled}. {said}".strip())
-    if opinion is not None:
-        return opinion
-    return Opinion("pass", "The check passes." if len(checks) == 1 else f"All {len(checks)} checks pass.")
+def _evaluation(
+    job: Job, verdict: Opinion, checks: tuple[CommandOutcome, ...], change: Change, baseline: Baseline
+) -> Evaluation:
+    return Evaluation(
+        decision=verdict.decision,
+        grounds=verdict.grounds,
+        checks=check_results(job, checks, baseline),
+        diffstat=Diffstat(before=change.files.before, after=change.files.after),
+        question=verdict.question,
+        checksChanged=change.checks,
+    )
+
+
+def _result(turn: Turn, evaluation: Evaluation) -> dict[str, Any]:
+    """What a completed run returns: how many iterations, on what grounds, and what each check proves."""
+    result: dict[str, Any] = {"iterations": turn.iteration, "grounds": evaluation.grounds}
+    if evaluation.checksChanged:
+        result["checksChanged"] = evaluation.checksChanged
+    if any(check.before for check in evaluation.checks):
+        result["checks"] = to_builtins(evaluation.checks)
+        result["provesNothing"] = prove_nothing(evaluation.checks)
+    return result
 
 
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
-async def write_question(ctx: Context, job: Job, turn: Turn, verdict: Opinion) -> str:
-    """If the evaluator is blocked without a question, have the planner write one, once (G1-14)."""
-    call = ModelCall(
-        role="planner",
-        agent="asker",
-        prompt=prompt("asker", job, task=f"The evaluator's grounds:\n\n{verdict.grounds}"),
-        notes=(),
-        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
-        artifact=artifact("ask", turn.iteration),
-        files=False,
+async def answer(ctx: Context, job: Job, turn: Turn, asked: Ask) -> Turn:
+    """Answer a model's question: from the workspace, if it only asks to see files and has not yet; else by a person."""
+    wanted = read_needed(asked.needed_input) if job.edition >= 2 and turn.phase not in turn.looked else None
+    if wanted is None:
+        return await ask_person(ctx, turn, asked.question, asked.reason, asked.needed_input)
+    number = turn.asked + 1
+    request = AskWorkspace(
+        questionId=_question_id(turn, number),
+        question=asked.question,
+        reason=asked.reason,
+        needed_input=asked.needed_input,
+        artifact=_question_file(turn, number),
     )
-    try:
-        reply = await ctx.at("ask", turn.iteration).perform("ask", call, accept=_not_empty)
-        return reply.text.strip().splitlines()[0]
-    except StepFailed:
-        return f"What is missing to go on? The evaluator says: {verdict.grounds}"
+    await ctx.at("ask", turn.iteration).perform("question", request)
+    return turn.shown(wanted)
 
 
 async def ask_person(ctx: Context, turn: Turn, question: str, reason: str, needed: tuple[str, ...]) -> Turn:
     """Ask the person, wait, and return the turn with the answer (G1-3)."""
     number = turn.asked + 1
-    name = artifact("ask", turn.iteration)
     request = AskPerson(
-        questionId=f"question-{turn.iteration:04d}-{number}",
+        questionId=_question_id(turn, number),
         question=question,
         reason=reason,
         needed_input=needed,
-        artifact=f"{name}.md" if number == 1 else f"{name}.question-{number}.md",
+        artifact=_question_file(turn, number),
     )
-    answer = await ctx.at("ask", turn.iteration).perform("question", request)
-    return turn.answered(question, answer.text)
+    said = await ctx.at("ask", turn.iteration).perform("question", request)
+    return turn.answered(question, said.text)
+
+
+def _question_id(turn: Turn, number: int) -> str:
+    return f"question-{turn.iteration:04d}-{number}"
+
+
+def _question_file(turn: Turn, number: int) -> str:
+    """The name of a question's readable copy: `ask/iter-0002.md`, then `ask/iter-0002.question-2.md` (S1-109)."""
+    name = artifact("ask", turn.iteration)
+    return f"{name}.md" if number == 1 else f"{name}.question-{number}.md"
 
 
 # -- what a failure leads to ------------------------------------------------------------------------------------------
 
 
-def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | Verdict:
+def fix_or_end(job: Job, turn: Turn, problem: Problem, traces: tuple[str, ...] = ()) -> Turn | Verdict:
     """The next fix, with the problem; or the end, if a person ended the run or the fixes are used up."""
     if problem.end:
         return Verdict(status="canceled", result={"reason": problem.text})
@@ -347,7 +306,7 @@ def fix_or_end(job: Job, turn: Turn, problem: Problem) -> Turn | Verdict:
         fixes = "1 fix" if job.maxFixIterations == 1 else f"{job.maxFixIterations} fixes"
         error = ErrorInfo(FIX_LIMIT, f"still failing after {fixes}. Last problem: {problem.text}")
         return Verdict(status="failed", error=error, exit_code=1)
-    return turn.fixing(Note(f"what failed ({problem.kind})", problem.text))
+    return turn.fixing(Note(f"what failed ({problem.kind})", problem.text), traces=traces if job.edition >= 2 else ())
 
 
 def fixes_used_up(job: Job, turn: Turn) -> bool:
@@ -362,7 +321,3 @@ def _unreadable(failed: StepFailed) -> Problem:
 def _not_applied(done: Applied) -> Problem:
     assert done.refusal is not None
     return Problem("patch", f"The patch was not applied ({done.refusal.reason}): {done.refusal.message}")
-
-
-def _retry(job: Job) -> Retry:
-    return Retry(times=job.retries, base_sec=job.backoffSec)

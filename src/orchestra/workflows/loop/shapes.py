@@ -12,18 +12,21 @@ import shlex
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from orchestra.core.context import Retry
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase
-from orchestra.core.work import Asker, CommandOutcome, ModelReply, Note, Refusal
+from orchestra.core.shown import Wanted
+from orchestra.core.work import Applied, Asker, ModelReply, Note, Refusal
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
 from orchestra.policy.policy import ApprovalPolicy
-from orchestra.workflows.loop.effects import CheckResult, Decision
+from orchestra.workflows.loop.effects import Decision
 
-FAILURE_CHARS = 4_000  # of each failing check's output in a prompt: the beginning and the end
+EDITION = 2  # files are shown in parts, and models may ask to see more
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -40,6 +43,13 @@ class Job(Struct, frozen=True, kw_only=True):
     backoffSec: float = 2.0
     asker: Asker = "person"  # whose wish the checks are
     context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
+    baseline: bool = False  # run the checks before the plan
+    edition: int = 1  # of the prompts: runs of an older edition keep theirs, so that they can go on (EDITION)
+
+    @property
+    def retry(self) -> Retry:
+        """How often a model call that failed for a technical reason is made again."""
+        return Retry(times=self.retries, base_sec=self.backoffSec)
 
 
 class Turn(Struct, frozen=True):
@@ -48,16 +58,33 @@ class Turn(Struct, frozen=True):
     phase: Literal["execute", "fix"]
     iteration: int
     notes: tuple[Note, ...] = ()
-    asked: int = 0  # questions to the person in this iteration
+    asked: int = 0  # questions in this iteration
+    traces: tuple[str, ...] = ()  # output of the checks that failed last
+    wanted: tuple[Wanted, ...] = ()  # what a model asked to see; all later calls of the run are shown it
+    looked: frozenset[str] = frozenset()  # the phases that asked: each may ask once
 
     def answered(self, question: str, text: str) -> Turn:
         """The same phase again, with the answer. This does not count as a fix (G1-3)."""
-        return Turn(self.phase, self.iteration, (*self.notes, Note(f"answer to: {question}", text)), self.asked + 1)
+        return replace(self, notes=(*self.notes, Note(f"answer to: {question}", text)), asked=self.asked + 1)
 
-    def fixing(self, *notes: Note) -> Turn:
+    def shown(self, wanted: tuple[Wanted, ...]) -> Turn:
+        """The same phase again, with what it asked to see."""
+        wanted = tuple(dict.fromkeys((*self.wanted, *wanted)))
+        return replace(self, asked=self.asked + 1, wanted=wanted, looked=self.looked | {self.phase})
+
+    def fixing(self, *notes: Note, traces: tuple[str, ...] = ()) -> Turn:
         """The next fix, with all answers of the person, and the newest problem only."""
         kept = tuple(note for note in self.notes if note.name.startswith("answer to: "))
-        return Turn("fix", self.iteration + 1, (*kept, *notes))
+        turn = replace(self, phase="fix", iteration=self.iteration + 1, notes=(*kept, *notes), asked=0)
+        return replace(turn, traces=traces)
+
+
+class Change(Struct, frozen=True):
+    """The applied patch, for the evaluator: its text, its diffstat, and changed files that affect the checks."""
+
+    files: Applied
+    diff: str
+    checks: tuple[str, ...]
 
 
 class Opinion(Struct, frozen=True):
@@ -103,6 +130,13 @@ def read_result(text: str) -> Patch | Ask | Noop:
     return result
 
 
+_ADDED = {  # what edition 2 adds to a prompt
+    "planner": ("parts", "need"),
+    "developer": ("parts", "look"),
+    "fixer": ("parts", "look"),
+}
+
+
 @functools.cache
 def _template(name: str) -> str:
     return importlib.resources.files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
@@ -111,8 +145,9 @@ def _template(name: str) -> str:
 def prompt(name: str, job: Job, *, task: str) -> Prompt:
     """The prompt: `prompts/<name>.md` as system text; goal, checks and the current task as user text."""
     checks = "".join(f"- {command_line(argv)}\n" for argv in job.checks) or "- none\n"
+    added = _ADDED.get(name, ()) if job.edition >= 2 else ()
     return Prompt(
-        system=_template(name),
+        system="".join(map(_template, (name, *added))),
         user=f"# Goal\n\n{job.goal}\n\n# Checks that decide\n\n{checks}\n# Your task\n\n{task}\n",
     )
 
@@ -122,34 +157,6 @@ def command_line(argv: tuple[str, ...]) -> str:
     return shlex.join(argv)
 
 
-def describe_checks(job: Job, outcomes: tuple[CommandOutcome, ...]) -> str:
-    """The results of the checks, for the evaluator and the fixer: exit codes, and the output of failed checks."""
-    if not outcomes:
-        return "No checks are configured.\n"
-    parts: list[str] = []
-    for argv, done in zip(job.checks, outcomes, strict=True):
-        how = "timed out" if done.timedOut else done.error or f"exit code {done.exitCode}"
-        parts.append(f"$ {command_line(argv)}\n[{done.status}: {how}]\n")
-        if done.status != "pass":
-            parts.append(_excerpt(done.output) + "\n")
-    return "".join(parts)
-
-
-def check_results(job: Job, outcomes: tuple[CommandOutcome, ...]) -> tuple[CheckResult, ...]:
-    """The rows of evaluate/iter-NNNN.json (G1-9)."""
-    return tuple(
-        CheckResult(command=command_line(argv), status=done.status, exitCode=done.exitCode)
-        for argv, done in zip(job.checks, outcomes, strict=True)
-    )
-
-
 def artifact(phase: Phase, iteration: int) -> str:
     """The stem of an artifact's name, such as `execute/iter-0001` (S1-103 … S1-109)."""
     return f"{phase}/iter-{iteration:04d}"
-
-
-def _excerpt(text: str) -> str:
-    if len(text) <= FAILURE_CHARS:
-        return text
-    half = FAILURE_CHARS // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"

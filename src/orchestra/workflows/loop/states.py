@@ -36,9 +36,19 @@ def _writing(phase: Literal["execute", "fix"]) -> dict[str, dict[str, str]]:
 _EDGES: dict[str, dict[str, str]] = {
     "new": {"RUN_CREATED": "created"},  # S1-61
     "created": {"PHASE_STARTED plan": "plan"},
-    "plan": {"PHASE_COMPLETED plan": "plan_done", "PHASE_FAILED plan": "plan_failed"},
-    "plan_failed": {"PHASE_STARTED plan": "plan"},  # G1-6
-    "plan_done": {"PHASE_STARTED execute": "execute"},  # S1-62
+    "plan": {
+        "PHASE_STARTED plan": "plan",  # a check that is begun again after a crash
+        "PHASE_COMPLETED plan": "plan_done",
+        "PHASE_FAILED plan": "plan_failed",
+    },
+    "plan_failed": {"PHASE_STARTED plan": "plan", "QUESTION_RAISED": "plan_asked"},  # G1-6, G1-16
+    "plan_done": {
+        "PHASE_STARTED plan": "plan",  # the next check of the baseline, then the planner; it may ask to see more
+        "QUESTION_RAISED": "plan_asked",  # a check of the baseline lacks its environment (G1-16)
+        "PHASE_STARTED execute": "execute",  # S1-62
+    },
+    "plan_asked": {"QUESTION_ANSWERED": "plan_answered"},
+    "plan_answered": {"PHASE_STARTED plan": "plan"},  # the baseline again
     **_writing("execute"),
     **_writing("fix"),
     "patch_produced": {
@@ -65,9 +75,14 @@ _EDGES: dict[str, dict[str, str]] = {
     "evaluate_failed": {"PHASE_STARTED evaluate": "evaluate"},
     "passed": {"RUN_COMPLETED": "completed"},  # S1-67
     "fixable": _FIX,  # S1-68
-    "blocked": {"PHASE_STARTED ask": "ask", "QUESTION_RAISED": "fix_asked"},  # S1-69
+    "blocked": {"PHASE_STARTED ask": "ask", "QUESTION_RAISED": "blocked_asked"},  # S1-69
     "ask": {"PHASE_COMPLETED ask": "ask_done", "PHASE_FAILED ask": "ask_done"},
-    "ask_done": {"PHASE_STARTED ask": "ask", "QUESTION_RAISED": "fix_asked"},
+    "ask_done": {"PHASE_STARTED ask": "ask", "QUESTION_RAISED": "blocked_asked"},
+    "blocked_asked": {"QUESTION_ANSWERED": "blocked_answered"},
+    "blocked_answered": {
+        **_FIX,  # G1-3
+        "PHASE_STARTED evaluate": "evaluate",  # a check lacked its environment: no fix could help
+    },
     "completed": {},
     "failed": {},
     "canceled": {},

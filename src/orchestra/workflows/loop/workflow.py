@@ -12,23 +12,27 @@ from msgspec import UnsetType
 from orchestra.commands.tools import NoTool
 from orchestra.core.context import Handlers
 from orchestra.core.errors import PolicyError, UsageError
-from orchestra.core.reading import RunCreated, outcome_of
+from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
-from orchestra.core.text import checks_changed
+from orchestra.core.text import cell, checks_changed, clean, count
 from orchestra.core.work import Asker
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
-from orchestra.workflows.description import Ended, Findings, Hint, Running, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline
+from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation
 from orchestra.workflows.loop.evaluation import record_evaluation
 from orchestra.workflows.loop.flow import FIX_LIMIT, loop
-from orchestra.workflows.loop.shapes import Job
+from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.loop.states import TABLE
+from orchestra.workflows.loop.verdict import NOTHING_PROVED
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
+
+_LINES_SHOWN, _LINES_REPORTED = 15, 60  # of a failing check's output
 
 
 def _defaults(project: Project) -> dict[str, Any]:
@@ -42,6 +46,8 @@ def _defaults(project: Project) -> dict[str, Any]:
         "checkTimeoutMs": section.check_timeout_ms,
         "retries": retries.max,
         "backoffSec": retries.backoff_base_sec,
+        "baseline": section.baseline,
+        "edition": EDITION,
     }
 
 
@@ -96,22 +102,52 @@ def _effects(running: Running) -> Handlers:
 
 
 def _headline(event: Event) -> str:
-    if event.type == "PHASE_COMPLETED" and outcome_of(event).is_command:
+    outcome = outcome_of(event)
+    if event.type != "PHASE_COMPLETED" or not outcome.is_command:
+        return headline(event)
+    if not key_of(event).startswith(BASELINE):
         return f"check {headline(event)}"
-    return headline(event)
+    green = "; it is green already, so it cannot show that the goal is reached" if outcome.status == "pass" else ""
+    return f"before any change: {headline(event)}{green}"
 
 
-def checks_were_changed(events: Iterable[Event]) -> str:
-    """A warning if this run changed files that affect its checks; else empty."""
-    changed: tuple[str, ...] = ()
+def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterator[ShownLine]:
+    """The last lines that a failing check printed: who decides about the next patch must know what failed."""
+    for line in _last_lines(event, _LINES_SHOWN):
+        yield ShownLine(f"    {line}", "dim")
+
+
+def _last_lines(event: Event, most: int) -> list[str]:
+    outcome = outcome_of(event)
+    if event.type != "PHASE_COMPLETED" or not outcome.is_command or outcome.status == "pass":
+        return []
+    lines = outcome.output.rstrip().splitlines()
+    return [f"… {count(len(lines) - most, 'line')} before", *lines[-most:]] if len(lines) > most else lines
+
+
+def _warning(events: Iterable[Event]) -> str:
+    """What a person must know about the verdict: changed checks, checks that prove nothing."""
+    last = StepOutcome()
     for event in events:
         if event.type in VERDICTS:
-            changed = outcome_of(event).changed_checks
-    return checks_changed(changed)
+            last = outcome_of(event)
+    rows = last.check_results
+    nothing = bool(rows) and all(row.before == row.status == "pass" for row in rows)
+    return "; ".join(filter(None, (checks_changed(last.changed_checks), NOTHING_PROVED if nothing else "")))
 
 
 def _report(run: Reported) -> Iterator[str]:
-    return render(run, headline=_headline, warnings=(checks_were_changed(run.events),))
+    yield from render(run, headline=_headline, warnings=(_warning(run.events),))
+    verdicts = [outcome_of(event).check_results for event in run.events if event.type in VERDICTS]
+    if verdicts and verdicts[-1]:
+        yield from ("", "## Checks", "", "| check | before the plan | at the end |", "|---|---|---|")
+        yield from (f"| `{cell(row.command)}` | {cell(row.before)} | {cell(row.status)} |" for row in verdicts[-1])
+    failed = [event for event in run.events if _last_lines(event, _LINES_REPORTED)]
+    if failed:
+        yield from ("", "## Output of failing checks")
+    for event in failed:
+        yield from ("", f"### {cell(_headline(event))}", "")
+        yield from (f"    {clean(line)}" for line in _last_lines(event, _LINES_REPORTED))
 
 
 def _results(ended: Ended) -> Iterator[Hint]:
@@ -151,7 +187,7 @@ LOOP = Workflow(
     goal=lambda job: str(job.goal),
     table=TABLE,
     defaults=_defaults,
-    reserved=frozenset({"asker"}),
+    reserved=frozenset({"asker", "edition"}),
     as_child=_as_child,
     prepare=prepare,
     facts=_facts,
@@ -161,7 +197,8 @@ LOOP = Workflow(
     needs_commands=_needs_commands,
     headline=_headline,
     after_no=lambda params, subject: "goes to the fixer",
-    warning=checks_were_changed,
+    details=_details,
+    warning=_warning,
     results=_results,
     hopeless=frozenset({FIX_LIMIT}),
     report=_report,

@@ -1,0 +1,61 @@
+"""The verdict of an iteration, from exit codes, the baseline and the evaluator's opinion. Pure.
+
+Rules
+1. A command's exit code outranks a model's opinion (C-23).
+2. A check that cannot do its work here says nothing about the code: the verdict is blocked, and no patch can change it.
+3. A pass says of each check what it proves: red before and green after, or green before already.
+"""
+
+from __future__ import annotations
+
+from orchestra.core.work import CommandOutcome
+from orchestra.workflows.loop.checks import Baseline, Missing, check_results, compared, prove_nothing
+from orchestra.workflows.loop.effects import CheckResult
+from orchestra.workflows.loop.shapes import Job, Opinion, command_line
+
+NOTHING_PROVED = "every check passed before the plan too, so the checks do not show that the goal is reached"
+
+
+def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job, baseline: Baseline) -> Opinion:
+    """The verdict: pass, fixable or blocked, with its grounds."""
+    results = check_results(job, checks, baseline)
+    unstarted = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "not_run"]
+    failing = [_named(result) for result in results if result.status == "fail"]
+    said = opinion.grounds if opinion else ""
+    if job.edition >= 2:  # what is missing outside the project was asked about (rule 2); this is the project's own
+        failing += [f"{what} (could not be started)" for what in unstarted]
+    elif unstarted and (opinion is None or opinion.decision == "pass"):
+        what = ", ".join(unstarted)
+        return Opinion("blocked", f"Check could not be started: {what}. {said}", f"How can `{what}` be run here?")
+    if failing and (opinion is None or opinion.decision == "pass"):
+        overruled = " (the evaluator said PASS; exit codes outrank it)" if opinion else ""
+        return Opinion("fixable", f"Failing: {', '.join(failing)}{overruled}. {said}".strip())
+    if opinion is not None and opinion.decision != "pass":
+        return opinion
+    return Opinion("pass", "\n\n".join(filter(None, (_passed(results, opinion), said))))
+
+
+def blocked(missing: tuple[Missing, ...]) -> Opinion:
+    """The verdict on checks that lack something outside the project (rule 2)."""
+    return Opinion("blocked", f"{'; '.join(map(str, missing))}. This is not the code's fault: no fix is tried.")
+
+
+def _passed(results: tuple[CheckResult, ...], opinion: Opinion | None) -> str:
+    """What the passing checks prove (rule 3). Without a baseline, only an opinion has more to say."""
+    told = [f"`{result.command}`: {text}" for result in results if (text := compared(result))]
+    if not told:
+        alone = "The check passes." if len(results) == 1 else f"All {len(results)} checks pass."
+        return "" if opinion else alone
+    if prove_nothing(results):
+        return f"Note: {NOTHING_PROVED}. " + (
+            "The check passes." if len(told) == 1 else f"All {len(told)} checks pass."
+        )
+    if len(told) == 1:
+        return f"The check passes: {compared(results[0])}."
+    return f"All {len(told)} checks pass: {'; '.join(told)}."
+
+
+def _named(result: CheckResult) -> str:
+    """A failing check by its command, and that it passed before, if it did."""
+    broken = f" ({compared(result)})" if result.before == "pass" else ""
+    return result.command + broken
