@@ -81,7 +81,8 @@ class App:
     def job(self, name: str, params: Mapping[str, Any]) -> Any:
         """The job of a workflow with these parameters; the configuration gives the others."""
         workflow = self.workflows.named(name)
-        given = {**workflow.defaults(self.project), **params}
+        defaults = workflow.defaults(self.project)
+        given = {**defaults, **params}
         usual = {field.encode_name: field.default for field in msgspec.structs.fields(workflow.params)}
         takes = ", ".join(usual) or "none"
         if unknown := [one for one in params if one not in usual]:
@@ -90,7 +91,7 @@ class App:
             job = msgspec.convert(msgspec.to_builtins(given), workflow.params)
         except (msgspec.ValidationError, TypeError) as wrong:
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
-        if set_by_others := [one for one in workflow.reserved if getattr(job, one) != usual[one]]:
+        if set_by_others := [one for one in workflow.reserved if getattr(job, one) != defaults.get(one, usual[one])]:
             raise UsageError(f"workflow {name}: {set_by_others[0]!r} cannot be set from outside")
         return job
 

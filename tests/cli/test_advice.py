@@ -44,7 +44,17 @@ def test_the_report_of_an_unfinished_run_does_not_call_it_completed(tmp_path: Pa
 
 def test_a_run_nobody_drives_is_not_shown_as_running(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
-    words = [PROGRAM, "loop", "g", "--check", sleeping(project.path), "--approval", "never", "--no-input"]
+    words = [
+        PROGRAM,
+        "loop",
+        "g",
+        "--check",
+        sleeping(project.path),
+        "--approval",
+        "never",
+        "--no-input",
+        "--no-baseline",
+    ]
     driver = subprocess.Popen([*words, "--provider", f"scripted:{project.script}"], cwd=project.path, stderr=-3)
     until(lambda: project.runs and project.folder.events.exists() and "PATCH_APPLIED" in project.types())
     assert " running *" in project.run("runs").stdout

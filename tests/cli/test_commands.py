@@ -45,7 +45,9 @@ def test_json_is_launch_then_every_event_as_written_then_done(tmp_path: Path) ->
     lines = records(done.stdout)
     folder = project.folder
     assert lines[0] == {"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": "loop"}
-    result = {"grounds": "The check passes.", "iterations": 2}
+    check = {"command": "grep -q 'a + b' calc.py", "status": "pass", "exitCode": 0, "before": "fail"}
+    grounds = "The check passes: red before, green after."
+    result = {"grounds": grounds, "iterations": 2, "checks": [check], "provesNothing": False}
     assert lines[-1] == {
         "type": "done",
         "runId": folder.id,

@@ -33,7 +33,7 @@ def _driven(project: Project, *more: str) -> subprocess.Popen[str]:
         f"scripted:{project.script}",
     ]
     running = subprocess.Popen(
-        [*command, "--approval", "never", "--no-input", "--json", *more],
+        [*command, "--approval", "never", "--no-input", "--no-baseline", "--json", *more],
         cwd=project.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

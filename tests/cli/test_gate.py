@@ -182,7 +182,7 @@ def test_a_test_that_was_there_before_is_a_risk_and_the_verdict_says_that_it_cha
     assert done.returncode == 0 and f"\n  {CHANGED}\n" in done.stderr
     verdict = json.loads((project.folder.artifacts / "evaluate/iter-0001.json").read_text())
     assert verdict["checksChanged"] == ["tests/test_calc.py"]
-    assert verdict["grounds"] == f"{CHANGED}. 좋다."
+    assert verdict["grounds"] == f"{CHANGED}. The check passes: red before, green after.\n\n좋다."
     result = project.events()[-1].payload["result"]
     assert result["checksChanged"] == ["tests/test_calc.py"] and result["grounds"].startswith(CHANGED)
     assert f"- {CHANGED}\n" in project.folder.report.read_text()
@@ -200,7 +200,7 @@ def test_a_test_that_the_run_itself_added_is_its_own(tmp_path: Path) -> None:
     assert project.run("answer", "last", "3", "--no-input").returncode == 0  # another process knows it from the journal
     assert project.calc().endswith(RIGHT)
     verdict = json.loads((project.folder.artifacts / "evaluate/iter-0002.json").read_text())
-    assert "checksChanged" not in verdict and verdict["grounds"] == "The check passes."
+    assert "checksChanged" not in verdict and verdict["grounds"] == "The check passes: red before, green after."
     assert "were changed" not in project.folder.report.read_text()
 
 
@@ -257,4 +257,4 @@ def test_a_run_that_changes_nothing_says_nothing_of_checks(tmp_path: Path) -> No
     project.check = "true"
     assert project.loop().returncode == 0
     [verdict] = [event for event in project.events() if event.type == "EVALUATION_PASSED"]
-    assert set(verdict.payload["outcome"]) == {"decision", "grounds", "artifact"}  # as in runs recorded before
+    assert set(verdict.payload["outcome"]) == {"decision", "grounds", "artifact", "checks"}

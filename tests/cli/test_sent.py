@@ -318,7 +318,7 @@ def test_a_fork_does_not_claim_what_its_source_sent(project: Project) -> None:
     project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH), role("developer", RIGHT_PATCH))
     assert project.loop().returncode == 3
     [source] = project.runs
-    at = next(e.id for e in project.events() if e.type == "PHASE_COMPLETED")  # the plan is there
+    at = next(e.id for e in project.events() if e.payload.get("key") == "plan.1" and e.type == "PHASE_COMPLETED")
     forked = project.run("fork", source.id, "--at", at, "--no-input")
     assert forked.returncode == 3, forked.stderr
     assert {p["key"] for p in parts(project) if p["type"] == "part"} == {"execute.1"}

@@ -157,7 +157,9 @@ def test_the_diffstat_before_and_after_is_in_event_and_evaluation(tmp_path: Path
     evaluation = json.loads((project.folder.path / "artifacts/evaluate/iter-0001.json").read_text())
     assert evaluation["diffstat"] == {"before": [row], "after": [row]}
     assert evaluation["decision"] == "fixable"
-    assert evaluation["checks"] == [{"command": "grep -q 'a + b' calc.py", "status": "fail", "exitCode": 1}]
+    assert evaluation["checks"] == [
+        {"command": "grep -q 'a + b' calc.py", "status": "fail", "exitCode": 1, "before": "fail"}
+    ]
 
 
 @pytest.mark.spec("S1-37", "S1-116")
@@ -318,8 +320,9 @@ def test_each_role_is_asked_for_its_own_task_with_what_it_needs_to_know(tmp_path
         return said["role"], task, notes
 
     plan = {"plan": PLAN}
-    assert asked("plan/iter-0001") == ("planner", "Write the plan.\n", {})
-    assert asked("execute/iter-0001") == ("developer", "Carry out the plan.\n", plan)
+    before = {"the checks before any change": "$ grep -q 'a + b' calc.py\n[fail: exit code 1]\n\n"}
+    assert asked("plan/iter-0001") == ("planner", "Write the plan.\n", before)
+    assert asked("execute/iter-0001") == ("developer", "Carry out the plan.\n", plan | before)
     wrong, right = (text.split("[PATCH_BEGIN]\n")[1].split("[PATCH_END]")[0] for text in (WRONG_PATCH, FIX_PATCH))
     failed = "$ grep -q 'a + b' calc.py\n[fail: exit code 1]\n\n"
     why = {"what failed (evaluation)": f"it multiplies\n\n{failed}\nThe patch was:\n{wrong}"}
@@ -451,7 +454,7 @@ def test_a_retriable_error_is_retried_and_each_attempt_is_kept(tmp_path: Path) -
 @pytest.mark.parametrize(("code", "exit_code"), [("AUTH", 6), ("RATE_LIMIT", 6), ("UNKNOWN", 6), ("BAD_REQUEST", 1)])
 def test_an_error_that_stays_ends_the_run_with_all_its_files(tmp_path: Path, code: str, exit_code: int) -> None:
     project = Project(tmp_path / "p", failing(code, retriable=False))
-    done = project.loop()
+    done = project.loop("--no-baseline")
     assert done.returncode == exit_code
     assert project.types() == ["RUN_CREATED", "PHASE_STARTED", "PHASE_FAILED", "RUN_FAILED"]  # G1-6
     assert project.events()[-1].payload["error"]["code"] == code

@@ -197,6 +197,7 @@ def test_requests_are_summed_up_if_asked_and_only_then(tmp_path: Path) -> None:
         "files of the workspace",
         "calc.py",
         "orchestra.config.yaml",
+        "the checks before any change",
     ]
 
 

@@ -71,6 +71,7 @@ class ModelCall(Effect[ModelReply], frozen=True):
     traces: tuple[str, ...] | UnsetType = UNSET  # output of failing checks: files and lines that it names come first
     wanted: tuple[Wanted, ...] | UnsetType = UNSET  # what the model asked to see in its earlier replies
     asking: str | UnsetType = UNSET  # a reply whose first line is this word asks to see more: it is no document
+    mayAsk: bool | UnsetType = UNSET  # the reply to this call may ask
 
     outcome: ClassVar[Any] = ModelReply
 

@@ -329,7 +329,7 @@ def _search(effect: ModelCall) -> Search:
         hints=effect.hints,
         traces=() if isinstance(effect.traces, UnsetType) else effect.traces,
         wanted=() if isinstance(effect.wanted, UnsetType) else effect.wanted,
-        mayAsk=not isinstance(effect.asking, UnsetType),
+        mayAsk=effect.mayAsk is True,
     )
 
 

@@ -40,7 +40,6 @@ async def make_plan(ctx: Context, job: Job, baseline: Baseline) -> Plan:
     wanted: tuple[Wanted, ...] = ()
     rounds, repairs = (NEED_ROUNDS, PLAN_REPAIRS) if job.edition >= 2 else (0, 0)
     while True:
-        asking = WORD if rounds else UNSET
         call = ModelCall(
             role="planner",
             agent="planner",
@@ -52,7 +51,8 @@ async def make_plan(ctx: Context, job: Job, baseline: Baseline) -> Plan:
             document=f"{artifact('plan', 1)}.md",
             traces=failing_output(baseline.outcomes) or UNSET,
             wanted=wanted or UNSET,
-            asking=asking,
+            asking=WORD if job.edition >= 2 else UNSET,
+            mayAsk=True if rounds else UNSET,
         )
         read = functools.partial(_read_plan, may_ask=bool(rounds), edition=job.edition)
         try:

@@ -22,9 +22,7 @@ def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job
     unstarted = [command_line(a) for a, c in zip(job.checks, checks, strict=True) if c.status == "not_run"]
     failing = [_named(result) for result in results if result.status == "fail"]
     said = opinion.grounds if opinion else ""
-    if job.edition >= 2:  # what is missing outside the project was asked about (rule 2); this is the project's own
-        failing += [f"{what} (could not be started)" for what in unstarted]
-    elif unstarted and (opinion is None or opinion.decision == "pass"):
+    if unstarted and (opinion is None or opinion.decision == "pass"):
         what = ", ".join(unstarted)
         return Opinion("blocked", f"Check could not be started: {what}. {said}", f"How can `{what}` be run here?")
     if failing and (opinion is None or opinion.decision == "pass"):
@@ -43,16 +41,11 @@ def blocked(missing: tuple[Missing, ...]) -> Opinion:
 def _passed(results: tuple[CheckResult, ...], opinion: Opinion | None) -> str:
     """What the passing checks prove (rule 3). Without a baseline, only an opinion has more to say."""
     told = [f"`{result.command}`: {text}" for result in results if (text := compared(result))]
+    passed = "The check passes" if len(results) == 1 else f"All {len(results)} checks pass"
     if not told:
-        alone = "The check passes." if len(results) == 1 else f"All {len(results)} checks pass."
-        return "" if opinion else alone
-    if prove_nothing(results):
-        return f"Note: {NOTHING_PROVED}. " + (
-            "The check passes." if len(told) == 1 else f"All {len(told)} checks pass."
-        )
-    if len(told) == 1:
-        return f"The check passes: {compared(results[0])}."
-    return f"All {len(told)} checks pass: {'; '.join(told)}."
+        return "" if opinion else f"{passed}."
+    nothing = f" But {NOTHING_PROVED}." if prove_nothing(results) else ""
+    return f"{passed}: {compared(results[0]) if len(told) == 1 else '; '.join(told)}.{nothing}"
 
 
 def _named(result: CheckResult) -> str:

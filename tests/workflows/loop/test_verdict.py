@@ -1,0 +1,84 @@
+"""What a verdict says of each check: red before and green after, or green before already (G1-16)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from orchestra.core.work import CommandOutcome
+from orchestra.workflows.loop.checks import Baseline, check_results, missing_outside, prove_nothing
+from orchestra.workflows.loop.effects import Result
+from orchestra.workflows.loop.shapes import EDITION, Job, Opinion
+from orchestra.workflows.loop.verdict import decide
+
+JOB = Job(goal="g", checks=(("pytest", "-q"),), edition=EDITION)
+TWO = msgspec.structs.replace(JOB, checks=(("pytest", "-q"), ("ruff", "check")))
+
+
+def done(status: Result, **more: str) -> CommandOutcome:
+    code = {"pass": 0, "fail": 1, "not_run": None}[status]
+    outcome = CommandOutcome("c", code, status, 1, False, "out")
+    return msgspec.structs.replace(outcome, **more) if more else outcome
+
+
+def before(*statuses: Result) -> Baseline:
+    return Baseline(tuple(map(done, statuses)), known=True)
+
+
+@pytest.mark.parametrize(
+    ("was", "grounds"),
+    [
+        (before("fail"), "The check passes: red before, green after."),
+        (before("not_run"), "The check passes: not run before, green after."),
+        (
+            before("pass"),
+            "The check passes: green before: proves nothing. But every check passed before the plan too, so the checks do"
+            " not show that the goal is reached.",
+        ),
+        (Baseline(), "The check passes."),  # a run of before the baseline
+    ],
+)
+def test_a_pass_says_what_it_proves(was: Baseline, grounds: str) -> None:
+    assert decide((done("pass"),), None, JOB, was) == Opinion("pass", grounds)
+
+
+def test_each_of_several_checks_is_told() -> None:
+    verdict = decide((done("pass"), done("pass")), None, TWO, before("fail", "pass"))
+    told = "`pytest -q`: red before, green after; `ruff check`: green before: proves nothing"
+    assert verdict.grounds == f"All 2 checks pass: {told}."
+    assert not prove_nothing(check_results(TWO, (done("pass"), done("pass")), before("fail", "pass")))
+
+
+def test_an_evaluators_pass_is_told_with_it() -> None:
+    verdict = decide((done("pass"),), Opinion("pass", "looks right"), JOB, before("pass"))
+    assert "passed before the plan too" in verdict.grounds and "looks right" in verdict.grounds
+
+
+def test_a_check_that_the_change_broke_is_told() -> None:
+    verdict = decide((done("fail"),), None, JOB, before("pass"))
+    assert verdict == Opinion("fixable", "Failing: pytest -q (green before, red after).")
+
+
+def test_exit_codes_outrank_an_opinion() -> None:
+    verdict = decide((done("fail"),), Opinion("pass", "fine"), JOB, before("fail"))
+    assert verdict.decision == "fixable" and "exit codes outrank it" in verdict.grounds
+
+
+def test_what_is_missing_outside_the_project_is_told_apart() -> None:
+    [missing] = missing_outside(JOB, (done("fail", blocked="there is no pytest", cure="pip install pytest"),))
+    assert str(missing) == "`pytest -q` cannot do its work here: there is no pytest"
+    assert missing.cure == "pip install pytest"
+    [gone] = missing_outside(JOB, (done("not_run", error="pytest is not on PATH"),))
+    assert "not on PATH" in str(gone)
+    own = msgspec.structs.replace(JOB, checks=(("./run-tests.sh",),))
+    assert missing_outside(own, (done("not_run", error="there is no program"),)) == ()  # the patch may make it
+    assert decide((done("not_run"),), None, own, before("pass")).decision == "blocked"  # it removed its own check
+    assert missing_outside(JOB, (done("fail"),)) == ()
+
+
+def test_rows_of_an_older_run_have_no_before() -> None:
+    old = msgspec.structs.replace(JOB, edition=1)
+    [row] = check_results(old, (done("pass"),), Baseline())
+    assert msgspec.to_builtins(row) == {"command": "pytest -q", "status": "pass", "exitCode": 0}
+    [skipped] = check_results(JOB, (done("pass"),), Baseline(known=True))
+    assert msgspec.to_builtins(skipped)["before"] == "not_run"  # --no-baseline
