@@ -32,8 +32,8 @@ def before(*statuses: Result) -> Baseline:
         (before("not_run"), "The check passes: not run before, green after."),
         (
             before("pass"),
-            "The check passes: green before: proves nothing. But every check passed before the plan too, so the checks do"
-            " not show that the goal is reached.",
+            "The check passes: green before: proves nothing. But every check passed before the plan too, so the checks"
+            " do not show that the goal is reached.",
         ),
         (Baseline(), "The check passes."),  # a run of before the baseline
     ],
