@@ -36,7 +36,6 @@ from orchestra.worker.probe import Proof, prove
 from orchestra.worker.task import MIB, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
 
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {
     "HOME": HOME,
     "TMPDIR": "/tmp",
@@ -68,10 +67,15 @@ class Workshop:
         scratch: Path,
         run_as: int | None = None,
         env: Mapping[str, str] = MappingProxyType({}),
+        programs: Toolbox | None = None,
     ) -> None:
-        """`env` has the variables that the configuration passes to every command."""
+        """`env` has the variables that the configuration passes to every command.
+
+        `programs` finds the programs of providers: they are the person's own, never those of the project's environment.
+        """
         self.workspace = workspace
         self.toolbox = toolbox
+        self.programs = programs or toolbox
         self.disk = disk
         self.redactor = redactor
         self.launcher = Launcher(disk, redactor)
@@ -84,7 +88,11 @@ class Workshop:
 
     def environment(self, tool: Tool) -> dict[str, str]:
         """The environment of a command that runs this tool (rule 3)."""
-        return {**_ENVIRONMENT, **self.env, "PATH": ":".join((*tool.folders, _SYSTEM_PATH))}
+        return {**_ENVIRONMENT, **self.env, **self.toolbox.variables(tool)}
+
+    def program_environment(self, tool: Tool) -> dict[str, str]:
+        """The environment of a provider's program: nothing of the project's environment is in it."""
+        return {**_ENVIRONMENT, **self.env, **self.programs.variables(tool)}
 
     async def must_hold(self, tier: Tier, scratch: Scratch) -> None:
         """SandboxError unless this tier is proved on this machine as it is now (rule 1)."""
@@ -144,7 +152,11 @@ class Workshop:
         for path in (*policy.reads, *policy.writes):
             if (now := _real(path)) != path:  # they had no links when the policy was made
                 raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
+        if (used := self.toolbox.environment).moved:
+            now = os.path.realpath(used.folder)
+            raise SandboxError(f"{used.folder} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
+        given = (*policy.reads, *tool.prefixes, *self.toolbox.shared)
         named = (*(f"{root}/{name}" for name in OWN), str(self._runs))
         # Hiding a link is not enough: its target is hidden too.
         hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
@@ -155,7 +167,7 @@ class Workshop:
             upper=str(upper) if upper else None,
             layers=tuple(map(str, layers)),
             hides=tuple(path for path in hides if within(path, root) and path != root),
-            reads=tuple(read for read in (*policy.reads, *tool.prefixes) if not within(root, read)),
+            reads=tuple(dict.fromkeys(read for read in given if not within(root, read))),
             writes=tuple((path, path) for path in policy.writes),
             domains=tuple(map(str, policy.domains)),
             limits=Limits(
