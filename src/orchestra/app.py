@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from orchestra.commands.environment import NONE, recorded_form
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import NoConsent, UsageError
@@ -117,7 +118,20 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
+        facts |= self._environment_facts(typed)
         return self.engine.start(name, workflow.goal(job), self._beginning(workflow, job, facts))
+
+    def _environment_facts(self, typed: tuple[str, ...]) -> dict[str, Any]:
+        """What a run records of its environment, so that it goes on with the same one."""
+        used = self.project.environment
+        if not used:
+            return {"environment": NONE, "typed": (*typed, "environment")} if used.source == "--environment" else {}
+        # An environment that a person activated elsewhere counts as typed.
+        chosen = used.source == "--environment" or (used.source == "VIRTUAL_ENV" and not used.inside)
+        return {
+            "environment": recorded_form(used, str(self.project.path)),
+            "typed": (*typed, "environment") if chosen else typed,
+        }
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""
@@ -169,6 +183,10 @@ class App:
             self._refuse_scenario(root, summary.created)
             if note := self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
+            project.use_environment(self.terms.environment(summary.created))
+            if self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
+                for line in project.workshop.introduction():
+                    self.face.tell(Notice(root.id, line))
             if self._needs_trial(summary):
                 await project.try_command(policy, root.id)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
@@ -231,4 +249,5 @@ class App:
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, summary.fold.state.status, whole)
 
 
-_INHERITED = ("models", "workspace", "scenario", "typed")  # facts that a child run takes over from its parent
+# facts that a child run takes over from its parent
+_INHERITED = ("models", "workspace", "scenario", "typed", "environment")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Any, Literal
@@ -162,8 +161,7 @@ def opened(project: Path) -> tuple[App, Policy, Toolbox]:
     """A project, the policy in force, and its tools."""
     app = App(project)
     opened = app.project
-    tools = Toolbox(os.environ.get("PATH", ""), opened.base, opened.config.tools, environ=os.environ)
-    return app, opened.policy, tools
+    return app, opened.policy, opened.toolbox
 
 
 def _ruling(argv: tuple[str, ...], effective: Policy, asker: Literal["model", "person"]) -> Ruling:

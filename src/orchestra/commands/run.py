@@ -170,6 +170,8 @@ class Runner:
         if self._keeper.left <= 0:
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
         await self._shop.must_hold(self._policy.tier, self._scratch)
+        for line in self._shop.introduction():
+            self._note(line)
         tool = self._shop.resolve(effect, self._policy, granted=self._granted)
         if isinstance(tool, RefusedCommand):
             return _Ready(problem=tool.problem, code=tool.code)

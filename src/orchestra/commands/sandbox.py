@@ -21,6 +21,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from orchestra.commands.described import environment_lines
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool, Tool, Toolbox
 from orchestra.core.disk import Disk
@@ -81,10 +82,21 @@ class Workshop:
         self.launcher = Launcher(disk, redactor)
         self.scratch = scratch
         self.env = env
+        self._introduced = False
         self._proofs: dict[Tier, Proof] = {}
         self._proving = asyncio.Lock()
         self._runs = runs
         self.run_as = run_as
+
+    def use(self, toolbox: Toolbox) -> None:
+        """Find the programs of commands by this toolbox from now on."""
+        self.toolbox = toolbox
+        self._introduced = False
+
+    def introduction(self) -> tuple[str, ...]:
+        """What a person is told of the environment when the first command is about to run; nothing after that."""
+        told, self._introduced = self._introduced, True
+        return () if told else tuple(environment_lines(self.toolbox, str(self.workspace)))
 
     def environment(self, tool: Tool) -> dict[str, str]:
         """The environment of a command that runs this tool (rule 3)."""

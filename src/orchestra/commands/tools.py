@@ -249,16 +249,21 @@ class Toolbox:
         except Lost as lost:
             return NoTool(name="python", reason=str(lost))
 
+    @property
+    def has_node_modules(self) -> bool:
+        """Whether the project has programs of node packages."""
+        return bool(self._node) and os.path.isdir(self._node)
+
     @cached_property
     def shared(self) -> tuple[str, ...]:
         """What is mounted for every command: the base of the environment, and node, if the project has packages."""
-        found = [self.base, self.resolve("node") if self._node and os.path.isdir(self._node) else None]
+        found = [self.base, self.resolve("node") if self.has_node_modules else None]
         return _outermost([prefix for tool in found if isinstance(tool, Tool) for prefix in tool.prefixes])
 
     def variables(self, tool: Tool) -> dict[str, str]:
         """PATH of a command that runs this tool, and VIRTUAL_ENV. A tool of another environment comes before ours."""
         used = self.environment
-        node = self.resolve("node") if self._node and os.path.isdir(self._node) else None
+        node = self.resolve("node") if self.has_node_modules else None
         ours = [folder for folder in (used.bin, self._node) if folder and os.path.isdir(folder)]
         foreign = is_environment(os.path.dirname(os.path.dirname(tool.path))) and not self.serves(tool.path)
         folders = [*tool.folders, *ours] if foreign else [*ours, *tool.folders]

@@ -199,6 +199,9 @@ def _about_commands(config: Config, place: Place, tell: _Tell) -> Iterator[Line]
         for index, domain in enumerate(config.security.net.allow_domains):
             why = "commands may send what they read there"
             yield tell(why, _quoted(domain), "security", "net", "allow_domains", index)
+    named = config.environment
+    if named and named != "none" and not within(place.real(named), place.base):
+        yield tell("commands use this environment, outside the project", _quoted(place.real(named)), "environment")
     for name, target in config.tools.items():
         if not within(place.real(target), place.base):
             why = "commands use this program, outside the project"

@@ -1,7 +1,7 @@
 """The sections of orchestra.config.yaml, each a frozen struct with its defaults. Data only.
 
-S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `workflows`, `sandbox`, `tools`, `rules` and `budget`
-are ours. Unknown keys are refused.
+S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `workflows`, `sandbox`, `environment`, `tools`,
+`rules` and `budget` are ours. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -200,6 +200,7 @@ class Config(_Section, frozen=True):
     dag: DagSection = DagSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"
     sandbox: SandboxSection = SandboxSection()
+    environment: str = ""  # the virtual environment that commands use, or `none`; empty: found in the project
     tools: dict[str, str] = field(default_factory=dict)  # name -> program, also one inside the workspace
     rules: tuple[RuleSection, ...] = ()
     budget: Budget = Budget()
