@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from orchestra.commands.environment import NONE, recorded_form
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
 from orchestra.core.errors import NoConsent, UsageError
@@ -31,7 +30,7 @@ from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.known import Workflows
-from orchestra.workflows.project import Project
+from orchestra.workflows.project import ENVIRONMENT, Project
 
 
 class App:
@@ -118,20 +117,10 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
-        facts |= self._environment_facts(typed)
+        environment, chosen = self.project.recorded_environment()
+        if environment:
+            facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         return self.engine.start(name, workflow.goal(job), self._beginning(workflow, job, facts))
-
-    def _environment_facts(self, typed: tuple[str, ...]) -> dict[str, Any]:
-        """What a run records of its environment, so that it goes on with the same one."""
-        used = self.project.environment
-        if not used:
-            return {"environment": NONE, "typed": (*typed, "environment")} if used.source == "--environment" else {}
-        # An environment that a person activated elsewhere counts as typed.
-        chosen = used.source == "--environment" or (used.source == "VIRTUAL_ENV" and not used.inside)
-        return {
-            "environment": recorded_form(used, str(self.project.path)),
-            "typed": (*typed, "environment") if chosen else typed,
-        }
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""
@@ -183,7 +172,8 @@ class App:
             self._refuse_scenario(root, summary.created)
             if note := self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
-            project.use_environment(self.terms.environment(summary.created))
+            facts = self.runs.facts(summary.created)
+            project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)
             if self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
                 for line in project.workshop.introduction():
                     self.face.tell(Notice(root.id, line))

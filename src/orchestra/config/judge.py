@@ -53,8 +53,6 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
     """Values of the right type that are wrong (settings.py, rule 5), but no consequences of reported mistakes."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     fs = config.security.fs
-    if not fs.allow_read:
-        yield ("security", "fs", "allow_read"), 'tools would see nothing; write ["./"] for the workspace'
     yield from _each(fs.allow_read, lambda entry: wrong_read(entry, place), "security", "fs", "allow_read")
     yield from _each(fs.allow_write, lambda entry: wrong_write(entry, place), "security", "fs", "allow_write")
     writes = [entry for entry in fs.allow_write if not wrong_write(entry, place)]

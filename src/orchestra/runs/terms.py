@@ -8,12 +8,9 @@ Rules
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 from msgspec import Struct
 
-from orchestra.commands.environment import NO_CHOICE, Choice, is_venv
 from orchestra.core.errors import ForeignRun, UsageError
 from orchestra.core.inbox import MODELS
 from orchestra.core.reading import RunCreated
@@ -50,17 +47,6 @@ class Terms:
                 break
             above.append(first)
         return bound(map(self._runs.facts, above), self._project.policy, str(self._project.path))
-
-    def environment(self, created: Event) -> Choice:
-        """The environment of a run's commands: what a person chose when it began; the file's; the one it began with."""
-        facts = self._runs.facts(created)
-        if facts.environment and "environment" in facts.typed:
-            return Choice(facts.environment, "--environment")
-        # One that was merely found counts only if it is still there, and in the project: the record may be foreign.
-        inside = facts.environment and not os.path.isabs(facts.environment)
-        if self._project.config.environment or not inside or not is_venv(f"{self._project.path}/{facts.environment}"):
-            return NO_CHOICE
-        return Choice(facts.environment, "project")
 
     def weaker(self, policy: Policy) -> str:
         """A warning if the policy's tier is weaker than strict; else empty."""

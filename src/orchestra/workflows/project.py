@@ -11,7 +11,15 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from orchestra.commands.environment import NO_CHOICE, NONE, Choice, Environment, find_environment, is_venv
+from orchestra.commands.environment import (
+    NO_CHOICE,
+    NONE,
+    Choice,
+    Environment,
+    find_environment,
+    is_venv,
+    recorded_form,
+)
 from orchestra.commands.program import Programs
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch, scratch_root
@@ -34,6 +42,8 @@ from orchestra.policy.policy import Policy, within
 from orchestra.providers.calling import CONTEXT_BYTES
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
+
+ENVIRONMENT = "environment"  # the name, in `typed`, of an environment that a person chose
 
 
 class Project:
@@ -109,6 +119,30 @@ class Project:
             self.__dict__.pop(made, None)
         if "workshop" in self.__dict__:
             self.workshop.use(self.toolbox)
+
+    def recorded_environment(self) -> tuple[str, bool]:
+        """What a new run records of its environment, and whether a person chose it; empty if there is none to record.
+
+        A folder that a person activated elsewhere counts as chosen.
+        """
+        used = self.environment
+        if not used:
+            return (NONE, True) if used.source == "--environment" else ("", False)
+        chosen = used.source == "--environment" or (used.source == "VIRTUAL_ENV" and not used.inside)
+        return recorded_form(used, str(self.path)), chosen
+
+    def resume_environment(self, recorded: str, *, chosen: bool) -> None:
+        """Use the environment that a run recorded, unless it was merely found and does not count any more.
+
+        One that was found counts if it lies in the project, is still there, and the configuration names no other.
+        """
+        if recorded and chosen:
+            self.use_environment(Choice(recorded, "--environment"))
+            return
+        folder = f"{self.path}/{recorded}"
+        counts = bool(recorded) and not self.config.environment and is_venv(folder)
+        inside = within(os.path.realpath(folder), str(self.path))  # a record of others, or a new link, opens nothing
+        self.use_environment(Choice(recorded, "project") if counts and inside else NO_CHOICE)
 
     @functools.cached_property
     def environment(self) -> Environment:
