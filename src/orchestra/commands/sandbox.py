@@ -52,6 +52,7 @@ class RefusedCommand(Struct, frozen=True):
 
     problem: str
     code: str = "NOT_STARTED"
+    missing: bool = False  # there is no program for the command's first word
 
 
 class Workshop:
@@ -156,7 +157,7 @@ class Workshop:
         name = effect.argv[0]
         by_path = effect.asker == "person" and "/" in name
         tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
-        return RefusedCommand(problem=tool.reason) if isinstance(tool, NoTool) else tool
+        return RefusedCommand(problem=tool.reason, missing=True) if isinstance(tool, NoTool) else tool
 
     def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
         """The sandbox for a command: what it may read and write, its network and its limits."""
