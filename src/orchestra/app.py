@@ -170,7 +170,7 @@ class App:
             self.runs.refuse_links()
             project.consent.require()
             self._refuse_scenario(root, summary.created)
-            if note := self.terms.weaker(policy):
+            for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
             facts = self.runs.facts(summary.created)
             project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)

@@ -88,6 +88,7 @@ def test_defaults() -> None:
             "file_mb": 1024,
             "disk_mb": 2048,
             "tmp_mb": 512,
+            "loopback": (),
             "env": (),
         },
         "environment": "",

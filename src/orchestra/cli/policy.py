@@ -205,6 +205,7 @@ def sandbox_facts(effective: Policy) -> dict[str, Any]:
         "fs": effective.fs,
         "net": effective.net,
         "domains": [str(entry) for entry in effective.domains],
+        "loopback": effective.loopback,
         "reads": effective.reads,
         "writes": effective.writes,
         "maxTaskSec": effective.max_task_sec,
@@ -222,6 +223,9 @@ def contained(effective: Policy) -> list[str]:
     }
     changes = {"read-only": "what it writes is thrown away", "rw": "what it writes becomes a patch"}
     network = "to " + ", ".join(str(entry) for entry in effective.domains) if effective.domains else "none"
+    if effective.loopback:
+        ports = ", ".join(map(str, effective.loopback))
+        network = ("" if network == "none" else f"{network}, and ") + f"to port {ports} of this machine"
     lines = [
         tier[effective.tier],
         f"workspace {effective.fs}: {changes[effective.fs]}; kept: its artifact folder",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Protocol
 
 from msgspec import Struct
@@ -57,6 +57,10 @@ _LIBRARY = re.compile(
     re.MULTILINE,
 )
 _MANAGED = re.compile(r"^error: externally-managed-environment$", re.MULTILINE)
+
+
+_REFUSED = re.compile(r"connection refused|ECONNREFUSED|ConnectionRefusedError", re.IGNORECASE)
+_SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost|::1)\b[^\d\n]{1,20}(?P<port>[1-9]\d{1,4})(?!\d)")
 
 
 class EnvironmentFailure(Struct, frozen=True):
@@ -113,6 +117,25 @@ def missing_tool(argv: tuple[str, ...], reason: str, project: Surroundings) -> E
     return EnvironmentFailure(reason, project.install(name) if name in RUNNERS else f"install {name}")
 
 
+def refused_service(text: str, opened: tuple[int, ...], listening: Set[int]) -> str:
+    """A hint for a check that was refused by a service of this machine: the line that opens its port; else empty.
+
+    `listening` are the ports of this machine on which something listens: a port that a check itself should serve is
+    not among them.
+    """
+    if not _REFUSED.search(text):
+        return ""
+    ports = dict.fromkeys(int(found["port"]) for found in _SERVICE.finditer(text))
+    for port in ports:
+        if port in listening and port not in opened:
+            line = ", ".join(map(str, sorted({*opened, port})))
+            return (
+                f"the check was refused on port {port}, where a service of this machine listens: commands reach none"
+                f" unless the configuration opens its port (sandbox: {{loopback: [{line}]}})"
+            )
+    return ""
+
+
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 
@@ -126,7 +149,8 @@ def _missing_program(code: int, text: str, project: Surroundings) -> Environment
         return None
     name, by = found["name"], os.path.basename(found["by"])
     if "/" in name:
-        if project.has_path(name):
+        installed = os.path.basename(os.path.dirname(name)) == "bin" and os.path.basename(name) in PROGRAMS
+        if project.has_path(name) and not installed:  # `env/bin/pytest` is in an environment that is not there
             return None
         return EnvironmentFailure(f"there is no program {name}", _install(os.path.basename(name), project))
     own_script = by not in _SHELLS

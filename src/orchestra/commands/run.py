@@ -34,10 +34,10 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
-from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool
+from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
-from orchestra.commands.surroundings import ProjectFiles
+from orchestra.commands.surroundings import ProjectFiles, listening_ports
 from orchestra.commands.tools import Tool
 from orchestra.context.workspace import Leftovers, builds, keepable, missed
 from orchestra.core.context import Step
@@ -327,6 +327,8 @@ class Runner:
         )
         if effect.keeps != "layer":
             return outcome
+        if outcome.status == "fail" and self._policy.tier == "strict":
+            self._note(refused_service(outcome.output, self._policy.loopback, listening_ports()))
         return _blocked(outcome, environment_failure(effect.argv, outcome, self._surroundings()))
 
     def _surroundings(self) -> ProjectFiles:

@@ -183,6 +183,7 @@ class Workshop:
             reads=tuple(dict.fromkeys(read for read in given if not within(root, read))),
             writes=tuple((path, path) for path in policy.writes),
             domains=tuple(map(str, policy.domains)),
+            loopback=policy.loopback,
             limits=Limits(
                 memory_bytes=bounds.memory_mb * MIB,
                 processes=bounds.processes,

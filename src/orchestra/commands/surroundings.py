@@ -165,6 +165,17 @@ class ProjectFiles:
         return frozenset(found - {""})
 
 
+def listening_ports() -> frozenset[int]:
+    """The TCP ports of this machine on which something listens on loopback or on every address."""
+    found: set[int] = set()
+    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in text(file, _MOST).splitlines()[1:]:
+            parts = line.split()
+            if len(parts) > 3 and parts[3] == "0A":  # LISTEN
+                found.add(int(parts[1].rpartition(":")[2], 16))
+    return frozenset(found)
+
+
 def _dependencies(section: object) -> Iterator[str]:
     """The names in the lists and tables of dependencies of a TOML section, at any depth."""
     if not isinstance(section, dict):

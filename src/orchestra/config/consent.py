@@ -192,6 +192,8 @@ def _about_commands(config: Config, place: Place, tell: _Tell) -> Iterator[Line]
     if tier != "strict":
         why = "nothing contains commands" if tier == "none" else "commands are contained less"
         yield tell(why, tier, "sandbox", "tier")
+    for index, port in enumerate(config.sandbox.loopback):
+        yield tell("commands reach the service on this port of your machine", str(port), "sandbox", "loopback", index)
     for index, name in enumerate(config.sandbox.env):
         yield tell("commands get this variable of yours", name, "sandbox", "env", index)
     if config.policies.allow_network:

@@ -45,6 +45,7 @@ _LIMITS: dict[str, tuple[str, ...]] = {  # field of the policy -> its key
     "max_retries": ("retries", "max"),
     "max_workers": ("concurrency", "max_workers"),
     "tier": ("sandbox", "tier"),
+    "loopback": ("sandbox", "loopback"),
 }
 _FIXED: dict[tuple[str, ...], str] = {
     ("paths",): "runs are kept where the project's are, or its other commands would not find them",

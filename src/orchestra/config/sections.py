@@ -18,6 +18,7 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Patience = Annotated[float, Meta(gt=0, le=86_400)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Mebibytes = Annotated[int, Meta(ge=1, le=1 << 24)]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
 Words = str | tuple[str, ...]
 RUN_ID = "{run_id}"
 
@@ -162,6 +163,7 @@ class SandboxSection(_Section, frozen=True):
     file_mb: Mebibytes = 1024
     disk_mb: Mebibytes = 2048
     tmp_mb: Mebibytes = 512
+    loopback: Annotated[tuple[Port, ...], Meta(max_length=16)] = ()  # services of this machine that commands may reach
     env: tuple[str, ...] = ()  # the person's variables that commands see, and no others (S2-136)
 
 

@@ -113,6 +113,7 @@ def policy_of(config: Config, base: Path, origins: Origins, environ: Mapping[str
         max_retries=config.retries.max,
         max_workers=config.concurrency.max_workers,
         tier=sandbox.tier,
+        loopback=tuple(sorted(set(sandbox.loopback))),
     )
 
 
