@@ -30,7 +30,7 @@ from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.known import Workflows
-from orchestra.workflows.project import Project
+from orchestra.workflows.project import ENVIRONMENT, Project
 
 
 class App:
@@ -118,6 +118,9 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
+        environment, chosen = self.project.recorded_environment()
+        if environment:
+            facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         return self.engine.start(name, workflow.goal(job), self._beginning(workflow, job, facts))
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
@@ -168,8 +171,13 @@ class App:
             self.runs.refuse_links()
             project.consent.require()
             self._refuse_scenario(root, summary.created)
-            if note := self.terms.weaker(policy):
+            for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
+            facts = self.runs.facts(summary.created)
+            project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)
+            if self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
+                for line in project.workshop.introduction():
+                    self.face.tell(Notice(root.id, line))
             if self._needs_trial(summary):
                 await project.try_command(policy, root.id)
             return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
@@ -232,4 +240,5 @@ class App:
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, summary.fold.state.status, whole)
 
 
-_INHERITED = ("models", "workspace", "scenario", "typed")  # facts that a child run takes over from its parent
+# facts that a child run takes over from its parent
+_INHERITED = ("models", "workspace", "scenario", "typed", "environment")

@@ -37,7 +37,7 @@ from orchestra.providers.setup import Choice
 from orchestra.runs.find import Runs
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
-from orchestra.workflows.guard import closed_folders, code_files, code_folders
+from orchestra.workflows.guard import closed_folders, code_files, code_folders, environment_folders
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported
 
@@ -163,7 +163,13 @@ class Wiring:
         code = code_files(project.config, project.config_path, project.place, project.providers, models)
         closed, folders = closed_folders(project.config, project.place), code_folders(project.config, project.place)
         return Gatekeeper(
-            project.path, project.watchful, closed=closed, code=code, code_folders=folders, approval=approval
+            project.path,
+            project.watchful,
+            closed=closed,
+            installed=environment_folders(str(project.path), project.environment),
+            code=code,
+            code_folders=folders,
+            approval=approval,
         )
 
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:

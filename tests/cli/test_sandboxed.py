@@ -51,17 +51,20 @@ def test_tier_none_must_be_said_and_is_recorded(tmp_path: Path) -> None:
     assert "note sandbox: none" in project.run("doctor").stdout
 
 
-def test_a_tool_of_the_workspace_is_used_only_if_it_is_mapped(tmp_path: Path) -> None:
+def test_a_tool_of_the_workspace_is_used_if_it_is_mapped_or_of_the_environment(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     venv.create(project.path / ".venv", symlinks=True, with_pip=False)
     (project.path / ".venv" / "bin" / "mytool").write_text(f"#!{project.path}/.venv/bin/python\nprint('hi')\n")
     (project.path / ".venv" / "bin" / "mytool").chmod(0o755)
     path = {"PATH": f"{project.path}/.venv/bin:{os.environ['PATH']}"}
     project.check = "mytool"
-    refused = project.loop("--approval", "never", env=path)
+    refused = project.loop("--approval", "never", "--environment", "none", env=path)
     assert refused.returncode == 2 and "tools:" in refused.stderr and project.runs == []
-    (project.path / "orchestra.config.yaml").write_text("tools: {mytool: .venv/bin/mytool}\n")
+    mapped = "environment: none\ntools: {mytool: .venv/bin/mytool}\n"
+    (project.path / "orchestra.config.yaml").write_text(mapped)
     assert project.loop("--approval", "never", env=path).returncode == 0
+    (project.path / "orchestra.config.yaml").unlink()
+    assert project.run("tool", "run", "--", "mytool").stdout == "hi\n"
     project.check = ".venv/bin/mytool"
     assert project.run("tool", "run", "--", ".venv/bin/mytool").stdout == "hi\n"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.commands.environment import find_environment
 from orchestra.commands.tools import NoTool, Tool, Toolbox
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -250,13 +251,14 @@ def test_a_venv_outside_the_workspace_brings_its_base(host: Host) -> None:
     }
 
 
-def test_a_venv_of_the_workspace_is_used_only_if_mapped(host: Host) -> None:
+def test_a_venv_of_the_workspace_is_used_if_it_is_the_environment_or_mapped(host: Host) -> None:
     place = host.work / ".venv"
     venv.create(place, symlinks=True, with_pip=False)
-    active = host.box(place / "bin", VIRTUAL_ENV=str(place)).resolve("python")
-    note = found(active).note
-    assert not found(active).path.startswith(str(host.work))
-    assert found(active).path in note and "tools: {python: .venv/bin/python}" in note
+    passed_over = host.box(place / "bin", VIRTUAL_ENV=str(place)).resolve("python")
+    assert not found(passed_over).path.startswith(str(host.work))
+    used = find_environment(str(host.work), host.environ)
+    active = Toolbox(SYSTEM_PATH, host.work, environ=host.environ, environment=used).resolve("python")
+    assert found(active).path == f"{place}/bin/python"
     mapped = host.box(mapped={"python": ".venv/bin/python"}).resolve("python")
     assert found(mapped).path == f"{place}/bin/python"
     assert found(mapped).prefixes == (() if BASE.startswith("/usr") else (BASE,))

@@ -88,8 +88,10 @@ def test_defaults() -> None:
             "file_mb": 1024,
             "disk_mb": 2048,
             "tmp_mb": 512,
+            "loopback": (),
             "env": (),
         },
+        "environment": "",
         "tools": {},
         "rules": (),
         "budget": {"max_usd": None, "prices": {}},
@@ -289,7 +291,8 @@ def test_what_is_opened_is_told_by_real_paths(tmp_path: Path, monkeypatch: pytes
     data, real = str((tmp_path / "data").resolve()), str(project.resolve())
     assert policy.reads == (real, "/usr/share", data, f"{os.path.dirname(real)}/x")
     assert policy.writes == (data,)  # of runs, each task gets its own folder; /tmp is private
-    assert refused(project, "security: {fs: {allow_read: []}}")
+    for text in ("security: {fs: {allow_read: []}}", "security: {fs: {allow_read: [/tmp]}}"):
+        assert policy_of(load(project, text), project, read_config(None).origins).reads == (real,)
 
 
 @pytest.mark.spec("S2-74", "S2-75")

@@ -39,6 +39,7 @@ from orchestra.workflows.dag.workflow import configured_job
 @click.option("--retries", type=click.IntRange(0, 100), help="How often a failed task is tried again (default: 2).")
 @click.option("--concurrency", type=click.IntRange(1, 256), help="How many tasks run at once (default: 4).")
 @options.context
+@options.environment
 @options.models
 @options.driving
 def dag(
@@ -52,6 +53,7 @@ def dag(
     retries: int | None,
     concurrency: int | None,
     context: tuple[str, ...],
+    environment: str,
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -62,7 +64,7 @@ def dag(
     orchestra dag "..." --plan-only               # see and edit plan.json first
     orchestra dag "..." --plan plan.json          # carry out a plan of your own; no model is needed
     """
-    drive = Drive(how)
+    drive = Drive(how, environment=environment)
     app = drive.app
     models = options.routed(who, app.project.providers)
     usual = configured_job(app.project, _intent(intent))

@@ -25,9 +25,14 @@ from orchestra.runs.answers import who
 class Drive:
     """One command that drives runs: its face and its app."""
 
-    def __init__(self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None) -> None:
+    def __init__(
+        self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None, environment: str = ""
+    ) -> None:
+        """`environment` is what a person typed for the commands of a new run."""
         self.face = choose_face(how)
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
+        if environment:
+            self.app.project.choose_environment(environment)
         self.face.use(self.app)
         self._unheard = False  # stdout or stderr is closed
 

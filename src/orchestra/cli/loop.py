@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 
 import click
 
@@ -36,6 +35,7 @@ _OPERATORS = "|&;<>"  # operators of a shell
 )
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
 @options.context
+@options.environment
 @options.models
 @options.driving
 def loop(
@@ -45,6 +45,7 @@ def loop(
     max_fixes: int | None,
     no_baseline: bool,
     context: tuple[str, ...],
+    environment: str,
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -55,7 +56,7 @@ def loop(
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
-    drive = Drive(how)
+    drive = Drive(how, environment=environment)
     app = drive.app
     models = options.routed(who, app.project.providers)
     defaults = app.project.config.loop
@@ -87,7 +88,7 @@ def _goal(text: str) -> str:
 
 
 def split_check(command: str) -> tuple[str, ...]:
-    """A check command as argv; UsageError if a program given by its name alone does not exist."""
+    """A check command as argv."""
     text = options.clean(command)
     try:
         argv = tuple(shlex.split(text))
@@ -102,9 +103,4 @@ def split_check(command: str) -> tuple[str, ...]:
     if operators:
         note = f"--check {command!r}: no shell runs it, so {operators[0]!r} is a plain word to {argv[0]}"
         click.echo(f"orchestra: {note}. If a shell is meant: --check \"sh -c '…'\"", err=True)
-    if os.sep not in argv[0] and shutil.which(argv[0]) is None:
-        raise UsageError(
-            f"--check {command!r}: {argv[0]!r} is not an executable on PATH. "
-            f"It is started directly, not by a shell: no built-ins, no variables"
-        )
     return argv

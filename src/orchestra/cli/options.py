@@ -83,6 +83,17 @@ def context(function: F) -> F:
     )(function)
 
 
+def environment(function: F) -> F:
+    """--environment DIR, as `environment`."""
+    return click.option(
+        "--environment",
+        default="",
+        metavar="DIR|none",
+        envvar="ORCHESTRA_ENVIRONMENT",
+        help="The virtual environment that commands use (default: VIRTUAL_ENV in the project, else its .venv or venv).",
+    )(function)
+
+
 def no_input(instead: str) -> Callable[[F], F]:
     """--no-input, and what happens instead of a question."""
     return click.option("--no-input", is_flag=True, envvar="ORCHESTRA_NO_INPUT", help=instead)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Any, Literal
@@ -162,8 +161,7 @@ def opened(project: Path) -> tuple[App, Policy, Toolbox]:
     """A project, the policy in force, and its tools."""
     app = App(project)
     opened = app.project
-    tools = Toolbox(os.environ.get("PATH", ""), opened.base, opened.config.tools, environ=os.environ)
-    return app, opened.policy, tools
+    return app, opened.policy, opened.toolbox
 
 
 def _ruling(argv: tuple[str, ...], effective: Policy, asker: Literal["model", "person"]) -> Ruling:
@@ -207,6 +205,7 @@ def sandbox_facts(effective: Policy) -> dict[str, Any]:
         "fs": effective.fs,
         "net": effective.net,
         "domains": [str(entry) for entry in effective.domains],
+        "loopback": effective.loopback,
         "reads": effective.reads,
         "writes": effective.writes,
         "maxTaskSec": effective.max_task_sec,
@@ -224,6 +223,9 @@ def contained(effective: Policy) -> list[str]:
     }
     changes = {"read-only": "what it writes is thrown away", "rw": "what it writes becomes a patch"}
     network = "to " + ", ".join(str(entry) for entry in effective.domains) if effective.domains else "none"
+    if effective.loopback:
+        ports = ", ".join(map(str, effective.loopback))
+        network = ("" if network == "none" else f"{network}, and ") + f"to port {ports} of this machine"
     lines = [
         tier[effective.tier],
         f"workspace {effective.fs}: {changes[effective.fs]}; kept: its artifact folder",

@@ -17,9 +17,10 @@ from orchestra.core.errors import UsageError
 @click.command(short_help="Start any workflow by its name, your own too.")
 @click.argument("name")
 @click.argument("params", metavar="[KEY=VALUE]...", nargs=-1)
+@options.environment
 @options.models
 @options.driving
-def start(name: str, params: tuple[str, ...], who: options.Answering, how: options.Driving) -> int:
+def start(name: str, params: tuple[str, ...], environment: str, who: options.Answering, how: options.Driving) -> int:
     """Start a run of workflow NAME with these parameters, and drive it.
 
     A value is read as the type of its parameter: `n=10`, `flag=true`, a list or an object as JSON. Your own workflows
@@ -30,7 +31,7 @@ def start(name: str, params: tuple[str, ...], who: options.Answering, how: optio
     orchestra start essay topic=rain
     orchestra start loop goal="make the tests pass" checks='[["pytest", "-q"]]'
     """
-    drive = Drive(how)
+    drive = Drive(how, environment=environment)
     app = drive.app
     drive.ask_consent()  # the workflow's code is loaded below
     kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}

@@ -40,12 +40,14 @@ def tool() -> None:
 )
 @click.option("--net", is_flag=True, help="Let it reach the configured allow_domains.")
 @click.option("--timeout", type=click.FloatRange(0.1, 1e9), metavar="SECONDS", help="Stop it after this long.")
+@options.environment
 @options.driving
 def run(
     argv: tuple[str, ...],
     fs: FsMode,
     net: bool,
     timeout: float | None,
+    environment: str,
     how: options.Driving,
 ) -> int:
     """Run COMMAND in the sandbox, in the project folder, and show what it printed.
@@ -57,7 +59,7 @@ def run(
     It is your own command, so it needs no whitelist, but rules with `forbid` apply. Exit code 0 if it exits 0, else 1;
     5 if it is refused; 3 if its changes wait for your approval.
     """
-    drive = Drive(how)
+    drive = Drive(how, environment=environment)
     app = drive.app
     words = tuple(map(options.clean, argv))
     if timeout is not None and math.isnan(timeout):

@@ -46,7 +46,7 @@ class Programs:
 
     async def __call__(self, program: str, talk: Talk) -> Ended:
         """Run the provider's program in its own sandbox; its stdout goes to `on_bytes` as it comes."""
-        toolbox = self._shop.toolbox
+        toolbox = self._shop.programs
         tool = toolbox.resolve_path(program) if "/" in program else toolbox.resolve(program)
         if isinstance(tool, NoTool):
             return Ended(problem=tool.reason)
@@ -83,7 +83,7 @@ class Programs:
             argv=(tool.path, *(word.replace(_HOME, inside) for word in talk.arguments)),
             cwd=inside,  # always the same path: a CLI puts it into the prompt, and a prompt cache needs equal text
             env={
-                **self._shop.environment(tool),
+                **self._shop.program_environment(tool),
                 **{name: value for name, value in talk.env.items() if name not in _FILES},
                 **{name: f"{inside}/{name}.pem" for name in certificates},
                 "HOME": inside,

@@ -17,6 +17,7 @@ Rules
 5. The smallest limit wins: the task's, the policy's, or what is left of the run's total time (S2-49, S2-50, S2-113).
 6. `RunCommand.keeps` tells checks, tasks of a graph and tool calls apart. `RunCommand.asker` records whether a person
    or a model asked for the command. Neither is inferred.
+7. The outcome of a check that failed for lack of its environment records that, and the cure (commands/failures.py).
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
+from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
+from orchestra.commands.surroundings import ProjectFiles, listening_ports
 from orchestra.commands.tools import Tool
 from orchestra.context.workspace import Leftovers, builds, keepable, missed
 from orchestra.core.context import Step
@@ -78,6 +81,7 @@ class _Ready(Struct):
     held: Held | None = None
     problem: str = ""
     code: str = "NOT_STARTED"
+    missing: bool = False  # its program was not found
     folder: Path | None = None  # its scratch folder, if it has a layer or input files
     tray: Tray | None = None  # the folder for a task's result files
     artifacts: str = ""  # where the result files are kept
@@ -170,9 +174,11 @@ class Runner:
         if self._keeper.left <= 0:
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
         await self._shop.must_hold(self._policy.tier, self._scratch)
+        for line in self._shop.introduction():
+            self._note(line)
         tool = self._shop.resolve(effect, self._policy, granted=self._granted)
         if isinstance(tool, RefusedCommand):
-            return _Ready(problem=tool.problem, code=tool.code)
+            return _Ready(problem=tool.problem, code=tool.code, missing=tool.missing)
         self._note(tool.note)
         bound, _ = self._bound(effect)
         writes = effect.keeps == "files" and bound.fs == "rw"
@@ -274,6 +280,8 @@ class Runner:
                 # the flow decides what to do about a refused call
                 raise StepFailed(step.key, ready.code, ready.problem)
             outcome = CommandOutcome(_shown(effect), None, "not_run", 0, False, "", error=ready.problem)
+            if effect.keeps == "layer" and ready.missing:
+                outcome = _blocked(outcome, missing_tool(effect.argv, ready.problem, self._surroundings()))
             return self._judged(effect, step, outcome, ready.code)
         try:
             with self._keeper.working():
@@ -299,7 +307,7 @@ class Runner:
             changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
             handed, left = self._collect(ready.tray, ready.artifacts)
             untaken += left
-        return CommandOutcome(
+        outcome = CommandOutcome(
             command=_shown(effect),
             exitCode=result.exitCode,
             status="not_run" if result.error else "pass" if passed else "fail",
@@ -317,6 +325,15 @@ class Runner:
             stdout=result.stdout.excerpt if effect.keeps == "nothing" else "",
             stderr=result.stderr.excerpt if effect.keeps == "nothing" else "",
         )
+        if effect.keeps != "layer":
+            return outcome
+        if outcome.status == "fail" and self._policy.tier == "strict":
+            self._note(refused_service(outcome.output, self._policy.loopback, listening_ports()))
+        return _blocked(outcome, environment_failure(effect.argv, outcome, self._surroundings()))
+
+    def _surroundings(self) -> ProjectFiles:
+        """The project's files as they are now, to tell a failing check from a missing environment (rule 7)."""
+        return ProjectFiles(str(self._shop.workspace), self._shop.toolbox.environment)
 
     def _take_changes(self, effect: RunCommand, step: Step, ready: _Ready) -> tuple[Reply | None, tuple[Denied, ...]]:
         """What an `rw` task wrote, as a patch (rule 4), and the files no patch can carry. Caches stay as a layer."""
@@ -412,6 +429,11 @@ def _code(result: CommandResult) -> str:
     if result.limit:
         return "LIMIT"
     return "SIGNAL" if result.signal is not None else "EXIT"
+
+
+def _blocked(outcome: CommandOutcome, failure: EnvironmentFailure | None) -> CommandOutcome:
+    """The outcome, with what the check lacked."""
+    return msgspec.structs.replace(outcome, blocked=failure.what, cure=failure.cure) if failure else outcome
 
 
 def _shown(effect: RunCommand) -> str:

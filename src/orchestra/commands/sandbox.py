@@ -21,6 +21,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from orchestra.commands.described import environment_lines
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool, Tool, Toolbox
 from orchestra.core.disk import Disk
@@ -36,7 +37,6 @@ from orchestra.worker.probe import Proof, prove
 from orchestra.worker.task import MIB, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
 
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {
     "HOME": HOME,
     "TMPDIR": "/tmp",
@@ -52,6 +52,7 @@ class RefusedCommand(Struct, frozen=True):
 
     problem: str
     code: str = "NOT_STARTED"
+    missing: bool = False  # there is no program for the command's first word
 
 
 class Workshop:
@@ -68,23 +69,43 @@ class Workshop:
         scratch: Path,
         run_as: int | None = None,
         env: Mapping[str, str] = MappingProxyType({}),
+        programs: Toolbox | None = None,
     ) -> None:
-        """`env` has the variables that the configuration passes to every command."""
+        """`env` has the variables that the configuration passes to every command.
+
+        `programs` finds the programs of providers: they are the person's own, never those of the project's environment.
+        """
         self.workspace = workspace
         self.toolbox = toolbox
+        self.programs = programs or toolbox
         self.disk = disk
         self.redactor = redactor
         self.launcher = Launcher(disk, redactor)
         self.scratch = scratch
         self.env = env
+        self._introduced = False
         self._proofs: dict[Tier, Proof] = {}
         self._proving = asyncio.Lock()
         self._runs = runs
         self.run_as = run_as
 
+    def use(self, toolbox: Toolbox) -> None:
+        """Find the programs of commands by this toolbox from now on."""
+        self.toolbox = toolbox
+        self._introduced = False
+
+    def introduction(self) -> tuple[str, ...]:
+        """What a person is told of the environment when the first command is about to run; nothing after that."""
+        told, self._introduced = self._introduced, True
+        return () if told else tuple(environment_lines(self.toolbox, str(self.workspace)))
+
     def environment(self, tool: Tool) -> dict[str, str]:
         """The environment of a command that runs this tool (rule 3)."""
-        return {**_ENVIRONMENT, **self.env, "PATH": ":".join((*tool.folders, _SYSTEM_PATH))}
+        return {**_ENVIRONMENT, **self.env, **self.toolbox.variables(tool)}
+
+    def program_environment(self, tool: Tool) -> dict[str, str]:
+        """The environment of a provider's program: nothing of the project's environment is in it."""
+        return {**_ENVIRONMENT, **self.env, **self.programs.variables(tool)}
 
     async def must_hold(self, tier: Tier, scratch: Scratch) -> None:
         """SandboxError unless this tier is proved on this machine as it is now (rule 1)."""
@@ -136,7 +157,7 @@ class Workshop:
         name = effect.argv[0]
         by_path = effect.asker == "person" and "/" in name
         tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
-        return RefusedCommand(problem=tool.reason) if isinstance(tool, NoTool) else tool
+        return RefusedCommand(problem=tool.reason, missing=True) if isinstance(tool, NoTool) else tool
 
     def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
         """The sandbox for a command: what it may read and write, its network and its limits."""
@@ -144,7 +165,11 @@ class Workshop:
         for path in (*policy.reads, *policy.writes):
             if (now := _real(path)) != path:  # they had no links when the policy was made
                 raise SandboxError(f"{path} leads to {now} since the run began: put it back, or start a new run")
+        if (used := self.toolbox.environment).moved:
+            now = os.path.realpath(used.folder)
+            raise SandboxError(f"{used.folder} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
+        given = (*policy.reads, *tool.prefixes, *self.toolbox.shared)
         named = (*(f"{root}/{name}" for name in OWN), str(self._runs))
         # Hiding a link is not enough: its target is hidden too.
         hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
@@ -155,9 +180,10 @@ class Workshop:
             upper=str(upper) if upper else None,
             layers=tuple(map(str, layers)),
             hides=tuple(path for path in hides if within(path, root) and path != root),
-            reads=tuple(read for read in (*policy.reads, *tool.prefixes) if not within(root, read)),
+            reads=tuple(dict.fromkeys(read for read in given if not within(root, read))),
             writes=tuple((path, path) for path in policy.writes),
             domains=tuple(map(str, policy.domains)),
+            loopback=policy.loopback,
             limits=Limits(
                 memory_bytes=bounds.memory_mb * MIB,
                 processes=bounds.processes,

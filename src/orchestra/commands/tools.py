@@ -1,46 +1,49 @@
 """Toolbox: finds the program for a tool's name, and the files of the host that the program needs. Nothing is run.
 
 Rules
-1. A name is looked up once, on the PATH of the person who started orchestra, in absolute folders only. Folders that
-   every user may write to are ignored. So is everything inside the workspace, because a model writes there.
-2. A program inside the workspace is used only if the configuration maps the name to it (`tools:`), or a person typed
-   its path.
+1. A name is looked up once: in the project's environment (commands/environment.py), in its `node_modules/.bin`, then on
+   the PATH of the person who started orchestra, in absolute folders only. Folders of PATH that every user may write to
+   are ignored. So is everything else inside the workspace, because a model writes there, and the environment that
+   orchestra itself runs in: its packages are not the project's.
+2. Another program inside the workspace is used only if the configuration maps the name to it (`tools:`), or a person
+   typed its path. So is a program of orchestra's own environment.
 3. `/usr` and the like are in every sandbox. For other programs the smallest complete installation is mounted for
    reading: a venv and its base, a version of pyenv, nvm or asdf, a conda environment, a JDK, a node_modules, a package
    below /opt. Otherwise only the file is mounted: the siblings of a `bin` folder may be private. A home folder, or a
-   folder above the workspace, is never mounted.
+   folder above the workspace, is never mounted. What the environment's Python needs is mounted for every command.
 4. Links and `#!` lines are followed to the end, and each step is checked. From inside the workspace they may lead only
    to the system, to installed interpreters and to folders on PATH. So a link that a model made opens nothing else.
-5. A shim is resolved by reading the files that its manager would read. Shims are never run. This is done for pyenv and
-   asdf only: both put shims of default tools (python, pip, node) on PATH, and both keep the version in a plain text
-   file. Shims of other managers (mise, volta, snap, rustup) are refused, with the line for `tools:` that replaces them.
+5. Shims of pyenv and asdf are replaced by their targets (commands/shims.py). Shims of other managers (mise, volta,
+   snap, rustup) are refused, with the line for `tools:` that replaces them.
+6. A name that the environment has, but that cannot be used there, is not looked up elsewhere: another Python would run
+   the checks on other packages.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
-from glob import glob
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct, structs
 
+from orchestra.commands.environment import Environment, own_environment
+from orchestra.commands.installation import SYSTEM, Lost, is_environment, is_interpreter
+from orchestra.commands.shims import Shims
+from orchestra.commands.walk import Walk, links
 from orchestra.config.borders import homes
 from orchestra.policy.decide import wrong_tool_name
 from orchestra.policy.policy import within
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # the host's folders in every sandbox
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STAND_INS = {
     "python": ("python3",),
     "pip": ("pip3",),
     "node": ("nodejs",),
 }  # used if only the other spelling is installed
-_FORWARDERS = {"mise": "mise", "rtx": "mise", "volta-shim": "volta", "snap": "snap", "rustup": "rustup"}
 _PACKAGED = ("/opt", "/home/linuxbrew/.linuxbrew")  # package managers put whole programs here
-_MAX_STEPS = 40
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}(?:/envs/[A-Za-z0-9][A-Za-z0-9._+-]{0,63})?")
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -60,10 +63,6 @@ class NoTool(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class _Lost(Exception):
-    """A program cannot be used; the message has the reason."""
-
-
 class Toolbox:
     """The tools of one person, for one workspace."""
 
@@ -74,15 +73,25 @@ class Toolbox:
         mapped: Mapping[str, str] | None = None,
         *,
         environ: Mapping[str, str] | None = None,
+        environment: Environment | None = None,
+        own: str | None = None,
     ) -> None:
+        """`environment` is the project's; without one, names are looked up on PATH alone.
+
+        `own` is the environment that orchestra runs in, if it must not serve; empty: it may.
+        """
+        self.environment = environment or Environment()
         self._workspace = os.path.realpath(workspace)
         self._mapped = mapped or {}
         self._environ = environ or {}
         home = self._environ.get("HOME", "")
         self._home = os.path.realpath(home) if home.startswith("/") else ""
         self._homes = homes(self._environ)
-        self._known: dict[str, Tool | NoTool] = {}
+        self._shims = Shims(self._workspace, self._home, self._environ)
+        self._own = own_environment() if own is None else own
+        self._known: dict[str, Tool] = {}
         self._folders: list[str] = []
+        self._node = f"{self._workspace}/node_modules/.bin" if environment is not None else ""
         self._inside: list[str] = []  # folders on PATH that lie in the workspace
         notes: list[str] = []
         for folder in dict.fromkeys(path.split(":")):
@@ -99,6 +108,8 @@ class Toolbox:
         if within(real, self._workspace):
             self._inside.append(real)
             return "it lies in the workspace, where a model writes"
+        if self.is_own(real):
+            return "it belongs to orchestra's own environment, whose packages are not the project's"
         try:
             mode = os.stat(real).st_mode
         except OSError:
@@ -108,9 +119,12 @@ class Toolbox:
         return "anyone may write to it" if mode & stat.S_IWOTH else ""
 
     def resolve(self, name: str) -> Tool | NoTool:
-        """The program for a name. The result is kept and never changes (rule 1)."""
+        """The program for a name. A program that was found is kept and never changes (rule 1)."""
         if name not in self._known:
-            self._known[name] = self._resolve(name)
+            found = self._resolve(name)
+            if isinstance(found, NoTool):
+                return found  # a person may install it while a run waits
+            self._known[name] = found
         return self._known[name]
 
     def resolve_path(self, path: str) -> Tool | NoTool:
@@ -118,8 +132,8 @@ class Toolbox:
         name = os.path.basename(path)
         spelled = os.path.join(self._workspace, path)
         try:
-            return self._tool(name, self._placed(spelled), note="")
-        except _Lost as lost:
+            return self._tool(name, self._placed(spelled), written=True)
+        except Lost as lost:
             return NoTool(name=name, reason=str(lost))
 
     def _resolve(self, name: str) -> Tool | NoTool:
@@ -131,18 +145,52 @@ class Toolbox:
             if isinstance(found, NoTool):
                 return NoTool(name=name, reason=f"`tools:` maps {name} to {target}: {found.reason}")
             return structs.replace(found, name=name)
+        spellings = (name, *STAND_INS.get(name, ()))
         try:
-            for spelling in (name, *STAND_INS.get(name, ())):
+            for place in (place for spelling in spellings for place in self._served(spelling)):
+                return self._tool(name, self._placed(place), written=True)
+            for spelling in spellings:
                 for place in self._places(spelling):
                     note = "" if spelling == name else f"there is no {name} on PATH: {spelling} is used"
                     return self._tool(name, place, note=note)
-        except _Lost as lost:
+        except Lost as lost:
             return NoTool(name=name, reason=str(lost))
-        hint = self._inside_hint(name)
-        reason = f"{name} is not on PATH" + (f"; {hint}" if hint else ": install it, or map it under `tools:`")
-        return NoTool(name=name, reason=reason)
+        return NoTool(name=name, reason=self._missing(name))
+
+    def _missing(self, name: str) -> str:
+        """Why there is no program of this name, and the cure."""
+        used = self.environment
+        cure = (
+            f"install it: {used.python} -m pip install {name}"
+            if used.python
+            else "install it, or map it under `tools:`"
+        )
+        if self._own and os.access(f"{self._own}/bin/{name}", os.X_OK):
+            return f"{name} is only in orchestra's own environment ({self._own}), which serves no command; {cure}"
+        if hint := self._inside_hint(name):
+            return f"{name} is not on PATH; {hint}"
+        return f"{name} is neither in {used.folder} nor on PATH; {cure}" if used else f"{name} is not on PATH: {cure}"
 
     # -- finding ------------------------------------------------------------------------------------------------------
+
+    def _served(self, name: str) -> Iterator[str]:
+        """The programs of this name in the environment and in node_modules, usable or not (rule 6)."""
+        if self.environment.moved:
+            used = self.environment
+            raise Lost(f"{used.folder} leads to {os.path.realpath(used.folder)} since it was found: start a new run")
+        for folder in filter(None, (self.environment.bin, self._node)):
+            if os.path.lexists(place := f"{folder}/{name}"):
+                yield place
+
+    def serves(self, path: str) -> bool:
+        """Whether a path lies in the project's environment or in its node_modules."""
+        folders = (self.environment.real, os.path.dirname(self._node))
+        real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return any(folder and within(real, folder) for folder in folders)
+
+    def is_own(self, path: str) -> bool:
+        """Whether a path lies in the environment that orchestra runs in, and that is not the project's (rule 1)."""
+        return bool(self._own) and within(path, self._own) and not within(self._own, self._workspace)
 
     def _places(self, name: str) -> Iterator[str]:
         """The programs of this name on PATH, in PATH's order. Shims are replaced by their targets (rule 5)."""
@@ -152,98 +200,78 @@ class Toolbox:
                 continue
             if within(os.path.realpath(place), self._workspace):
                 continue  # a link into the workspace counts as inside
+            if any(self.is_own(hop) for hop in links(place)):
+                continue
             if os.path.basename(folder) != "shims":
                 yield place
-            elif behind := self._behind_shim(place):
+            elif behind := self._shims.behind(place):
                 yield behind
 
     def _placed(self, spelled: str) -> str:
-        """The path with links in its folders resolved; _Lost if there is no executable."""
+        """The path with links in its folders resolved; Lost if there is no executable."""
         place = os.path.join(os.path.realpath(os.path.dirname(spelled)), os.path.basename(spelled))
         if not os.path.isfile(place):
-            raise _Lost(f"there is no program {spelled}")
+            raise Lost(f"there is no program {spelled}")
         if not os.access(place, os.X_OK):
-            raise _Lost(f"{spelled} is not executable")
+            raise Lost(f"{spelled} is not executable")
         return place
 
     def _inside_hint(self, name: str) -> str:
-        """A hint if a venv in the workspace has this program: the configuration line that would use it."""
-        venv = self._environ.get("VIRTUAL_ENV", "")
-        inside = [*self._inside, os.path.realpath(os.path.join(venv, "bin"))] if venv.startswith("/") else self._inside
-        for folder in inside:
-            place = os.path.join(folder, name)
-            if within(folder, self._workspace) and os.access(place, os.X_OK):
+        """A hint if a folder on PATH that lies in the workspace has this program: the line that would use it."""
+        for folder in self._inside:
+            if os.access(place := os.path.join(folder, name), os.X_OK):
                 short = os.path.relpath(place, self._workspace)
                 return f"to use {short} of the workspace, write to the configuration: tools: {{{name}: {short}}}"
         return ""
 
-    def _tool(self, name: str, place: str, *, note: str) -> Tool:
-        walk = _Walk(self, trusted=not within(place, self._workspace))
+    def _tool(self, name: str, place: str, *, note: str = "", written: bool = False) -> Tool:
+        """The program at a place. `written`: a person chose the place, by a path or as the environment (rule 2)."""
+        walk = Walk(self, trusted=not within(place, self._workspace), written=written)
         path = walk.through(place)
-        hint = self._inside_hint(name) if walk.trusted else ""
-        notes = [note, f"{path} is used; {hint}" if hint else "", *walk.notes]
+        if self.environment.python and not written and walk.python:
+            note = note or f"{name} is not in {self.environment.folder}: {path} is used, with another Python's packages"
         folders = tuple(folder for folder in walk.folders if not any(within(folder, system) for system in SYSTEM))
         return Tool(
             name=name,
             path=path,
             prefixes=_outermost(walk.prefixes),
             folders=folders,
-            note="; ".join(filter(None, notes)),
+            note="; ".join(filter(None, (note, *walk.notes))),
         )
 
-    # -- shims (rule 5) -----------------------------------------------------------------------------------------------
+    @cached_property
+    def base(self) -> Tool | NoTool | None:
+        """What every command is given so that it can start the environment's Python (rule 3); None: there is none."""
+        if not self.environment.python:
+            return None
+        try:
+            return self._tool("python", self._placed(self.environment.python), written=True)
+        except Lost as lost:
+            return NoTool(name="python", reason=str(lost))
 
-    def _behind_shim(self, shim: str) -> str:
-        """The program that a shim would start; empty if its manager's files choose the system's program."""
-        root, name = os.path.dirname(os.path.dirname(shim)), os.path.basename(shim)
-        text = _head(shim, 8192).decode("utf-8", "replace")
-        plugins = re.findall(r"^# asdf-plugin: (\S+) ", text, re.MULTILINE)
-        if plugins and os.path.isdir(f"{root}/installs"):
-            return self._asdf(root, name, plugins[0])
-        if os.path.isdir(f"{root}/versions") and "pyenv" in text:
-            return self._pyenv(root, name)
-        return shim
+    @property
+    def has_node_modules(self) -> bool:
+        """Whether the project has programs of node packages."""
+        return bool(self._node) and os.path.isdir(self._node)
 
-    def _pyenv(self, root: str, name: str) -> str:
-        """PYENV_VERSION, then .python-version of the workspace or above it, then the global one, as pyenv does."""
-        wish, source = self._environ.get("PYENV_VERSION", ""), "PYENV_VERSION"
-        if not wish:
-            wish, source = self._above(".python-version") or (_text(f"{root}/version"), f"{root}/version")
-        versions = [part for line in wish.splitlines() for part in re.split(r"[:\s]+", line.partition("#")[0]) if part]
-        for version in versions:
-            if version == "system":
-                return ""
-            if not _VERSION.fullmatch(version) or ".." in version:
-                raise _Lost(f"{source} names the version {version[:40]!r}, which is no name of one")
-            if place := _installed(f"{root}/versions", version, name):
-                return place
-        if not versions:
-            return ""  # pyenv's default is the system's program
-        raise _Lost(f"pyenv has no {name} of version {versions[0]} ({source}): pyenv install {versions[0]}")
+    @cached_property
+    def shared(self) -> tuple[str, ...]:
+        """What is mounted for every command: the base of the environment, and node, if the project has packages."""
+        found = [self.base, self.resolve("node") if self.has_node_modules else None]
+        return _outermost([prefix for tool in found if isinstance(tool, Tool) for prefix in tool.prefixes])
 
-    def _asdf(self, root: str, name: str, plugin: str) -> str:
-        """ASDF_<PLUGIN>_VERSION, then .tool-versions of the workspace or above it, then the one at home."""
-        variable = f"ASDF_{re.sub(r'[^A-Z0-9]', '_', plugin.upper())}_VERSION"
-        wish, source = self._environ.get(variable, ""), variable
-        if not wish:
-            text, source = self._above(".tool-versions") or (_text(f"{self._home}/.tool-versions"), "~/.tool-versions")
-            lines = [line.partition("#")[0].split() for line in text.splitlines()]
-            wish = next((" ".join(words[1:]) for words in lines if words[:1] == [plugin]), "")
-        for version in wish.split():
-            if version == "system":
-                return ""
-            if not _VERSION.fullmatch(version) or ".." in version:
-                raise _Lost(f"{source} names the version {version[:40]!r}, which is no name of one")
-            if place := _installed(f"{root}/installs/{plugin}", version, name):
-                return place
-        raise _Lost(f"asdf has no {name} for {plugin} {wish or '(no version set)'} ({source}): asdf install {plugin}")
-
-    def _above(self, file: str) -> tuple[str, str] | None:
-        """A file of the workspace, or of the nearest folder above it: its text and its path."""
-        for folder in (self._workspace, *map(str, Path(self._workspace).parents)):
-            if text := _text(os.path.join(folder, file)):
-                return text, os.path.join(folder, file)
-        return None
+    def variables(self, tool: Tool) -> dict[str, str]:
+        """PATH of a command that runs this tool, and VIRTUAL_ENV. A tool of another environment comes before ours."""
+        used = self.environment
+        node = self.resolve("node") if self.has_node_modules else None
+        ours = [folder for folder in (used.bin, self._node) if folder and os.path.isdir(folder)]
+        foreign = is_environment(os.path.dirname(os.path.dirname(tool.path))) and not self.serves(tool.path)
+        folders = [*tool.folders, *ours] if foreign else [*ours, *tool.folders]
+        folders += node.folders if isinstance(node, Tool) else ()
+        found = {"PATH": ":".join(dict.fromkeys((*folders, SYSTEM_PATH)))}
+        if used and not foreign:
+            found["VIRTUAL_ENV" if os.path.isfile(f"{used.real}/pyvenv.cfg") else "CONDA_PREFIX"] = used.real
+        return found
 
     # -- what may be given (rules 3 and 4) ----------------------------------------------------------------------------
 
@@ -257,9 +285,9 @@ class Toolbox:
             return ()
         root = self._root(path)
         folder = os.path.dirname(path)
-        known = os.path.realpath(folder) in self._folders or (root != path and _interpreter(root))
+        known = os.path.realpath(folder) in self._folders or (root != path and is_interpreter(root))
         if not trusted and not known:
-            raise _Lost(f"it leads out of the workspace to {path}, which is neither on PATH nor an interpreter's place")
+            raise Lost(f"it leads out of the workspace to {path}, which is neither on PATH nor an interpreter's place")
         real = os.path.realpath(root)
         return (root,) if real == root or within(real, self._workspace) else (root, real)
 
@@ -283,7 +311,7 @@ class Toolbox:
             return False  # another user's home
         packaged = any(within(real, place) and real != "/opt" for place in _PACKAGED)
         version = os.path.basename(os.path.dirname(os.path.dirname(real))) == "installs"  # asdf, mise: of one tool
-        return packaged or version or _interpreter(root) or _environment(root)
+        return packaged or version or is_interpreter(root) or is_environment(root)
 
     def user_installed(self, path: str) -> bool:
         """Whether `pip install --user` installed this program."""
@@ -291,132 +319,11 @@ class Toolbox:
 
     def interpreter(self, name: str) -> str:
         """The interpreter that `#!/usr/bin/env NAME` would start."""
-        place = next(self._places(name), "")
+        place = next(self._served(name), "") or next(self._places(name), "")
         if not place:
             hint = self._inside_hint(name)
-            raise _Lost(f"its first line asks for {name}, which is not on PATH" + (f"; {hint}" if hint else ""))
+            raise Lost(f"its first line asks for {name}, which is not on PATH" + (f"; {hint}" if hint else ""))
         return place
-
-
-class _Walk:
-    """Follows one program through links, `#!` lines and venvs, and collects what it needs."""
-
-    def __init__(self, box: Toolbox, *, trusted: bool) -> None:
-        self._box = box
-        self.trusted = trusted
-        self.prefixes: list[str] = []
-        self.folders: list[str] = []
-        self.notes: list[str] = []
-        self._steps = 0
-
-    def through(self, place: str) -> str:
-        """Follow a program and return the path to start it by."""
-        hops = list(self._hops(place))
-        for hop in hops:
-            if self.trusted and self._box.holds(hop):
-                raise _Lost(f"{place} leads into the workspace, where a model writes: map it under `tools:`")
-            self.prefixes += self._box.roots(hop, trusted=self.trusted)
-            self._venv(hop)
-        # Links of the alternatives system are in /etc. A sandbox has its own /etc without them, so their target is
-        # started.
-        path = hops[-1] if any(within(hop, "/etc") for hop in hops) else place
-        self.folders += [os.path.dirname(path)] if os.path.dirname(path) not in self.folders else []
-        if manager := _FORWARDERS.get(os.path.basename(hops[-1])):
-            raise _Lost(f"{place} is a shim of {manager}, which runs code to find the program: map it under `tools:`")
-        self._script(hops[-1])
-        return path
-
-    def _hops(self, place: str) -> Iterator[str]:
-        """The path, and each path on the way if it is a link."""
-        while True:
-            self._steps += 1
-            if self._steps > _MAX_STEPS:
-                raise _Lost(f"{place}: too many links or #! lines")
-            yield place
-            try:
-                target = os.readlink(place)
-            except OSError:
-                break
-            place = os.path.normpath(os.path.join(os.path.realpath(os.path.dirname(place)), target))
-        if not os.path.isfile(place):
-            raise _Lost(f"a link leads to {place}, which is no file")
-        if os.stat(place).st_mode & stat.S_IWOTH:
-            raise _Lost(f"anyone may write to {place}")
-
-    def _venv(self, hop: str) -> None:
-        """Add the installation that a venv was made from: its python needs that also if it is a copy."""
-        root = os.path.dirname(os.path.dirname(hop))
-        home = re.search(r"^home *= *(/.*?) *$", _text(f"{root}/pyvenv.cfg"), re.MULTILINE)
-        if home:
-            self.prefixes += self._box.roots(os.path.normpath(f"{home.group(1)}/python"), trusted=self.trusted)
-
-    def _script(self, file: str) -> None:
-        head = _head(file, 256)
-        if head[:4] == b"\x7fELF":
-            return
-        words = head[2:].split(b"\n")[0].decode("utf-8", "replace").split() if head[:2] == b"#!" else []
-        if not words:
-            raise _Lost(f"{file} is neither a program nor a script with a #! line")
-        interpreter = words[0]
-        if os.path.basename(interpreter) == "env":
-            names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-            if not names:
-                raise _Lost(f"{file}: its first line names no interpreter")
-            interpreter = names[0] if names[0].startswith("/") else self._box.interpreter(names[0])
-        if not interpreter.startswith("/"):
-            raise _Lost(f"{file}: its first line names {interpreter!r}, which is not absolute")
-        if self._box.user_installed(file) and any(within(interpreter, system) for system in SYSTEM):
-            self.notes.append("its packages in ~/.local/lib are not given: install it in a venv, or with pipx")
-        if not os.path.isfile(interpreter):
-            raise _Lost(f"{file}: its interpreter {interpreter} is not there")
-        self.through(os.path.normpath(interpreter))
-
-
-def _environment(root: str) -> bool:
-    return os.path.isfile(f"{root}/pyvenv.cfg") or os.path.isdir(f"{root}/lib/node_modules")
-
-
-def _interpreter(root: str) -> bool:
-    """Whether a folder is an installation of Python, node, Rust, Go or Java, or a conda environment."""
-    return (
-        os.path.isdir(f"{root}/lib/rustlib")
-        or bool(glob(f"{_plain(root)}/lib*/python3*/os.py"))
-        or os.path.isdir(f"{root}/conda-meta")
-        or os.path.isfile(f"{root}/lib/jvm.cfg")
-        or os.path.isdir(f"{root}/pkg/tool")
-        or (os.path.isfile(f"{root}/bin/node") and os.path.isdir(f"{root}/lib/node_modules"))
-    )
-
-
-def _plain(path: str) -> str:
-    """The path with glob's special characters escaped."""
-    return re.sub(r"([*?[])", r"[\1]", path)
-
-
-def _installed(folder: str, version: str, name: str) -> str:
-    """The program of this version, or of the newest one that begins with it (`3.11` finds 3.11.7)."""
-    exact = f"{folder}/{version}/bin/{name}"
-    if os.access(exact, os.X_OK):
-        return exact
-    try:
-        every = [found for found in os.listdir(folder) if found.startswith(f"{version}.")]
-    except OSError:
-        return ""
-    every.sort(key=lambda found: [int(part) if part.isdecimal() else -1 for part in re.split(r"[.+-]", found)])
-    places = [f"{folder}/{found}/bin/{name}" for found in reversed(every)]
-    return next((place for place in places if os.access(place, os.X_OK)), "")
-
-
-def _head(path: str, size: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(size)
-    except OSError:
-        return b""
-
-
-def _text(path: str) -> str:
-    return _head(path, 4096).decode("utf-8", "replace") if os.path.isfile(path) else ""
 
 
 def _outermost(paths: list[str]) -> tuple[str, ...]:

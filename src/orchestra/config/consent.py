@@ -192,6 +192,8 @@ def _about_commands(config: Config, place: Place, tell: _Tell) -> Iterator[Line]
     if tier != "strict":
         why = "nothing contains commands" if tier == "none" else "commands are contained less"
         yield tell(why, tier, "sandbox", "tier")
+    for index, port in enumerate(config.sandbox.loopback):
+        yield tell("commands reach the service on this port of your machine", str(port), "sandbox", "loopback", index)
     for index, name in enumerate(config.sandbox.env):
         yield tell("commands get this variable of yours", name, "sandbox", "env", index)
     if config.policies.allow_network:
@@ -199,6 +201,9 @@ def _about_commands(config: Config, place: Place, tell: _Tell) -> Iterator[Line]
         for index, domain in enumerate(config.security.net.allow_domains):
             why = "commands may send what they read there"
             yield tell(why, _quoted(domain), "security", "net", "allow_domains", index)
+    named = config.environment
+    if named and named != "none" and not within(place.real(named), place.base):
+        yield tell("commands use this environment, outside the project", _quoted(place.real(named)), "environment")
     for name, target in config.tools.items():
         if not within(place.real(target), place.base):
             why = "commands use this program, outside the project"

@@ -33,6 +33,8 @@ _RESERVED += ("accept", "te", "trailer", "upgrade", "expect", "idempotency-key",
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}"  # RFC 9110, "token"
 _OURS = ("model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens")
 
+_PROXY_PORT = 3128  # worker/launcher.py
+
 Judgement = tuple[tuple[str | int, ...], str]  # key path, what is wrong
 
 
@@ -53,8 +55,6 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
     """Values of the right type that are wrong (settings.py, rule 5), but no consequences of reported mistakes."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     fs = config.security.fs
-    if not fs.allow_read:
-        yield ("security", "fs", "allow_read"), 'tools would see nothing; write ["./"] for the workspace'
     yield from _each(fs.allow_read, lambda entry: wrong_read(entry, place), "security", "fs", "allow_read")
     yield from _each(fs.allow_write, lambda entry: wrong_write(entry, place), "security", "fs", "allow_write")
     writes = [entry for entry in fs.allow_write if not wrong_write(entry, place)]
@@ -74,6 +74,10 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
     for name, target in config.workflows.items():
         if wrong := _wrong_workflow(name, target):
             yield ("workflows", name), wrong
+    if config.sandbox.loopback and config.sandbox.tier == "landlock":
+        yield ("sandbox", "loopback"), "tier landlock has no network at all; set sandbox.tier to strict"
+    if _PROXY_PORT in config.sandbox.loopback and config.security.net.allow_domains:
+        yield ("sandbox", "loopback"), f"{_PROXY_PORT} is the port of the sandbox's own proxy for allow_domains"
     yield from _each(config.sandbox.env, wrong_variable, "sandbox", "env")
     if not re.fullmatch(_HEADER, config.telemetry.trace_id_header):
         yield ("telemetry", "trace_id_header"), "it is no name of an HTTP header: letters, digits and - only"

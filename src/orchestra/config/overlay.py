@@ -45,10 +45,12 @@ _LIMITS: dict[str, tuple[str, ...]] = {  # field of the policy -> its key
     "max_retries": ("retries", "max"),
     "max_workers": ("concurrency", "max_workers"),
     "tier": ("sandbox", "tier"),
+    "loopback": ("sandbox", "loopback"),
 }
 _FIXED: dict[tuple[str, ...], str] = {
     ("paths",): "runs are kept where the project's are, or its other commands would not find them",
     ("workflows",): "which code of a person's own may run, only the project says",
+    ("environment",): "which environment commands use, only the project says",
     ("tools",): "which program a tool is, only the project says",
     ("sandbox", "run_as"): "as whom commands run, only the project says",
     ("budget", "prices"): "what tokens cost, and so what a budget holds, only the project says",

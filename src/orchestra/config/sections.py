@@ -1,7 +1,7 @@
 """The sections of orchestra.config.yaml, each a frozen struct with its defaults. Data only.
 
-S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `workflows`, `sandbox`, `tools`, `rules` and `budget`
-are ours. Unknown keys are refused.
+S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `workflows`, `sandbox`, `environment`, `tools`,
+`rules` and `budget` are ours. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Patience = Annotated[float, Meta(gt=0, le=86_400)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Mebibytes = Annotated[int, Meta(ge=1, le=1 << 24)]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
 Words = str | tuple[str, ...]
 RUN_ID = "{run_id}"
 
@@ -163,6 +164,7 @@ class SandboxSection(_Section, frozen=True):
     file_mb: Mebibytes = 1024
     disk_mb: Mebibytes = 2048
     tmp_mb: Mebibytes = 512
+    loopback: Annotated[tuple[Port, ...], Meta(max_length=16)] = ()  # services of this machine that commands may reach
     env: tuple[str, ...] = ()  # the person's variables that commands see, and no others (S2-136)
 
 
@@ -201,6 +203,7 @@ class Config(_Section, frozen=True):
     dag: DagSection = DagSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"
     sandbox: SandboxSection = SandboxSection()
+    environment: str = ""  # the virtual environment that commands use, or `none`; empty: found in the project
     tools: dict[str, str] = field(default_factory=dict)  # name -> program, also one inside the workspace
     rules: tuple[RuleSection, ...] = ()
     budget: Budget = Budget()

@@ -104,7 +104,8 @@ def policy_of(config: Config, base: Path, origins: Origins, environ: Mapping[str
         fs=policies.default_fs_mode,
         # G2-11: both are needed
         domains=tuple(map(parse_entry, config.security.net.allow_domains)) if policies.allow_network else (),
-        reads=tuple(place.real(entry) for entry in fs.allow_read if not place.private(entry)),
+        # The workspace can always be read: an entry adds to it, and none takes it away.
+        reads=tuple(dict.fromkeys((place.base, *(place.real(e) for e in fs.allow_read if not place.private(e))))),
         writes=tuple(map(place.real, writes)),
         bounds=Bounds(**{name: getattr(sandbox, name) for name in Bounds.__struct_fields__}),
         max_task_sec=policies.max_task_duration_sec,
@@ -112,6 +113,7 @@ def policy_of(config: Config, base: Path, origins: Origins, environ: Mapping[str
         max_retries=config.retries.max,
         max_workers=config.concurrency.max_workers,
         tier=sandbox.tier,
+        loopback=tuple(sorted(set(sandbox.loopback))),
     )
 
 

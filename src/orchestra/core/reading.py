@@ -129,6 +129,7 @@ class RunCreated(Struct, frozen=True):
     typed: tuple[str, ...] = ()
     forkedFrom: Origin | None = None
     scenario: Any = ""
+    environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`
     own: bool = False  # the workflow is a person's own, and may be unknown here
     maxFixIterations: int = 3
     recorded_params: Params | None = field(name="params", default=None)

@@ -9,9 +9,9 @@ Rules
    each file is one or the other: the apply is completed, or the conflict reported; never repeated blindly.
 4. The exact bytes of a patch come from the raw reply. What people read (`*.patch`, events) is redacted; a secret in a
    patch is a reason to ask and never silently altered; the proposal lists the masked parts (patch/hidden.py).
-5. Closed to patches: orchestra's own folders and those the configuration names, under every name and through every
-   link. Files that orchestra obeys (its configuration, and the programs and replies named in it) need a person under
-   every approval mode. Links are resolved anew each time.
+5. Closed to patches: orchestra's own folders, those the configuration names, and environments (`.venv`,
+   `node_modules`), under every name and through every link. Files that orchestra obeys (its configuration, and the
+   programs and replies named in it) need a person under every approval mode. Links are resolved anew each time.
 6. A diff that had to be repaired is stored in the form that git applies, with what will really change; the event lists
    the repairs. If the place of a change is only a guess (`doubts`), a person decides; under approval `never` it is
    refused.
@@ -66,19 +66,22 @@ class Gatekeeper:
         watchful: Redactor,
         *,
         closed: Sequence[str],
+        installed: Sequence[str] = (),
         code: Mapping[str, str],
         code_folders: Mapping[str, str] = NOTHING,
         approval: Asking | None = None,
     ) -> None:
         """`watchful` finds secrets in patches, whether or not logs are redacted.
 
-        `closed` are the folders, by whole paths, that the configuration closes besides OWN; `code` are the files that
+        `closed` are the folders, by whole paths, that the configuration closes besides OWN; `installed` those of
+        environments, which commands use and patches may not change; `code` are the files that
         orchestra obeys, with what they are, and `code_folders` those that such code imports from. `approval` is the
         project's mode now, if it asks a person more often than the run's.
         """
         self._workspace = workspace
         self._watchful = watchful
         self._closed = (*(str(workspace / folder) for folder in OWN), *closed)
+        self._installed = installed
         self._code = code
         self._code_folders = code_folders
         self._approval = approval
@@ -177,11 +180,15 @@ class Gatekeeper:
         closed = tuple(name for folder in self._closed for name in self._names(folder))
         if refused := check(changes, closed=closed):
             return refused
+        installed = tuple(name for folder in self._installed for name in self._names(folder))
         for path in (path for change in changes for path in change.paths):
-            for name in self._names(str(self._workspace / path)):
+            for name in (path, *self._names(str(self._workspace / path))):
                 if folder := met_folder(name, closed):
                     why = f"{path!r}: it leads to {name}, and {folder}/ belongs to orchestra; no patch writes there"
                     return Refusal("path_violation", why, path)
+                if folder := met_folder(name, installed):
+                    why = f"{path!r}: {folder} is an environment that commands use; change the project's own files"
+                    return Refusal("path_violation", f"{why}, and leave installing to a person", path)
         return None
 
     def _names(self, path: str) -> Iterator[str]:

@@ -95,14 +95,23 @@ def weaker(tier: str) -> str:
     return f"sandbox: {tier}. Its commands are contained less than in tier strict (docs/security.md)"
 
 
+def opened_ports(ports: Iterable[int]) -> str:
+    """The warning for a run whose commands reach services of this machine; empty if they do not."""
+    named = ", ".join(map(str, ports))
+    return f"sandbox.loopback: its commands reach port {named} of this machine" if named else ""
+
+
 def containment(created: RunCreated, ran: Iterable[str]) -> list[str]:
-    """A report's line on commands that were contained less than in tier strict; an empty list if none were.
+    """A report's lines on commands that were contained less than usual; an empty list if none were.
 
     `ran` are the tiers that commands ran in. If no command ran, the tier that the run recorded when it began counts.
     """
     policy = created.policy or created.params.policy or {}
     tiers = set(ran) or {policy.get("tier", "strict") if isinstance(policy, dict) else "strict"}
-    return [f"- {weaker(tier)}" for tier in sorted(tiers & {"none", "landlock"})][:1]
+    ports = policy.get("loopback") if isinstance(policy, dict) else None
+    opened = opened_ports(port for port in ports if isinstance(port, int)) if isinstance(ports, list | tuple) else ""
+    less = [f"- {weaker(tier)}" for tier in sorted(tiers & {"none", "landlock"})][:1]
+    return [*less, f"- {opened}"] if opened else less
 
 
 def tiers_of(events: Iterable[Event]) -> set[str]:

@@ -89,6 +89,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     max_retries: int = 2
     max_workers: int = 4
     tier: Tier = "strict"
+    loopback: tuple[int, ...] = ()  # ports of this machine that commands reach on 127.0.0.1
 
     @property
     def net(self) -> Literal["allow", "deny"]:
@@ -133,6 +134,7 @@ def narrow(parent: Policy, child: Policy) -> Policy:
         max_retries=min(parent.max_retries, child.max_retries),
         max_workers=min(parent.max_workers, child.max_workers),
         tier=max(parent.tier, child.tier, key=lambda tier: _TIERS[tier]),
+        loopback=tuple(sorted(set(parent.loopback) & set(child.loopback))),
     )
 
 
@@ -159,6 +161,8 @@ def digest(policy: Policy) -> str:
     facts["layers"] = sorted({_canonical(layer) for layer in policy.layers})
     facts["domains"] = [str(entry) for entry in _widest(policy.domains)]
     facts["reads"], facts["writes"] = _outermost(policy.reads), _outermost(policy.writes)
+    if not policy.loopback:
+        del facts["loopback"]  # digests of older runs have no such field
     facts["max_task_sec"], facts["max_total_sec"] = float(policy.max_task_sec), float(policy.max_total_sec)
     return f"sha256:{hashlib.sha256(msgspec.json.encode(facts, order='sorted')).hexdigest()}"
 

@@ -17,7 +17,7 @@ from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import Standing, elsewhere
-from orchestra.policy.binding import bound, differences, recorded, weaker
+from orchestra.policy.binding import bound, differences, opened_ports, recorded, weaker
 from orchestra.policy.policy import Policy
 from orchestra.providers.choose import Models
 from orchestra.runs.find import Runs
@@ -48,9 +48,10 @@ class Terms:
             above.append(first)
         return bound(map(self._runs.facts, above), self._project.policy, str(self._project.path))
 
-    def weaker(self, policy: Policy) -> str:
-        """A warning if the policy's tier is weaker than strict; else empty."""
-        return "" if policy.tier == "strict" else weaker(policy.tier)
+    def weaker(self, policy: Policy) -> tuple[str, ...]:
+        """Warnings if the policy's tier is weaker than strict, or if ports of this machine are opened."""
+        tier = "" if policy.tier == "strict" else weaker(policy.tier)
+        return tuple(filter(None, (tier, opened_ports(policy.loopback))))
 
     def changes(self, created: Event) -> list[str]:
         """The differences between the project's current policy and the run's, as lines for a person."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NS_GET_USERNS, _NEWUSER, _NEWNET = 0xB701, 0x10000000, 0x40000000
-_IP_FREEBIND = 15
+_IP_FREEBIND, _IPV6_FREEBIND = 15, 78
 _GIVE_UP_S = 10.0  # stop waiting for a process that we may not kill (another user's)
 _CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)  # by Python or the spawner
 
@@ -70,19 +70,33 @@ def close_all_but(kept: set[int]) -> None:
                 pass  # the listing's own
 
 
-def listener(pid: int, port: int) -> Any:
-    """A socket that listens on loopback in the network namespace of the process (MS-5.1)."""
+def listeners(pid: int, ports: list[int]) -> list[Any]:
+    """Sockets that listen on loopback in the network namespace of the process (MS-5.1), for each port two if possible.
+
+    The second one is for ::1, which many programs try first for `localhost`.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     # The user namespace that owns the network namespace; it may differ from the process's present one.
     owner = _check(libc.ioctl(net, _NS_GET_USERNS))
     _check(libc.setns(owner, _NEWUSER))
     _check(libc.setns(net, _NEWNET))
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # bwrap may not have brought loopback up yet, and bwrap fails if another process does.
-    made.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
-    made.bind(("127.0.0.1", port))
-    made.listen(128)
+    made = []
+    for port in ports:
+        made.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        # bwrap may not have brought loopback up yet, and bwrap fails if another process does.
+        made[-1].setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+        made[-1].bind(("127.0.0.1", port))
+        made[-1].listen(128)
+        try:
+            second = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+            second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            second.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
+            second.bind(("::1", port))
+            second.listen(128)
+            made.append(second)
+        except OSError:
+            pass  # this machine has no such addresses
     return made
 
 

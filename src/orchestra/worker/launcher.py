@@ -32,6 +32,7 @@ from orchestra.core.redact import Redactor
 from orchestra.worker import outcome
 from orchestra.worker.leftover import kill_left_over
 from orchestra.worker.link import Link
+from orchestra.worker.relay import Relay
 from orchestra.worker.starting import make_scratch, problem, start_request
 from orchestra.worker.streams import OnLine, Streams
 from orchestra.worker.task import Command, CommandResult, Denial, OnBytes, Sandbox
@@ -130,9 +131,12 @@ class Held:
         self._problem: CommandResult | None = None  # why the command was not started at all
         self._end: outcome.End | None = None
         self._lost = False
-        self._listener: socket.socket | None = None
+        # only tier strict has a network of its own
+        proxied = (PROXY_PORT,) if sandbox.domains else ()
+        self._ports = (*proxied, *sandbox.loopback) if sandbox.tier == "strict" else ()
+        self._listeners: list[socket.socket] = []
         self._listen_error = 0
-        self._proxy: ConnectionProxy | None = None
+        self._servers: list[ConnectionProxy] = []
         self._changed = asyncio.Event()
         self._canceled = False
         self._scratch = ""  # tier landlock: a folder for temporary files, there is no private /tmp
@@ -148,8 +152,8 @@ class Held:
             self._link.send("start", self._number, size, fds=[paper, *self._streams.open(self._changed.set)])
             store()  # while bwrap starts
             await self._until(lambda: self.pid != 0 or self._over())
-            if self._sandbox.domains and proxy and not self._over():
-                await self._open_proxy(proxy)
+            if self._ports and not self._over():
+                await self._open_ports(proxy)
         except BaseException:
             await self.drop()
             raise
@@ -220,10 +224,10 @@ class Held:
         self._streams.stop()
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
-        if self._proxy:
-            await self._proxy.close()
-        if self._listener:
-            self._listener.close()
+        for server in self._servers:
+            await server.close()
+        for listener in self._listeners:
+            listener.close()
         if self._streams.failure:
             raise self._streams.failure
         if self._canceled:
@@ -233,7 +237,7 @@ class Held:
         end: outcome.End = self._end or {"lost": self._link.last_words}
         if self._listen_error:
             end = {"listener": self._listen_error}
-        denials = self._proxy.denials if self._proxy else ()
+        denials = tuple(denial for server in self._servers for denial in server.denials)
         return outcome.result(self._command, self._sandbox, end, kept=self._streams.close(), denials=denials)
 
     def _over(self) -> bool:
@@ -250,21 +254,30 @@ class Held:
                 self.pid, self.start_time = pid, started
             case "listener", (int(number),):
                 self._listen_error = number
-                if fds:
-                    self._listener = socket.socket(fileno=fds[0])
+                self._listeners += [socket.socket(fileno=fd) for fd in fds]
             case "end", (dict(end),):
                 self._end = end
             case "lost", ():
                 self._lost = True
         self._changed.set()
 
-    async def _open_proxy(self, make: MakeProxy) -> None:
-        self._link.send("listen", self._number, PROXY_PORT)
-        await self._until(lambda: self._listener is not None or self._listen_error != 0 or self._over())
-        if self._listener:
-            self._listener.setblocking(False)
-            self._proxy = make(self._listener)
-            await self._proxy.start()
+    async def _open_ports(self, make: MakeProxy | None) -> None:
+        """Serve the ports that the command finds on its loopback: the proxy's, and those of this machine's services."""
+        self._link.send("listen", self._number, *self._ports)
+        await self._until(lambda: bool(self._listeners) or self._listen_error != 0 or self._over())
+        relayed: list[socket.socket] = []
+        for listener in self._listeners:
+            listener.setblocking(False)
+            if not self._sandbox.domains or listener.getsockname()[1] != PROXY_PORT:
+                relayed.append(listener)
+            elif make and listener.family == socket.AF_INET:  # the address that clients of the proxy are given
+                self._servers.append(make(listener))
+            else:
+                listener.close()
+        if relayed:
+            self._servers.append(Relay(relayed))
+        for server in self._servers:
+            await server.start()
 
     def _request(self) -> tuple[int, int]:
         """A descriptor with the request for spawner.py, and the request's length (starting.py)."""

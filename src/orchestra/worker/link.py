@@ -20,10 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestra.worker.host import Prepared
+from orchestra.worker.task import MOST_PORTS
 
 _SPAWNER = str(Path(__file__).with_name("spawner.py"))
 _END_S = 15.0  # the spawner itself waits up to 10 s
-_LONGEST, _PASSED = 4096, socket.CMSG_SPACE(4)  # of a message from the spawner; it passes one descriptor at most
+# of a message from the spawner, and of the descriptors that come with it: two for each port (keeper.py)
+_LONGEST, _PASSED = 4096, socket.CMSG_SPACE(4 * 2 * (MOST_PORTS + 1))
 Hear = Callable[..., None]  # a callback: message name, then its values; descriptors as `fds`
 
 
@@ -123,7 +125,7 @@ class Link:
         if not data:
             self._lose()
             return
-        fds = [int.from_bytes(part, sys.byteorder) for _, _, part in parts]
+        fds = [int.from_bytes(part[i : i + 4], sys.byteorder) for _, _, part in parts for i in range(0, len(part), 4)]
         word, number, *rest = marshal.loads(data)
         hear = self._listeners.get(number)
         if hear:

@@ -80,7 +80,7 @@ def _why_not(command: Command, tier: Tier, end: End, said: str) -> tuple[str, bo
         case {"lost": words}:
             return f"the spawner of the command was killed, and the command with it. {words}".strip(), False
         case {"listener": int(number)}:
-            return f"the sandbox cannot be set up: no listener for the proxy ({os.strerror(number)})", True
+            return f"the sandbox cannot be set up: no listener on its loopback ({os.strerror(number)})", True
         case {"refused": int(number)}:
             return f"the sandbox cannot be set up: {_PART[tier]} could not be switched on ({os.strerror(number)})", True
         case {"errno": int(number)}:

@@ -289,8 +289,8 @@ class Spawner:
                 if child.request["uid"] is None:
                     raise
 
-    def _listen(self, child: Child, port: int) -> None:
-        """Make a listener in the command's network namespace, by a process that joins it; orchestra accepts on it."""
+    def _listen(self, child: Child, *ports: int) -> None:
+        """Make listeners in the command's network namespace, by a process that joins it; orchestra accepts on them."""
         pid = os.fork()
         if pid:
             self._helpers.add(pid)
@@ -298,8 +298,9 @@ class Spawner:
         message: tuple[Any, ...] = ("listener", child.number, 0)
         passed: list[tuple[int, int, bytes]] = []
         try:
-            listener = keeper.listener(child.inner, port)
-            passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener.fileno().to_bytes(4, sys.byteorder))]
+            made = keeper.listeners(child.inner, list(ports))
+            numbers = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in made)
+            passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)]
         except OSError as error:
             message = ("listener", child.number, error.errno or errno.EIO)
         try:

@@ -13,7 +13,7 @@ import tempfile
 
 from orchestra.worker import host, seccomp
 from orchestra.worker.host import Prepared
-from orchestra.worker.task import Command, CommandResult, Limits, Sandbox
+from orchestra.worker.task import MOST_PORTS, Command, CommandResult, Limits, Sandbox
 from orchestra.worker.wrap import HOME, refusal, wrap
 
 
@@ -39,6 +39,10 @@ def _refusal(sandbox: Sandbox, *, proxied: bool) -> str | None:
         return "commands run only on Linux: there is no sandbox for this system yet"
     if sandbox.domains and (sandbox.tier != "strict" or not proxied):
         return f"the sandbox cannot be set up: tier {sandbox.tier} without our proxy has no way to reach domains"
+    if sandbox.loopback and sandbox.tier == "landlock":
+        return "the sandbox cannot be set up: tier landlock has no way to reach ports of this machine"
+    if len(sandbox.loopback) > MOST_PORTS:
+        return f"the sandbox cannot be set up: at most {MOST_PORTS} ports of this machine can be reached"
     if sandbox.run_as is not None and os.geteuid() not in (0, sandbox.run_as):
         return f"the sandbox cannot be set up: only root can run commands as user {sandbox.run_as}"
     if sandbox.tier == "strict":

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 MIB = 1 << 20
+MOST_PORTS = 16  # of this machine that a command may reach
 Tier = Literal["strict", "landlock", "none"]
 OnBytes = Callable[[bytes], bool]  # gets a program's output as it arrives; returns True to end the program
 LimitName = Literal["time", "memory", "disk", "files", "processes"]
@@ -58,6 +59,9 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()  # further host paths, read-only (allow_read, prefixes of tools)
     writes: tuple[tuple[str, str], ...] = ()  # (folder on the host, path inside): the command's writes change the host
     domains: tuple[str, ...] = ()  # domains that can be reached through our proxy; empty: no network
+    loopback: tuple[
+        int, ...
+    ] = ()  # ports of this machine's loopback that can be reached on the command's own (relay.py)
     online: bool = False  # the host's own network: for a provider that is a program, never for a tool (C-16)
     limits: Limits = Limits()
     run_as: int | None = None  # a uid, if orchestra runs as root

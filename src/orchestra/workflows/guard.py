@@ -8,6 +8,8 @@ Rules
    itself.
 3. Whatever Python can import from the folder of such a workflow's file, or below it, is code as well, also a file that
    is not there yet: it may hide a module that the workflow imports.
+4. Closed as well is what was installed: the environment of the project's commands, `.venv` and `node_modules`. What
+   commands run must not come from a patch, and a patch there would be lost with the next installation.
 
 Paths are returned as the configuration has them. The gatekeeper follows their links when it checks a patch.
 """
@@ -18,6 +20,7 @@ import os
 import sys
 from pathlib import Path
 
+from orchestra.commands.environment import Environment, is_venv
 from orchestra.config.borders import Place
 from orchestra.config.sections import RUN_ID, Config
 from orchestra.core.errors import UsageError
@@ -25,6 +28,14 @@ from orchestra.patch.safety import CONFIGURATION
 from orchestra.policy.policy import within
 from orchestra.providers.choose import Models, Providers
 from orchestra.workflows.own.definition import DEFINED
+
+
+def environment_folders(project: str, environment: Environment) -> tuple[str, ...]:
+    """Rule 4: the folders and files of environments, as absolute paths, also those that do not exist yet."""
+    usual = (f"{project}/.venv", f"{project}/node_modules", f"{project}/venv/pyvenv.cfg")
+    venv = (f"{project}/venv",) if is_venv(f"{project}/venv") else ()
+    used = (environment.folder, environment.real) if environment.inside else ()
+    return tuple(dict.fromkeys((*usual, *venv, *used)))
 
 
 def closed_folders(config: Config, place: Place) -> tuple[str, ...]:

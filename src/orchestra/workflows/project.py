@@ -11,6 +11,15 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from orchestra.commands.environment import (
+    NO_CHOICE,
+    NONE,
+    Choice,
+    Environment,
+    find_environment,
+    is_venv,
+    recorded_form,
+)
 from orchestra.commands.program import Programs
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch, scratch_root
@@ -33,6 +42,8 @@ from orchestra.policy.policy import Policy, within
 from orchestra.providers.calling import CONTEXT_BYTES
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
+
+ENVIRONMENT = "environment"  # the name, in `typed`, of an environment that a person chose
 
 
 class Project:
@@ -84,6 +95,7 @@ class Project:
         self.watchful = Redactor.from_environment(environ, secrets)
         self.redactor = self.watchful if self.config.security.redact_secrets else Redactor.blind()
         self.store: Store = FileStore(self.disk, self.redactor, self.keyring)
+        self._chosen = NO_CHOICE
 
     # -- providers ----------------------------------------------------------------------------------------------------
 
@@ -93,14 +105,72 @@ class Project:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
+    def choose_environment(self, text: str) -> None:
+        """Use the environment that a person typed: a folder, from here or from the project, or none."""
+        here = os.path.abspath(text)
+        self.use_environment(Choice(here if text != NONE and is_venv(here) else text, "--environment"))
+
+    def use_environment(self, choice: Choice) -> None:
+        """Use this environment for the commands; without a choice, the one that the configuration names or is found."""
+        if choice == self._chosen:
+            return
+        self._chosen = choice
+        for made in ("environment", "toolbox"):
+            self.__dict__.pop(made, None)
+        if "workshop" in self.__dict__:
+            self.workshop.use(self.toolbox)
+
+    def recorded_environment(self) -> tuple[str, bool]:
+        """What a new run records of its environment, and whether a person chose it; empty if there is none to record.
+
+        A folder that a person activated elsewhere counts as chosen.
+        """
+        used = self.environment
+        if not used:
+            return (NONE, True) if used.source == "--environment" else ("", False)
+        chosen = used.source == "--environment" or (used.source == "VIRTUAL_ENV" and not used.inside)
+        return recorded_form(used, str(self.path)), chosen
+
+    def resume_environment(self, recorded: str, *, chosen: bool) -> None:
+        """Use the environment that a run recorded, unless it was merely found and does not count any more.
+
+        One that was found counts if it lies in the project, is still there, and the configuration names no other.
+        """
+        if recorded and chosen:
+            self.use_environment(Choice(recorded, "--environment"))
+            return
+        folder = f"{self.path}/{recorded}"
+        counts = bool(recorded) and not self.config.environment and is_venv(folder)
+        inside = within(os.path.realpath(folder), str(self.path))  # a record of others, or a new link, opens nothing
+        self.use_environment(Choice(recorded, "project") if counts and inside else NO_CHOICE)
+
+    @functools.cached_property
+    def environment(self) -> Environment:
+        """The environment of this project's commands; UsageError if the chosen one is none."""
+        named = self.config.environment
+        configured = Choice(named if named == NONE else self.place.named(named), "environment:") if named else NO_CHOICE
+        return find_environment(str(self.path), self.environ, self._chosen if self._chosen.text else configured)
+
+    @functools.cached_property
+    def toolbox(self) -> Toolbox:
+        """The tools of this project's commands."""
+        return Toolbox(
+            self.environ.get("PATH", ""),
+            self.path,
+            self.config.tools,
+            environ=self.environ,
+            environment=self.environment,
+        )
+
     @functools.cached_property
     def workshop(self) -> Workshop:
         """The workshop that runs this project's commands."""
         run_as = self.config.sandbox.run_as
-        toolbox = Toolbox(self.environ.get("PATH", ""), self.path, self.config.tools, environ=self.environ)
         return Workshop(
             self.path,
-            toolbox,
+            self.toolbox,
+            # Providers' programs are never those of the project: they get a key and the network.
+            programs=Toolbox(self.environ.get("PATH", ""), self.path, self.config.tools, environ=self.environ, own=""),
             disk=self.disk,
             redactor=self.redactor,
             runs=self.runs_folder,

@@ -86,7 +86,8 @@ def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None
     if ruling.decision == "ask":
         raise PolicyError(f"--check {argv[0]}: {ruling.reason} ({ruling.where}): nobody can be asked about a check")
     if "/" not in argv[0] and isinstance(tool := project.workshop.toolbox.resolve(argv[0]), NoTool):
-        raise UsageError(f"--check {argv[0]}: {tool.reason}")  # a check given by a path may be made by the patch
+        how = "It is started directly, not by a shell: no built-ins, no variables"
+        raise UsageError(f"--check {argv[0]}: {tool.reason}. {how}")  # a check given by a path may be made by the patch
 
 
 def _facts(project: Project, job: Job) -> dict[str, Any]:
