@@ -28,6 +28,7 @@ from orchestra.providers.choose import Models
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
+from orchestra.workflows.beginning import refuse_context, shown_to_models
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.known import Workflows
 from orchestra.workflows.project import Project
@@ -106,6 +107,7 @@ class App:
         self.refuse_unknown_roles(models, workflow)
         self.runs.refuse_links()
         self.project.consent.require()
+        refuse_context(self.project)
         return job, models
 
     def start(self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
@@ -117,7 +119,13 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
-        return self.engine.start(name, workflow.goal(job), self._beginning(workflow, job, facts))
+        shown = shown_to_models(self.project)
+        beginning = self._beginning(workflow, job, {**facts, **shown.facts})
+        beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
+        folder = self.engine.start(name, workflow.goal(job), beginning)
+        for what in shown.notices:
+            self.face.tell(Notice(folder.id, what))
+        return folder
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""

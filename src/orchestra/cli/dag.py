@@ -52,6 +52,7 @@ def dag(
     retries: int | None,
     concurrency: int | None,
     context: tuple[str, ...],
+    no_context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -77,6 +78,7 @@ def dag(
         maxWorkers=concurrency or usual.maxWorkers,
         retries=usual.retries if retries is None else retries,
         context=context,
+        hidden=no_context,
         source=str(plan_file) if plan_file is not None else usual.source,
     )
     if max_depth == 1:

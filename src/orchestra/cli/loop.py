@@ -43,6 +43,7 @@ def loop(
     approval: ApprovalPolicy | None,
     max_fixes: int | None,
     context: tuple[str, ...],
+    no_context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -68,6 +69,7 @@ def loop(
         retries=app.project.config.retries.max,
         backoffSec=app.project.config.retries.backoff_base_sec,
         context=context,
+        hidden=no_context,
     )
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))

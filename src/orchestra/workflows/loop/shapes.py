@@ -39,7 +39,9 @@ class Job(Struct, frozen=True, kw_only=True):
     retries: int = 2
     backoffSec: float = 2.0
     asker: Asker = "person"  # whose wish the checks are
-    context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
+    # files a person opened, `path` or `path:A-B`: every model of the run is shown them, secrets or not
+    context: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()  # globs of files that no model of the run is shown
 
 
 class Turn(Struct, frozen=True):
