@@ -28,7 +28,6 @@ from orchestra.providers.choose import Models
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
-from orchestra.workflows.beginning import refuse_context, shown_to_models
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.known import Workflows
 from orchestra.workflows.project import Project
@@ -107,7 +106,7 @@ class App:
         self.refuse_unknown_roles(models, workflow)
         self.runs.refuse_links()
         self.project.consent.require()
-        refuse_context(self.project)
+        self.project.refuse_context()
         return job, models
 
     def start(self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
@@ -119,7 +118,7 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
-        shown = shown_to_models(self.project)
+        shown = self.project.shown_to_models()
         beginning = self._beginning(workflow, job, {**facts, **shown.facts})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)

@@ -92,6 +92,7 @@ def test_defaults() -> None:
         },
         "tools": {},
         "rules": (),
+        "context": {"bytes": 200_000, "show": (), "hide": (), "rules": True},
         "budget": {"max_usd": None, "prices": {}},
     }
 

@@ -9,19 +9,20 @@ Rules
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from orchestra.config.sections import ContextSection
 from orchestra.context.globs import wrong_glob
 from orchestra.context.rules import FILE, find_rules, record_of
 from orchestra.core.errors import UsageError
 from orchestra.core.reading import ContextFacts
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.workflows.project import Project
 
 
 class Recorded(Struct, frozen=True):
@@ -32,12 +33,11 @@ class Recorded(Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
-def refuse_context(project: Project) -> None:
+def refuse_context(section: ContextSection) -> None:
     """UsageError if the section `context` of the configuration has a line that cannot be used."""
-    section = project.config.context
     for file in section.show:
         if os.path.isabs(file) or os.path.normpath(file).split("/")[0] in ("..", "."):
-            raise UsageError(f"context.show: {file} is not a file of the project; write its path from {project.path}")
+            raise UsageError(f"context.show: {file} is not a file of the project; write its path in the project")
         if why := secret_by_name(file):  # rule 3
             raise UsageError(
                 f"context.show: {file} is a secret by its name ({why}); only a person can open it: --context {file}"
@@ -47,16 +47,15 @@ def refuse_context(project: Project) -> None:
             raise UsageError(f"context.hide: {glob!r}: {why}")
 
 
-def shown_to_models(project: Project) -> Recorded:
-    """The rules of the project and the files that its configuration shows or hides, for a new root run."""
-    section = project.config.context
+def shown_to_models(path: Path, section: ContextSection, mask: Callable[[str], str]) -> Recorded:
+    """The rules of the project in this folder, and the files that its configuration shows or hides, for a new run."""
     chosen = ContextFacts(tuple(map(os.path.normpath, section.show)), section.hide)
     facts: dict[str, Any] = {} if chosen == ContextFacts() else {"context": msgspec.to_builtins(chosen)}
-    rules = find_rules(project.path) if section.rules else None
+    rules = find_rules(path) if section.rules else None
     if rules is None or not rules.files:
         return Recorded(facts, {}, _unread(rules.unread if rules else ()))
-    data = record_of(rules, project.redactor.text)
-    folder = RunFolder(project.path)  # only the file's name counts in a reference
+    data = record_of(rules, mask)
+    folder = RunFolder(path)  # only the file's name counts in a reference
     reference = folder.reference(folder.path / FILE, data)
     return Recorded({**facts, "rules": msgspec.to_builtins(reference)}, {FILE: data}, _unread(rules.unread))
 

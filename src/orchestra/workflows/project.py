@@ -33,6 +33,7 @@ from orchestra.core.store import FileStore, Store
 from orchestra.policy.policy import Policy, within
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
+from orchestra.workflows.beginning import Recorded, refuse_context, shown_to_models
 
 
 class Project:
@@ -149,6 +150,10 @@ class Project:
         except SandboxError:
             return None
 
+    def shown_to_models(self) -> Recorded:
+        """What a root run records of what its models are shown: the project's rules, the configuration's files."""
+        return shown_to_models(self.path, self.config.context, self.redactor.text)
+
     # -- what a start refuses -----------------------------------------------------------------------------------------
 
     def refuse_home(self) -> None:
@@ -165,6 +170,10 @@ class Project:
             raise UsageError(
                 "a command holds a secret; it would be written to the run. Let it read the secret from a file instead"
             )
+
+    def refuse_context(self) -> None:
+        """UsageError if the configuration's section `context` has a line that cannot be used."""
+        refuse_context(self.config.context)
 
     def opened(self, files: tuple[str, ...]) -> tuple[str, ...]:
         """The files that a person opened for models, by their paths in the project, with the lines to show."""
