@@ -24,6 +24,7 @@ from orchestra.core.model import Provider
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.run import RunFolder
+from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.vouching import elsewhere
 from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
@@ -162,7 +163,8 @@ class Wiring:
         """
         project = self._project
         first = RunCreated.of(created if created.runId == root.id else project.store.first(root))
-        opened = (*first.params.opened, *first.context.show)
+        # An adopted run may have any record: only what a person typed opens a secret.
+        opened = (*first.params.opened, *(file for file in first.context.show if not secret_by_name(file)))
         return View(
             project.path,
             rules=kept_rules(root, first.rules),
