@@ -107,6 +107,7 @@ class App:
         self.refuse_unknown_roles(models, workflow)
         self.runs.refuse_links()
         self.project.consent.require()
+        self.project.refuse_context()
         return job, models
 
     def start(self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
@@ -121,7 +122,13 @@ class App:
         environment, chosen = self.project.recorded_environment()
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
-        return self.engine.start(name, workflow.goal(job), self._beginning(workflow, job, facts))
+        shown = self.project.shown_to_models()
+        beginning = self._beginning(workflow, job, {**facts, **shown.facts})
+        beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
+        folder = self.engine.start(name, workflow.goal(job), beginning)
+        for what in shown.notices:
+            self.face.tell(Notice(folder.id, what))
+        return folder
 
     def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""

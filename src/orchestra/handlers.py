@@ -5,7 +5,6 @@ The engine calls `Wiring.handlers` when it drives a run, and `Wiring.before_end`
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 
@@ -13,7 +12,9 @@ from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
-from orchestra.context.workspace import gather
+from orchestra.context.opening import recorded as opened_again
+from orchestra.context.rules import kept_rules
+from orchestra.context.view import View
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.errors import ForeignRun, SandboxError
@@ -23,6 +24,7 @@ from orchestra.core.model import Provider
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.run import RunFolder
+from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.vouching import elsewhere
 from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
@@ -34,6 +36,7 @@ from orchestra.providers.choose import Models
 from orchestra.providers.contract import Remembers, Route
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.setup import Choice
+from orchestra.providers.showing import Showing
 from orchestra.runs.find import Runs
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
@@ -99,7 +102,7 @@ class Wiring:
         caller = Caller(
             ledger,
             route,
-            gather=functools.partial(gather, project.path, opened=self._opened(root, created)),
+            showing=Showing(self._view(root, created), ledger, self._face, most=project.config.context.bytes),
             face=self._face,
             budget=limits.budget,
             debug=project.environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
@@ -153,10 +156,23 @@ class Wiring:
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
-    def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
-        """The files that a person opened for the models of a run's whole tree."""
-        first = created if created.runId == root.id else self._project.store.first(root)
-        return RunCreated.of(first).params.opened
+    def _view(self, root: RunFolder, created: Event) -> View:
+        """What the models of a run's whole tree are shown of the project: its root has recorded that.
+
+        Files that the configuration hides now are hidden too.
+        """
+        project = self._project
+        first = RunCreated.of(created if created.runId == root.id else project.store.first(root))
+        # An adopted run may have any record: only what a person typed opens a secret.
+        opened = (*first.params.opened, *(file for file in first.context.show if not secret_by_name(file)))
+        return View(
+            project.path,
+            rules=kept_rules(root, first.rules),
+            opened=tuple(opened_again(project.path, file) for file in dict.fromkeys(opened)),
+            hidden=tuple(dict.fromkeys((*first.params.hides, *first.context.hide, *project.config.context.hide))),
+            memory=project.memory,
+            mask=project.redactor.text,
+        )
 
     def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         project = self._project

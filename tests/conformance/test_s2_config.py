@@ -94,6 +94,7 @@ def test_defaults() -> None:
         "environment": "",
         "tools": {},
         "rules": (),
+        "context": {"bytes": 200_000, "show": (), "hide": (), "rules": True},
         "budget": {"max_usd": None, "prices": {}},
     }
 

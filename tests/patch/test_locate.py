@@ -51,7 +51,7 @@ def test_a_prepared_patch_knows_hashes_counts_and_the_canonical_diff() -> None:
     diff = "diff --git a/f.txt b/f.txt\n--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,4 @@\n a\n-b\n+B\n+BB\n c\n"
     hashes = sha256(old.encode()), sha256(new.encode())
     file = PatchFile("f.txt", "modify", *hashes, added=2, removed=1, mode=0o644, beforeMode=0o644)
-    assert done == Prepared((PreparedFile(file, new.encode(), diff),), diff, 2, 1)
+    assert done == Prepared((PreparedFile(file, new.encode(), diff, replaced=((1, 2),), length=3),), diff, 2, 1)
 
 
 def test_create_delete_and_rename() -> None:

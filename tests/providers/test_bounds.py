@@ -29,6 +29,7 @@ from orchestra.providers.budget import Budget
 from orchestra.providers.calling import Caller
 from orchestra.providers.claude_stream import CliReader
 from orchestra.providers.contract import Route
+from orchestra.providers.showing import Showing
 from tests.support.core import open_ledger
 from tests.support.memory import measured
 from tests.support.models import KEY, Line, failure, request
@@ -180,11 +181,12 @@ class Ear:
 def test_the_bounds_hold_for_a_provider_that_does_not_keep_them_itself(tmp_path: Path, streams: bool) -> None:
     ledger = open_ledger(tmp_path / "run")
     heard: list[str] = []
+    ear = Ear(heard)
     caller = Caller(
         ledger,
         lambda call: Route(Endless(streams=streams), "endless"),
-        gather=lambda hints, most: Gathered(),
-        face=Ear(heard),
+        showing=Showing(lambda search, most: Gathered(), ledger, ear),
+        face=ear,
         budget=Budget(None, run_id=ledger.folder.id),
     )
     limits = Constraints(timeoutMs=20_000, patchFirst=False, maxOutputTokens=100)

@@ -13,6 +13,7 @@ from msgspec import UnsetType
 
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.receipt import receipt_lines
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.calls import PastCall, calls_in, past_calls
 from orchestra.core.cells import Rows, aligned, table
@@ -20,6 +21,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
+from orchestra.core.sent import recorded_for
 from orchestra.core.text import count, some
 from orchestra.providers.prompting import token_counts
 from orchestra.workflows.bill import often
@@ -100,6 +102,9 @@ def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
     rows = [(safe(name), str(tokens), str(size)) for name, tokens, size in parts]
     rows.append(("total", str(sum(tokens for _, tokens, _ in parts)), str(sum(size for _, _, size in parts))))
     yield from table(("what went in", "tokens (about)", "characters"), rows)
+    sent = recorded_for(folder.path / name, key)
+    if sent is not None and sent.receipt is not None:
+        yield from ("", "# context", "", *receipt_lines(sent.receipt))
     yield from ("", "# system", "", *safe(request.prompt.system).splitlines())
     for artifact in request.contextArtifacts:
         yield from ("", f"# {safe(artifact.name)}", "", *safe(artifact.content).splitlines())

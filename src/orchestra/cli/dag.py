@@ -54,6 +54,7 @@ def dag(
     concurrency: int | None,
     context: tuple[str, ...],
     environment: str,
+    no_context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -79,6 +80,7 @@ def dag(
         maxWorkers=concurrency or usual.maxWorkers,
         retries=usual.retries if retries is None else retries,
         context=context,
+        hidden=no_context,
         source=str(plan_file) if plan_file is not None else usual.source,
     )
     if max_depth == 1:

@@ -79,7 +79,8 @@ class JsonFace:
             case Happened():
                 print_json(news.event)
             case Notice():
-                click.echo(f"orchestra: {news.run_id}: {news.text}", err=True)
+                if not news.progress:
+                    click.echo(f"orchestra: {news.run_id}: {news.text}", err=True)
             case Waiting() | Token() | Output():
                 pass
             case unreachable:
@@ -130,7 +131,7 @@ class LineFace:
             case Waiting():
                 self.waiting(news.folder, news.request)
             case Notice():
-                self.line(f"  {news.text}")
+                self.notice(news)
             case Token():
                 self.token(news)
             case Output():
@@ -171,6 +172,10 @@ class LineFace:
         for text in masked_lines(self.app, folder.id, hidden):
             self.line(click.style(text, fg="yellow"))
 
+    def notice(self, notice: Notice) -> None:
+        """Show a notice as one line."""
+        self.line(f"  {safe(notice.text)}")
+
     def waiting(self, folder: RunFolder, request: Event) -> None:
         """Do nothing for a waiting run; only a terminal can prompt."""
 
@@ -189,10 +194,10 @@ class LineFace:
 
 
 class QuietFace(LineFace):
-    """`--quiet`: only notices, and the end unless the run completed."""
+    """`--quiet`: only notices that are no progress, and the end unless the run completed."""
 
     def tell(self, news: News) -> None:
-        if isinstance(news, Notice):
+        if isinstance(news, Notice) and not news.progress:
             super().tell(news)
 
     def done(self, end: RunEnd, folder: RunFolder) -> None:
@@ -212,7 +217,7 @@ class TerminalFace(LineFace):
         self._stop: Callable[[], object] = lambda: None
         self._open: tuple[RunFolder, Event] | None = None
         self._queue: list[tuple[RunFolder, Event]] = []  # requests that wait until the open prompt is answered
-        self._held: list[Event] = []  # events that came while a prompt is open; the prompt stays the last line
+        self._held: list[Event | Notice] = []  # what came while a prompt is open; the prompt stays the last line
         self._await_line: Callable[[str], None] | None = None
         self._newest = ""
         self._live = Live()
@@ -239,6 +244,13 @@ class TerminalFace(LineFace):
     def _show_event(self, event: Event) -> None:
         self._newest = event.id
         super().happened(event)
+
+    def notice(self, notice: Notice) -> None:
+        self._live.clear()
+        if self._open is not None:
+            self._held.append(notice)
+        else:
+            super().notice(notice)
 
     def token(self, token: Token) -> None:
         self._live.token(token, quiet=self._open is not None)
@@ -410,8 +422,11 @@ class TerminalFace(LineFace):
         self._open = self._await_line = None
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         held, self._held = self._held, []
-        for event in held:
-            self._show_event(event)
+        for news in held:
+            if isinstance(news, Notice):
+                super().notice(news)
+            else:
+                self._show_event(news)
 
 
 def _settles(event: Event, request: Event) -> bool:

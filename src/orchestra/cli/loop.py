@@ -46,6 +46,7 @@ def loop(
     no_baseline: bool,
     context: tuple[str, ...],
     environment: str,
+    no_context: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -73,6 +74,7 @@ def loop(
         context=context,
         baseline=defaults.baseline and not no_baseline,
         edition=EDITION,
+        hidden=no_context,
     )
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))

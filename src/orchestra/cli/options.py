@@ -73,13 +73,19 @@ def driving(function: Command) -> Command:
 
 
 def context(function: F) -> F:
-    """--context FILE, as `context`."""
+    """--context FILE, as `context`, and --no-context GLOB, as `no_context`."""
+    function = click.option(
+        "--no-context",
+        multiple=True,
+        metavar="GLOB",
+        help="Show no model the files that this names, as in .gitignore, and do not list them. Repeatable.",
+    )(function)
     return click.option(
         "--context",
         multiple=True,
-        metavar="FILE",
-        help="Show this file of the project to every model, whole; the only way to show one that is a secret by its"
-        " name. Repeatable.",
+        metavar="FILE[:LINES]",
+        help="Show this file of the project to every model, whole or these lines (3-9); the only way to show one that"
+        " is a secret by its name. Repeatable.",
     )(function)
 
 

@@ -14,6 +14,7 @@ from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.model import Destination
 from orchestra.core.sent import Dispatch, Part, dispatches, source_of
+from orchestra.core.shown import ranges
 from orchestra.core.text import count
 
 _HEADER = ("  bytes", "of the file", "what")
@@ -25,7 +26,7 @@ _UNKNOWN = "?"
 @options.as_json
 @options.project
 def sent(run: str, as_json: bool, project: Path) -> int:
-    """What RUN sent to models: every file with its byte range, every note, to which server, in which call; totals.
+    """What RUN sent to models: every file with its bytes or lines, every note, to which server, in which call; totals.
 
     Requests that failed, were cut off or were made again are listed like the others, and so are those of child runs.
     Sizes are of what was sent, after secrets were masked; the marks that orchestra adds are not counted.
@@ -55,7 +56,8 @@ def _records(made: list[Dispatch]) -> Iterator[dict[str, Any]]:
         facts = {**_who(one), **_where(one.sent.to)}
         for part in one.sent.parts:
             what = {"kind": part.kind, "name": part.name, "start": part.start, "end": part.end, "bytes": part.bytes}
-            yield {"type": "part", **facts, **what}
+            lines = {"lines": part.lines} if part.lines else {}
+            yield {"type": "part", **facts, **what, **lines}
         for withheld in one.sent.withheld:
             yield {"type": "withheld", **facts, "name": withheld.path, "why": withheld.why}
     for to, theirs in _by(made, lambda one: one.sent.to):
@@ -134,6 +136,8 @@ def _heading(one: Dispatch, *, several: bool) -> str:
 def _row(part: Part) -> tuple[str, ...]:
     """One piece of a request."""
     span = "" if part.kind != "file" else _UNKNOWN if part.end is None else f"{part.start}-{part.end}"
+    if part.lines:
+        span = f"lines {ranges(part.lines)}"
     name = safe(part.name) if part.kind == "file" else f"({safe(part.name)})"
     return f"  {_number(part.bytes)}", span, name
 

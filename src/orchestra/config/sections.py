@@ -1,7 +1,7 @@
 """The sections of orchestra.config.yaml, each a frozen struct with its defaults. Data only.
 
-S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `workflows`, `sandbox`, `environment`, `tools`,
-`rules` and `budget` are ours. Unknown keys are refused.
+S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `context`, `workflows`, `sandbox`, `environment`,
+`tools`, `rules` and `budget` are ours. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -147,6 +147,15 @@ class LoopSection(_Section, frozen=True):
     check_timeout_ms: Positive = 300_000
 
 
+class ContextSection(_Section, frozen=True):
+    """What models are shown of the project."""
+
+    bytes: Positive = 200_000  # of files in a prompt at most; the model's own context limits it too
+    show: tuple[str, ...] = ()  # files that are always shown; never a secret by its name
+    hide: tuple[str, ...] = ()  # globs as in .gitignore: neither shown nor listed
+    rules: bool = True  # AGENTS.md, else CLAUDE.md, of each folder is told to every model
+
+
 class Budget(_Section, frozen=True):
     """What a run may cost, and what tokens cost."""
 
@@ -201,6 +210,7 @@ class Config(_Section, frozen=True):
     roles: dict[str, str] = field(default_factory=dict)  # role or agent -> PROVIDER[:ARG], or a name from `providers`
     loop: LoopSection = LoopSection()
     dag: DagSection = DagSection()
+    context: ContextSection = ContextSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"
     sandbox: SandboxSection = SandboxSection()
     environment: str = ""  # the virtual environment that commands use, or `none`; empty: found in the project

@@ -16,17 +16,19 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pathspec
+from msgspec import UNSET
 
+from orchestra.context.globs import Globs
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.names import OWN, RUNS
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.core.shown import Search
+from orchestra.core.shown import How, Opened, Receipt, Search, Shown
 
 FILE_BYTES = 40_000
 _MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
@@ -43,13 +45,24 @@ _SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
 _MENTIONED = re.compile(r"[\w./~+@-]{0,200}[A-Za-z0-9_]")  # a word that may be a path; Korean particles stay behind
 
 
-def gather(root: Path, search: Search, total: int, *, opened: tuple[str, ...] = ()) -> Gathered:
+def gather(
+    root: Path,
+    search: Search,
+    total: int,
+    *,
+    opened: tuple[Opened, ...] = (),
+    hidden: tuple[str, ...] = (),
+    memory: Path | None = None,
+    mask: Callable[[str], str] = str,
+) -> Gathered:
     """The listing of the workspace and the contents of its most relevant files, `total` bytes at most.
 
-    `opened` are the files a person opened (`openable`).
+    `opened` are the files a person opened (`openable`), `hidden` globs of files that are not shown.
     """
+    hidden_by_glob = Globs(hidden)
+    by_path = {one.path: one for one in opened}
     hints = search.hints
-    files = list(_walk(root))
+    files = [file for file in _walk(root) if not hidden_by_glob(file[0])]
     tree = _listing(sorted(path for path, _ in files), total // 4)
     mentions = "\n".join(hints)
     left = total - len(tree.encode())
@@ -59,23 +72,32 @@ def gather(root: Path, search: Search, total: int, *, opened: tuple[str, ...] = 
     near = {path.rpartition("/")[0] for path in named}
     files.sort(key=lambda file: (file[0] not in named, file[0].rpartition("/")[0] not in near, file[1], file[0]))
     for path, size in files:
-        if len(chosen) == FILES or size > min(left, FILE_BYTES) or path in opened or secret_by_name(path):
+        if len(chosen) == FILES or size > min(left, FILE_BYTES) or path in by_path or secret_by_name(path):
             continue
         text = _read_text(root / path)
         if text is not None:
             chosen.append(ContextArtifact(name=path, path=path, content=text))
             left -= size
     chosen.sort(key=lambda artifact: artifact.path)
-    withheld += _secrets(root, named, mentions, opened)
+    withheld += _secrets(root, named, mentions, tuple(by_path))
     listing = ContextArtifact(name="files of the workspace", path=".", content=tree)
-    return Gathered((listing, *chosen), tuple(withheld))
+    shown = tuple(_shown(artifact, by_path.get(artifact.path), named) for artifact in chosen)
+    receipt = Receipt("files by size", shown, sum(one.bytes for one in shown))
+    return Gathered((listing, *chosen), tuple(withheld), receipt)
 
 
-def _opened(root: Path, paths: tuple[str, ...], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
-    """The files a person opened, whole; and the reason for each that cannot be shown now."""
+def _shown(artifact: ContextArtifact, opened: Opened | None, named: set[str]) -> Shown:
+    how: How = "opened" if opened else "named" if artifact.path in named else "found"
+    size = len(artifact.content.encode())
+    lines = (opened.lines,) if opened and opened.lines else UNSET
+    return Shown(artifact.path, how, how, size, -(-size // 4), lines=lines)
+
+
+def _opened(root: Path, files: tuple[Opened, ...], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
+    """The files a person opened, whole or their lines; and the reason for each that cannot be shown now."""
     shown: list[ContextArtifact] = []
     withheld: list[Withheld] = []
-    for path in paths:
+    for path, lines in ((file.path, file.lines) for file in files):
         if why := _no_file(root, path):
             withheld.append(Withheld(path, why))
         elif (size := os.lstat(root / path).st_size) > left:  # it may have grown since it was opened
@@ -83,6 +105,8 @@ def _opened(root: Path, paths: tuple[str, ...], left: int) -> tuple[list[Context
         elif (text := _read_text(root / path)) is None:
             withheld.append(Withheld(path, "it is no text"))
         else:
+            if lines:
+                text = "".join(text.splitlines(keepends=True)[lines[0] - 1 : lines[1]])
             shown.append(ContextArtifact(name=path, path=path, content=text))
             left -= size
     return shown, withheld

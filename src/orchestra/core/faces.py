@@ -51,6 +51,7 @@ class Notice(Struct, frozen=True):
 
     run_id: str
     text: str
+    progress: bool = False  # it only reports progress: nothing is wrong, and no program needs it
 
 
 class Token(Struct, frozen=True):

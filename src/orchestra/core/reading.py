@@ -104,6 +104,7 @@ class Params(Struct, frozen=True):
     policy: Any = None
     approval: Any = None
     context: Any = None
+    hidden: Any = None
 
     @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
@@ -114,6 +115,18 @@ class Params(Struct, frozen=True):
     def opened(self) -> tuple[str, ...]:
         """The files that a person opened for the models of the run."""
         return tuple(map(str, _items(self.context)))
+
+    @property
+    def hides(self) -> tuple[str, ...]:
+        """The globs of files that a person hid from the models of the run."""
+        return tuple(map(str, _items(self.hidden)))
+
+
+class ContextFacts(Struct, frozen=True, omit_defaults=True):
+    """The `context` section of the configuration as a run began with it, for the models of its whole tree."""
+
+    show: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
 
 
 class RunCreated(Struct, frozen=True):
@@ -132,6 +145,8 @@ class RunCreated(Struct, frozen=True):
     environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`
     own: bool = False  # the workflow is a person's own, and may be unknown here
     maxFixIterations: int = 3
+    context: ContextFacts = ContextFacts()
+    rules: Reference | None = None  # the file with the project's own rules; None: it has none, or an older run
     recorded_params: Params | None = field(name="params", default=None)
 
     @classmethod

@@ -4,15 +4,17 @@ Rules
 1. A request is recorded with its prompt (`sent` in `<artifact>.prompt.json`) before it is made. So failed and cut-off
    requests are recorded too. After a kill there may be a record of a request that was not made.
 2. The file of a prompt is written anew for each request of its artifact; it keeps the records of the earlier ones.
-3. Sizes are of what was sent: masked, in UTF-8. The range has the bytes of the file that were sent.
+3. Sizes are of what was sent: masked, in UTF-8. Of a file that was sent whole the range of bytes is recorded, of
+   another one the lines that were sent.
 4. Older runs have no such records. For them, the last prompt of each artifact is complete, and of earlier ones only the
    names of files are known. An unknown value is None.
 5. A fork has the calls of its source in its journal, but made none of them.
+6. With a request its receipt (core/shown.py) is recorded: why each file was shown, and what was left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +24,10 @@ from msgspec import Struct
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.errors import OddFile
 from orchestra.core.files import read_bounded
-from orchestra.core.model import ContextArtifact, Destination, ProviderRequest, Withheld
+from orchestra.core.model import ContextArtifact, Destination, Gathered, ProviderRequest, Withheld
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder
+from orchestra.core.shown import Lines, Receipt
 
 _MOST = 1 << 26  # bytes of a prompt's file: enough for hundreds of long prompts
 
@@ -35,8 +38,9 @@ class Part(Struct, frozen=True, omit_defaults=True):
     kind: Literal["file", "note", "prompt"]
     name: str
     bytes: int | None = None
-    start: int | None = None  # of a file: the range that was shown, in bytes, without the end
+    start: int | None = None  # of a whole file: the range that was shown, in bytes, without the end
     end: int | None = None
+    lines: tuple[Lines, ...] = ()  # of a file that was shown in parts: the lines that were shown
 
 
 class Sent(Struct, frozen=True, omit_defaults=True):
@@ -49,6 +53,7 @@ class Sent(Struct, frozen=True, omit_defaults=True):
     to: Destination = Destination()
     parts: tuple[Part, ...] = ()
     withheld: tuple[Withheld, ...] = ()
+    receipt: Receipt | None = None  # None: an older run, or no workspace file was to be shown
 
 
 class Dispatch(Struct, frozen=True):
@@ -64,14 +69,20 @@ class _Kept(Struct):
     sent: tuple[Sent, ...] = ()
 
 
-def parts_of(request: ProviderRequest, gathered: Iterable[ContextArtifact]) -> tuple[Part, ...]:
+def parts_of(request: ProviderRequest, gathered: Gathered) -> tuple[Part, ...]:
     """The parts of a request; `gathered` has its files as they are on disk, before masking."""
-    sizes = {artifact.path: len(utf8(artifact.content)) for artifact in gathered if _is_file(artifact)}
+    sizes = {artifact.path: len(utf8(artifact.content)) for artifact in gathered.artifacts if _is_file(artifact)}
+    partly = gathered.receipt.parts
     prompt = (("system prompt", request.prompt.system), ("user prompt", request.prompt.user))
     return (
         *(Part("prompt", name, len(utf8(text))) for name, text in prompt),
-        *(_part(artifact, sizes) for artifact in request.contextArtifacts),
+        *(_part(artifact, sizes, partly) for artifact in request.contextArtifacts),
     )
+
+
+def recorded_for(prompt: Path, key: str) -> Sent | None:
+    """The record of the last request that was made for a step; None if there is none."""
+    return next((sent for sent in reversed(_recorded(prompt)) if sent.key == key), None)
 
 
 def with_history(prompt: Path, request: ProviderRequest, sent: Sent) -> bytes:
@@ -111,7 +122,7 @@ def _before_records(prompt: Path, call: PastCall, *, is_last: bool) -> Sent:
     parts = tuple(Part("file", path) for path in call.files)
     try:
         if is_last:
-            parts = parts_of(msgspec.json.decode(read_bounded(prompt, _MOST), type=ProviderRequest), ())
+            parts = parts_of(msgspec.json.decode(read_bounded(prompt, _MOST), type=ProviderRequest), Gathered())
     except (OSError, OddFile, msgspec.DecodeError):
         pass  # only the names in the journal are known
     return Sent(call.key, provider=call.provider, model=call.model, to=call.to, parts=parts)
@@ -124,10 +135,12 @@ def _recorded(prompt: Path) -> tuple[Sent, ...]:
         return ()
 
 
-def _part(artifact: ContextArtifact, sizes: dict[str, int]) -> Part:
+def _part(artifact: ContextArtifact, sizes: dict[str, int], partly: dict[str, tuple[Lines, ...]]) -> Part:
     size = len(utf8(artifact.content))
     if not _is_file(artifact):
         return Part("note", artifact.name, size)
+    if artifact.path in partly:
+        return Part("file", artifact.path, size, lines=partly[artifact.path])
     whole = sizes.get(artifact.path)
     return Part("file", artifact.path, size, None if whole is None else 0, whole)
 

@@ -17,7 +17,14 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core.text import count, some
 
 Lines = tuple[int, int]
+_MARKS = " \t>*_`#:."
 How = Literal["opened", "asked", "named", "found"]  # by a person; by the model; in a text; by its words
+
+
+def asks_for_more(text: str, word: str) -> bool:
+    """Whether a reply's first line is this word, with or without marks around it (`**NEED:**`)."""
+    lines = text.strip().splitlines()
+    return bool(lines) and lines[0].strip(_MARKS) == word
 
 
 class Wanted(Struct, frozen=True, omit_defaults=True):
@@ -103,10 +110,21 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
         return f"context: {count(len(self.contents), 'file')}, {-(-self.bytes // 1000)} KB{found}{left}"
 
 
+class ShownLines(Struct, frozen=True, omit_defaults=True):
+    """What a model has seen of the workspace when it wrote a reply: whole files, and lines of others."""
+
+    whole: tuple[str, ...] = ()
+    parts: dict[str, tuple[Lines, ...]] = {}
+
+
 _WORDS: dict[How, str] = {"opened": "opened by you", "named": "named", "found": "found", "asked": "asked for"}
 
 
 def spoken(lines: tuple[Lines, ...]) -> str:
     """Line ranges as text, with a leading comma; empty if there are none."""
-    ranges = [f"{first}-{last}" if last != first else str(first) for first, last in lines]
-    return f", lines {some(ranges, 4)}" if ranges else ""
+    return f", lines {ranges(lines)}" if lines else ""
+
+
+def ranges(lines: tuple[Lines, ...], most: int = 4) -> str:
+    """Line ranges as text: `3-5, 9`; at most so many."""
+    return some([f"{first}-{last}" if last != first else str(first) for first, last in lines], most)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.effects import Effect, digest_of
 from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
-from orchestra.core.shown import Lines, Wanted
+from orchestra.core.shown import Lines, ShownLines, Wanted
 
 Asking = Literal["always", "risk", "never"]  # when a person must approve a change
 Asker = Literal["model", "person"]  # who asked for a command; a person's commands need no whitelist
@@ -53,6 +54,13 @@ class ModelReply(Struct, frozen=True, omit_defaults=True):
     lostUsd: float | None = None  # the most that cut-off requests may have cost; None: there were none, or unknown
     to: Destination = Destination()  # the server that answered
     withheld: tuple[Withheld, ...] = ()  # files that were mentioned and not shown
+
+    @property
+    def shown(self) -> ShownLines | None:
+        """What the model had seen of the workspace; None if that is not recorded."""
+        if not self.contextBytes:
+            return None  # only the raw file of the reply was left
+        return ShownLines(tuple(path for path in self.files if path not in self.parts), self.parts)
 
 
 class ModelCall(Effect[ModelReply], frozen=True):
@@ -266,10 +274,15 @@ class ProposePatch(Effect[PatchProposal], frozen=True):
 
     reply: Reply
     artifact: str
+    shown: ShownLines | UnsetType = UNSET  # what the writer of the patch had seen; unset: not judged
 
     intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = PatchProposal
+
+    def identity(self) -> str:
+        # Without `shown`: it follows from the reply, and older runs recorded their proposals without it.
+        return digest_of([type(self).__name__, msgspec.structs.replace(self, shown=UNSET)])
 
     def outcome_event(self, outcome: PatchProposal) -> EventType:
         return "PATCH_PRODUCED"

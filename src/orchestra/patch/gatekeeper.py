@@ -15,6 +15,7 @@ Rules
 6. A diff that had to be repaired is stored in the form that git applies, with what will really change; the event lists
    the repairs. If the place of a change is only a guess (`doubts`), a person decides; under approval `never` it is
    refused.
+7. A change of lines that the patch's writer was not shown is a reason to ask (patch/unseen.py).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import UnsetType
 
 from orchestra.core.context import Step
 from orchestra.core.ledger import Ledger
@@ -55,6 +57,7 @@ from orchestra.patch.locate import compute
 from orchestra.patch.prepared import Prepared
 from orchestra.patch.result import Patch, parse_result
 from orchestra.patch.safety import NOTHING, check, guarded, judged_by, risks
+from orchestra.patch.unseen import unseen
 
 
 class Gatekeeper:
@@ -106,7 +109,13 @@ class Gatekeeper:
         judges = {change.path for change in changes if judged_by(change, made)}
         files = tuple(msgspec.structs.replace(f.file, judges=f.file.path in judges) for f in prepared.files)
         beside = names_beside(self._workspace, (c.new for c in changes if c.new is not None and c.new != c.old))
-        found = (*risks(changes, existing=beside, made=made), *_secrets(changes, self._watchful), *prepared.doubts)
+        blind = () if isinstance(effect.shown, UnsetType) else unseen(prepared, effect.shown)
+        found = (
+            *risks(changes, existing=beside, made=made),
+            *_secrets(changes, self._watchful),
+            *prepared.doubts,
+            *blind,
+        )
         code = {name: what for path, what in self._code.items() for name in self._names(path)}
         held = guarded(changes, code, dict(self._folders()))
         analysis = msgspec.json.format(msgspec.json.encode({"risks": (*held, *found)})) + b"\n"

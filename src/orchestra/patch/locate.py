@@ -272,4 +272,5 @@ def _prepare(
         beforeMode=None if old is None else old.mode,
         oldPath=change.old if change.kind == "rename" else None,
     )
-    return PreparedFile(file, data, render(names, edits, lines))
+    places = tuple((edit.start, edit.stop) for edit in edits)
+    return PreparedFile(file, data, render(names, edits, lines), replaced=places, length=len(lines))

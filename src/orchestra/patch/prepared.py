@@ -25,6 +25,8 @@ class PreparedFile(msgspec.Struct, frozen=True):
     data: bytes | None  # None: the file is removed
     diff: str
     doubts: tuple[str, ...] = ()
+    replaced: tuple[tuple[int, int], ...] = ()  # lines [start, stop) of the old file, from 0; equal: an insertion
+    length: int = 0  # of the old file, in lines
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ Rules
    the interrupted request may have cost counts as spent, now and, with the reply, in every later process.
 2. Time limit, usage, cost and budget (budget.py) are here, for all providers. Retries are the context's (they are
    steps with names). Usage that a provider does not report is estimated, and marked so.
-3. What goes into a prompt is redacted (C-12).
-4. No more context goes in than the model can read.
+3. What goes into a prompt is redacted (C-12). What is shown of the workspace, and how much, is showing.py's.
+4. A reply that asks to see more (`ModelCall.asking`) is no document.
 5. A provider that breaks its contract (a failure without its error, a reply beyond its bounds) is corrected here
    (contract.py; S1-38, S1-39).
 """
@@ -26,25 +26,17 @@ from msgspec import UnsetType
 from orchestra.core.calls import Asked, PastCall, past_calls
 from orchestra.core.context import Step
 from orchestra.core.errors import StepFailed
-from orchestra.core.faces import Face, Notice, Token
+from orchestra.core.faces import Face, Token
 from orchestra.core.ledger import Ledger
-from orchestra.core.model import (
-    ContextArtifact,
-    Gathered,
-    Provider,
-    ProviderRequest,
-    ProviderResponse,
-    Withheld,
-)
-from orchestra.core.records import ArtifactRef, now, utf8
+from orchestra.core.model import ContextArtifact, Gathered, Provider, ProviderRequest, ProviderResponse
+from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
-from orchestra.core.sent import Sent, parts_of
-from orchestra.core.shown import Search
+from orchestra.core.sent import Sent
+from orchestra.core.shown import asks_for_more
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.providers.bounds import TooLong, bounds, cut
 from orchestra.providers.budget import Budget
 from orchestra.providers.contract import (
-    Recalls,
     Remembers,
     Route,
     cost_of,
@@ -56,11 +48,9 @@ from orchestra.providers.contract import (
 from orchestra.providers.prompting import context, most_tokens
 from orchestra.providers.rawfiles import CallFiles, Sidecar
 from orchestra.providers.requestlog import log_request
+from orchestra.providers.showing import SPARE_TOKENS, Showing, sent_record, shown_files
 
-Gather = Callable[[Search, int], Gathered]  # bytes at most
 GRACE_SECONDS = 1.0
-CONTEXT_BYTES = 200_000  # of workspace files in a prompt, where the model can read as much
-_SPARE_TOKENS = 512  # added by a chat format
 _CALLS = uuid.UUID("6f0d0f0e-4c1b-5e0b-9d5e-0c7f1d9d6a11")  # of call ids
 _ATTEMPT = re.compile(r"(\.attempt-\d+)?\.raw\.txt$")
 
@@ -73,7 +63,7 @@ class Caller:
         ledger: Ledger,
         route: Callable[[ModelCall], Route],
         *,
-        gather: Gather,
+        showing: Showing,
         face: Face,
         budget: Budget,
         debug: bool = False,
@@ -82,7 +72,6 @@ class Caller:
         self._attempts: dict[str, list[ArtifactRef]] = {}  # artifact -> the raw files of its recorded attempts
         self._budget = budget
         self._gathered: dict[str, Gathered] = {}  # step key -> what `guard` has read for it
-        self._told: set[str] = set()  # notices
         self._lost: dict[str, float | None] = {}  # step key -> what its interrupted requests may have cost, by `guard`
         self._debug = debug
         for call in past_calls(ledger.events):
@@ -90,7 +79,7 @@ class Caller:
                 artifact = _ATTEMPT.sub("", call.raw.path).removeprefix("artifacts/")
                 self._attempts.setdefault(artifact, []).append(call.raw)
         self._route = route
-        self._gather = gather
+        self._showing = showing
         self._face = face
 
     async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
@@ -103,7 +92,7 @@ class Caller:
             return
         self._gathered[key] = await self._context(effect, key, route)
         shown = context((*self._gathered[key].artifacts, *_notes(effect)))
-        tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + _SPARE_TOKENS
+        tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + SPARE_TOKENS
         most = route.price.at_most(tokens, self._max_output(effect, route)) if route.price else None
         if redo:
             self._lost[key] = _lost(files.cut_off(key), most)
@@ -138,6 +127,8 @@ class Caller:
             self._budget.settle(self._named(step.key), sidecar.costUsd or 0.0)
             self._remember(effect, sidecar, raw, step)
         reply = _reply(data, sidecar, raw, step, recovered=recovered)
+        if effect.asking and asks_for_more(reply.text, effect.asking):
+            return reply
         return msgspec.structs.replace(reply, document=files.write_document(reply.text))
 
     def _remember(self, effect: ModelCall, sidecar: Sidecar, raw: ArtifactRef, step: Step) -> None:
@@ -163,8 +154,8 @@ class Caller:
         try:
             found = self._gathered.pop(step.key, None) or await self._context(effect, step.key, route)
             request = self._request(effect, step, route, found.artifacts)
-            sent = _sent(step.key, route, request, found)
-            self._tell(sent.withheld)
+            sent = sent_record(step.key, route, request, found)
+            self._showing.tell(effect, request, found)
             if self._debug:
                 log_request(step.ledger, step.key, request, provider=route.provider, name=route.name, model=route.model)
             response = counted(await self._ask(effect, route.provider, request, sent, files, step), request, route)
@@ -179,9 +170,10 @@ class Caller:
             provider=route.name,
             model=route.model if isinstance(response.model, UnsetType) else response.model,
             request=request_digest(request),
-            files=tuple(a.path for a in request.contextArtifacts if a.path not in ("", ".")),
+            files=shown_files(found),
+            parts=found.receipt.parts,
             costUsd=cost,
-            contextBytes=self._context_bytes(effect, step.key, route),
+            contextBytes=self._bytes(effect, step.key, route),
             asked=asked,
             lostUsd=lost,
             to=route.to,
@@ -190,30 +182,11 @@ class Caller:
         files.complete(data, sidecar)
         return data, sidecar
 
-    def _tell(self, withheld: tuple[Withheld, ...]) -> None:
-        """Report each withheld file once: a person may think that the model has seen it."""
-        for line in map(str, withheld):
-            if line not in self._told:
-                self._told.add(line)
-                self._face.tell(Notice(self._ledger.folder.id, line))
-
     async def _context(self, effect: ModelCall, key: str, route: Route) -> Gathered:
-        """The workspace's files, as many as the model can read (rule 4)."""
-        if not effect.files:
-            return Gathered()
-        # In a thread: a big workspace takes a while to read, and other branches need not wait for it.
-        return await asyncio.to_thread(self._gather, _search(effect), self._context_bytes(effect, key, route))
+        return await self._showing.gathered(effect, self._bytes(effect, key, route))
 
-    def _context_bytes(self, effect: ModelCall, key: str, route: Route) -> int:
-        if isinstance(route.provider, Recalls):
-            return route.provider.context_of(key) or CONTEXT_BYTES
-        limit = route.provider.capabilities.maxContextTokens
-        if isinstance(limit, UnsetType):
-            return CONTEXT_BYTES
-        texts = (effect.prompt.system, effect.prompt.user, *(note.content for note in effect.notes))
-        rest = limit - min(self._max_output(effect, route) or limit // 4, limit // 2) - _SPARE_TOKENS
-        used = sum(len(utf8(text)) for text in texts)
-        return max(1, min(CONTEXT_BYTES, route.bytes_per_token * rest - used))
+    def _bytes(self, effect: ModelCall, key: str, route: Route) -> int:
+        return self._showing.bytes(effect, key, route, self._max_output(effect, route))
 
     def _request(
         self, effect: ModelCall, step: Step, route: Route, found: tuple[ContextArtifact, ...]
@@ -288,6 +261,7 @@ def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recov
         usage=response.usage,
         costUsd=sidecar.costUsd,
         files=sidecar.files,
+        parts=sidecar.parts,
         request=sidecar.request,
         source=response.source,
         recovered=recovered,
@@ -308,28 +282,6 @@ def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recov
         retriable=response.error.retriable,
         retry_after=response.error.retryAfterSec,
         details={"outcome": msgspec.to_builtins(reply)},
-    )
-
-
-def _sent(key: str, route: Route, request: ProviderRequest, found: Gathered) -> Sent:
-    """The record of a request that is about to be made."""
-    return Sent(
-        key=key,
-        at=now(),
-        provider=route.name,
-        model=route.model,
-        to=route.to,
-        parts=parts_of(request, found.artifacts),
-        withheld=found.withheld,
-    )
-
-
-def _search(effect: ModelCall) -> Search:
-    return Search(
-        hints=effect.hints,
-        traces=() if isinstance(effect.traces, UnsetType) else effect.traces,
-        wanted=() if isinstance(effect.wanted, UnsetType) else effect.wanted,
-        mayAsk=effect.mayAsk is True,
     )
 
 

@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from orchestra.core.model import ContextArtifact, ProviderRequest
@@ -47,7 +48,7 @@ def most_tokens(text: str) -> int:
 
 def _quoted(artifact: ContextArtifact) -> str:
     tag = "file" if artifact.path not in ("", ".") else "note"
-    while f"</{tag}>" in artifact.content:
+    while re.search(rf"</\s*{tag}\s*>", artifact.content, re.IGNORECASE):
         tag += "_"  # rule 2
     name = artifact.name.replace('"', "'")
     return f'<{tag} name="{name}">\n{artifact.content.rstrip()}\n</{tag}>'

@@ -30,6 +30,7 @@ from orchestra.core.model import Destination, ProviderRequest, ProviderResponse,
 from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
 from orchestra.core.sent import Sent, with_history
+from orchestra.core.shown import Lines
 from orchestra.providers.bounds import MOST_TEXT
 
 _COMPARED = 1 << 16
@@ -45,6 +46,7 @@ class Sidecar(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     request: str = ""
     files: tuple[str, ...] = ()
+    parts: dict[str, tuple[Lines, ...]] = {}
     costUsd: float | None = 0.0
     contextBytes: int = 0
     asked: int = 1

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shlex
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from orchestra.core.context import Context
 from orchestra.core.errors import PolicyError, Refused, StepFailed
 from orchestra.core.names import shortened
+from orchestra.core.shown import ShownLines
 from orchestra.core.work import (
     NOT_GRANTED,
     Applied,
@@ -45,17 +46,22 @@ class Passage(Struct, frozen=True):
 
 
 class Ticket(Struct, frozen=True):
-    """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary."""
+    """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary.
+
+    `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged.
+    """
 
     artifact: str
     approval_id: str
     policy: ApprovalPolicy
     summary: str
+    shown: ShownLines | None = None
 
 
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     """Apply a change to the files, if it is granted. Every grant is recorded, also the policy's own (S1-75)."""
-    proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact))
+    shown = UNSET if ticket.shown is None else ticket.shown
+    proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact, shown))
     refusal = proposal.refusal or _unasked(proposal, stricter(ticket.policy, proposal.approval))
     if refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(refusal, proposal.digest))

@@ -30,18 +30,19 @@ from orchestra.config.consent import Consent
 from orchestra.config.overlay import Overlay, laid_over
 from orchestra.config.sections import Config
 from orchestra.config.settings import find_config, policy_of, read_config
-from orchestra.context.workspace import openable
+from orchestra.context.globs import Globs
+from orchestra.context.opening import opened_file, written
 from orchestra.core.disk import Chaos, Disk
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import SandboxError, UsageError
 from orchestra.core.keyring import Keyring
 from orchestra.core.model import Provider
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.store import FileStore, Store
 from orchestra.policy.policy import Policy, within
-from orchestra.providers.calling import CONTEXT_BYTES
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
+from orchestra.workflows.beginning import Recorded, refuse_context, shown_to_models
 
 ENVIRONMENT = "environment"  # the name, in `typed`, of an environment that a person chose
 
@@ -209,6 +210,20 @@ class Project:
         if "workshop" in self.__dict__:
             await self.workshop.launcher.close()
 
+    # -- what models are shown ----------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def memory(self) -> Path | None:
+        """The folder outside the project where counts of its words are kept between runs; None if there is none."""
+        try:
+            return scratch_root(self.path, self.environ)
+        except SandboxError:
+            return None
+
+    def shown_to_models(self) -> Recorded:
+        """What a root run records of what its models are shown: the project's rules, the configuration's files."""
+        return shown_to_models(self.path, self.config.context, self.redactor.text)
+
     # -- what a start refuses -----------------------------------------------------------------------------------------
 
     def refuse_home(self) -> None:
@@ -226,9 +241,19 @@ class Project:
                 "a command holds a secret; it would be written to the run. Let it read the secret from a file instead"
             )
 
+    def refuse_context(self) -> None:
+        """UsageError if the configuration's section `context` has a line that cannot be used."""
+        refuse_context(self.config.context)
+
     def opened(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """The files that a person opened for models, by their paths in the project."""
-        return tuple(dict.fromkeys(openable(self.path, file, CONTEXT_BYTES) for file in files))
+        """The files that a person opened for models, by their paths in the project, with the lines to show."""
+        most = self.config.context.bytes
+        return tuple(dict.fromkeys(written(opened_file(self.path, file, most)) for file in files))
+
+    def hidden(self, globs: tuple[str, ...]) -> tuple[str, ...]:
+        """The globs of files that a person hid from models; UsageError for one that cannot be used."""
+        Globs(globs)
+        return tuple(dict.fromkeys(globs))
 
     def hide_runs(self, root: Path) -> None:
         """Add a .gitignore to the folder of runs, so that prompts and replies are not committed by accident."""

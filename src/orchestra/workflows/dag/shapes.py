@@ -192,8 +192,9 @@ class Job(Struct, frozen=True, kw_only=True):
     retries: int = 2  # S2-65
     backoffSec: float = 2.0  # S2-66
     timeoutMs: int = 600_000  # of one model call
-    # files a person opened: shown to every model of the run, even if they look like secrets
+    # files a person opened, `path` or `path:A-B`: shown to every model of the run, even if they look like secrets
     context: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()  # globs of files that no model of the run is shown
     source: str = "the plan"  # the name of the person's plan in messages
 
 

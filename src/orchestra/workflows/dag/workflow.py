@@ -69,7 +69,7 @@ def shown_config(project: Project) -> dict[str, Any]:
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     """Refuse a wrong plan, or a planner whose provider does not work, before a run exists."""
-    job = msgspec.structs.replace(job, context=project.opened(job.context))
+    job = msgspec.structs.replace(job, context=project.opened(job.context), hidden=project.hidden(job.hidden))
     if job.plan is not None:
         _refuse_bad_plan(job, job.plan)
         project.refuse_secrets(job.plan)

@@ -17,25 +17,24 @@ import re
 from collections.abc import Iterable
 
 from orchestra.core.errors import ContractError
-from orchestra.core.shown import Wanted
+from orchestra.core.shown import Wanted, asks_for_more
 
 WORD = "NEED"
+NO_ITEM = "empty_need"  # the reason of a request that asks for nothing
 MOST = 20  # items of one request
 _LONGEST = 300  # characters of an item
-_FIRST = re.compile(r"[\s>*_`#]*NEED[*_`:.]*\s*")
 _ITEM = re.compile(r"\s*[-*+]?\s*(file|search)\s*:\s*(.+?)\s*", re.IGNORECASE)
 _LINES = re.compile(r"(.+?):(?:L?(\d+))(?:\s*[-–]\s*L?(\d+))?")
 
 
 def read_need(text: str) -> tuple[Wanted, ...] | None:
     """What a planner's reply asks for; None if it is a plan; ContractError if it asks for nothing (rule 1)."""
-    lines = text.strip().splitlines()
-    if not lines or not _FIRST.fullmatch(lines[0]):
+    if not asks_for_more(text, WORD):
         return None
-    found = tuple(one for one in map(_wanted, lines[1:]) if one is not None)
+    found = tuple(one for one in map(_wanted, text.strip().splitlines()[1:]) if one is not None)
     if not found:
         raise ContractError(
-            "empty_need", f"the reply says {WORD} and no line has the form `- file: PATH[:A-B]` or `- search: TERM`"
+            NO_ITEM, f"the reply says {WORD} and no line has the form `- file: PATH[:A-B]` or `- search: TERM`"
         )
     return tuple(dict.fromkeys(found))[:MOST]
 

@@ -20,10 +20,11 @@ from orchestra.core.shown import Wanted
 from orchestra.core.text import count
 from orchestra.core.work import ModelCall, ModelReply, Note
 from orchestra.workflows.loop.checks import Baseline, describe_checks, failing_output
-from orchestra.workflows.loop.need import WORD, read_need
+from orchestra.workflows.loop.need import NO_ITEM, WORD, read_need
 from orchestra.workflows.loop.shapes import Job, artifact, prompt
 
 NEED_ROUNDS = 3  # how often the planner may ask to see more before it plans
+AGAIN = "need_again"  # the reason of a request after the last round
 PLAN_REPAIRS = 1  # a new call after a planner's reply that is neither a plan nor a request
 
 
@@ -58,7 +59,7 @@ async def make_plan(ctx: Context, job: Job, baseline: Baseline) -> Plan:
         try:
             plan = await ctx.at("plan", 1).perform("plan", call, accept=read, retry=job.retry)
         except StepFailed as failed:
-            if failed.code != ContractError.code or not repairs:
+            if failed.reason not in (NO_ITEM, AGAIN) or not repairs:
                 raise end_of_run(failed) from failed
             repairs -= 1
             notes = (*notes, Note("your last reply could not be used", str(failed)))
@@ -77,7 +78,7 @@ def _read_plan(reply: ModelReply, *, may_ask: bool, edition: int) -> Plan:
     if asked is None:
         return Plan(reply.text)
     if not may_ask:
-        raise ContractError("need_again", f"the planner asked for files {NEED_ROUNDS} times already; it must plan now")
+        raise ContractError(AGAIN, f"the planner asked for files {NEED_ROUNDS} times already; it must plan now")
     return Plan("", asked)
 
 

@@ -42,7 +42,9 @@ class Job(Struct, frozen=True, kw_only=True):
     retries: int = 2
     backoffSec: float = 2.0
     asker: Asker = "person"  # whose wish the checks are
-    context: tuple[str, ...] = ()  # files a person opened: every model of the run is shown them, secrets or not
+    # files a person opened, `path` or `path:A-B`: every model of the run is shown them, secrets or not
+    context: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()  # globs of files that no model of the run is shown
     baseline: bool = False  # run the checks before the plan
     edition: int = 1  # of the prompts: runs of an older edition keep theirs, so that they can go on (EDITION)
 

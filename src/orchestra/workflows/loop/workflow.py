@@ -53,7 +53,7 @@ def _defaults(project: Project) -> dict[str, Any]:
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     """Refuse a loop that cannot succeed, before a run exists: nothing judges it, or no provider writes patches."""
-    job = msgspec.structs.replace(job, context=project.opened(job.context))
+    job = msgspec.structs.replace(job, context=project.opened(job.context), hidden=project.hidden(job.hidden))
     judge = project.provider(models, "evaluator")
     if isinstance(judge, Serves) and not judge.serves("evaluator", "evaluate"):
         job = msgspec.structs.replace(job, evaluator=False)  # a script without evaluator replies has no evaluator
