@@ -31,7 +31,7 @@ def planned(project: Project) -> list[str]:
 
 def text_of(project: Project, name: str) -> str:
     said = prompt(project, name)
-    return said["prompt"]["user"] + "".join(part["content"] for part in said["contextArtifacts"])
+    return "".join((said["prompt"]["user"], *(part["content"] for part in said["contextArtifacts"])))
 
 
 @pytest.fixture
