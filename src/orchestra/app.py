@@ -91,7 +91,8 @@ class App:
             job = msgspec.convert(msgspec.to_builtins(given), workflow.params)
         except (msgspec.ValidationError, TypeError) as wrong:
             raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
-        if set_by_others := [one for one in workflow.reserved if getattr(job, one) != defaults.get(one, usual[one])]:
+        reserved = {one: (usual[one], defaults.get(one, usual[one])) for one in workflow.reserved}
+        if set_by_others := [one for one, own in reserved.items() if getattr(job, one) not in own]:
             raise UsageError(f"workflow {name}: {set_by_others[0]!r} cannot be set from outside")
         return job
 
