@@ -1,9 +1,10 @@
 """SIGKILL before, in the middle of and after every disk operation of a run that has it all; then a new process goes on.
 
-The run: a parent with concurrent branches calls a loop as a child; the loop asks a question, has a provider error
-retried, writes a wrong patch over two files, waits for approval, fails its check, is fixed, waits again, passes. A
-person answers through the inbox in between, and is killed there too. However it is killed, the end is the same: the
-same events in the same order, the same files, every reply used once, every patch applied once.
+The run: a parent with concurrent branches calls a loop as a child. The loop runs its check before the plan; its planner
+asks to see files and then plans; it asks a question, has a provider error retried, writes a wrong patch over two files,
+waits for approval and fails its check; its fixer asks to see a file, is answered, fixes, waits again, and it passes. A
+person answers through the inbox in between, and is killed there too. However it is killed, the end is the same: the same
+events in the same order, the same files, every reply used once, every patch applied once.
 """
 
 from __future__ import annotations
@@ -50,12 +51,16 @@ rename from NEWS.md
 rename to CHANGES.md
 """
 BUSY = {"code": "RATE_LIMIT", "message": "slow down", "retriable": True}
+SEE = "<<<AIO_RESULT_START>>>\ntype: ASK\nquestion: what is in it?\nreason: it is not shown\nneeded_input:\n"
+SEE += "- file: calc.py:1-2\n<<<AIO_RESULT_END>>>\n"
 REPLIES = (
+    role("planner", "NEED\n- file: calc.py\n- search: 덧셈"),
     role("planner", PLAN),
     role("developer", ask("plus or times?")),
     {"match": {"role": "developer"}, "error": BUSY},
     role("developer", reply(TWO_FILES), chunk=200),
     role("evaluator", "DECISION: FIX\nthe check fails"),
+    role("fixer", SEE),
     role("fixer", reply(FIX)),
     role("evaluator", "DECISION: PASS\nit adds"),
 )

@@ -36,7 +36,7 @@ from orchestra.providers.choose import Models
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.dag.workflow import shown_config
 from orchestra.workflows.description import Workflow
-from orchestra.workflows.loop.shapes import Job
+from orchestra.workflows.loop.shapes import EDITION, Job
 from tests.support.core import CountingDisk
 from tests.support.runs import use_disk
 
@@ -141,7 +141,8 @@ def _loop(app: App, script: Path) -> RunFolder:
     found = next((f for f in roots if app.runs.root_of(f).id == f.id), None)
     if found is not None:
         return found
-    job = Job(goal="make add() add", checks=(("grep", "-q", "a + b", "calc.py"),), approval="always", backoffSec=0.01)
+    checks = (("grep", "-q", "a + b", "calc.py"),)
+    job = Job(goal="make add() add", checks=checks, backoffSec=0.01, baseline=True, edition=EDITION)
     facts = {"goal": "parent", "models": to_builtins(Models(default=f"scripted:{script}"))}
     return app.engine.start("parent", "kill", Beginning({"job": to_builtins(job)}, facts))
 

@@ -18,6 +18,7 @@ from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
 from orchestra.core.records import ErrorInfo, Role
+from orchestra.core.shown import ShownLines
 from orchestra.core.text import checks_changed
 from orchestra.core.work import (
     Applied,
@@ -60,6 +61,7 @@ class Written(Struct, frozen=True):
 
     result: Patch | Ask | Noop
     reply: Reply
+    shown: ShownLines | None  # what its writer was shown of the files
 
 
 class Problem(Struct, frozen=True):
@@ -141,7 +143,7 @@ def _read_reply(reply: ModelReply) -> Written:
         raise ContractError(
             "truncated", "the reply was cut by the length limit before its closing [PATCH_END] marker"
         )  # G1-7
-    return Written(result, Reply(reply.text, reply.raw))
+    return Written(result, Reply(reply.text, reply.raw), reply.shown)
 
 
 # -- the gate ---------------------------------------------------------------------------------------------------------
@@ -154,6 +156,7 @@ async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Pat
         approval_id=f"approval-{turn.iteration:04d}",  # one patch per iteration
         policy=job.approval,
         summary=patch.summary,
+        shown=written.shown if job.edition >= 2 else None,
     )
     passage = await pass_gate(ctx.at(turn.phase, turn.iteration), written.reply, ticket)
     match passage:
