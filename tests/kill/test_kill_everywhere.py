@@ -3,8 +3,8 @@
 The run: a parent with concurrent branches calls a loop as a child. The loop runs its check before the plan; its planner
 asks to see files and then plans; it asks a question, has a provider error retried, writes a wrong patch over two files,
 waits for approval and fails its check; its fixer asks to see a file, is answered, fixes, waits again, and it passes. A
-person answers through the inbox in between, and is killed there too. However it is killed, the end is the same: the same
-events in the same order, the same files, every reply used once, every patch applied once.
+person answers through the inbox in between, and is killed there too. However it is killed, the end is the same: the
+same events in the same order, the same files, every reply used once, every patch applied once.
 """
 
 from __future__ import annotations
