@@ -54,6 +54,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     prefixes: tuple[str, ...] = ()  # what it reads outside the system folders and the workspace
     folders: tuple[str, ...] = ()  # come first on its PATH
     note: str = ""
+    by_path: bool = False  # a person wrote its path
 
 
 class NoTool(Struct, frozen=True, kw_only=True):
@@ -132,7 +133,7 @@ class Toolbox:
         name = os.path.basename(path)
         spelled = os.path.join(self._workspace, path)
         try:
-            return self._tool(name, self._placed(spelled), written=True)
+            return structs.replace(self._tool(name, self._placed(spelled), written=True), by_path=True)
         except Lost as lost:
             return NoTool(name=name, reason=str(lost))
 
@@ -261,11 +262,12 @@ class Toolbox:
         return _outermost([prefix for tool in found if isinstance(tool, Tool) for prefix in tool.prefixes])
 
     def variables(self, tool: Tool) -> dict[str, str]:
-        """PATH of a command that runs this tool, and VIRTUAL_ENV. A tool of another environment comes before ours."""
+        """PATH of a command that runs this tool, and VIRTUAL_ENV; an environment that a person named by path comes first."""
         used = self.environment
         node = self.resolve("node") if self.has_node_modules else None
         ours = [folder for folder in (used.bin, self._node) if folder and os.path.isdir(folder)]
-        foreign = is_environment(os.path.dirname(os.path.dirname(tool.path))) and not self.serves(tool.path)
+        elsewhere = is_environment(os.path.dirname(os.path.dirname(tool.path))) and not self.serves(tool.path)
+        foreign = elsewhere and tool.by_path  # not a tool of pipx: that serves this environment
         folders = [*tool.folders, *ours] if foreign else [*ours, *tool.folders]
         folders += node.folders if isinstance(node, Tool) else ()
         found = {"PATH": ":".join(dict.fromkeys((*folders, SYSTEM_PATH)))}
