@@ -43,6 +43,18 @@ STAND_INS = {
     "pip": ("pip3",),
     "node": ("nodejs",),
 }  # used if only the other spelling is installed
+_MANAGERS = (
+    "conda",
+    "hatch",
+    "nox",
+    "pdm",
+    "pipenv",
+    "pipx",
+    "poetry",
+    "pre-commit",
+    "tox",
+    "uv",
+)  # bring their own Python
 _PACKAGED = ("/opt", "/home/linuxbrew/.linuxbrew")  # package managers put whole programs here
 
 
@@ -229,7 +241,7 @@ class Toolbox:
         """The program at a place. `written`: a person chose the place, by a path or as the environment (rule 2)."""
         walk = Walk(self, trusted=not within(place, self._workspace), written=written)
         path = walk.through(place)
-        if self.environment.python and not written and walk.python:
+        if self.environment.python and not written and walk.python and name not in _MANAGERS:
             note = note or f"{name} is not in {self.environment.folder}: {path} is used, with another Python's packages"
         folders = tuple(folder for folder in walk.folders if not any(within(folder, system) for system in SYSTEM))
         return Tool(
@@ -262,7 +274,7 @@ class Toolbox:
         return _outermost([prefix for tool in found if isinstance(tool, Tool) for prefix in tool.prefixes])
 
     def variables(self, tool: Tool) -> dict[str, str]:
-        """PATH of a command that runs this tool, and VIRTUAL_ENV; an environment that a person named by path comes first."""
+        """PATH and VIRTUAL_ENV of a command that runs this tool. A tool that a person named by path comes first."""
         used = self.environment
         node = self.resolve("node") if self.has_node_modules else None
         ours = [folder for folder in (used.bin, self._node) if folder and os.path.isdir(folder)]
