@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ from orchestra import __version__
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import safe
+from orchestra.commands.described import environment_report
+from orchestra.commands.runners import refused_runner
+from orchestra.commands.surroundings import listening_ports
+from orchestra.commands.tools import NoTool, Tool
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.events import Events
 from orchestra.core.run import RunFolder
@@ -140,6 +145,7 @@ def _probes(project: Path) -> Iterator[tuple[bool | None, str, str]]:
     if not app.project.config.security.redact_secrets:
         yield None, "security.redact_secrets is false", "secrets are written into runs as they are; set it to true"
     yield from _sandbox(app)
+    yield from _environment(app)
     found = offers(app.project.providers)
     for offer in found:
         if offer.default:
@@ -174,6 +180,34 @@ def _sandbox(app: App) -> Iterator[tuple[bool | None, str, str]]:
         yield _try_project(app)
     for point in proof.weak:
         yield None, "  weaker than it could be", point
+
+
+def _environment(app: App) -> Iterator[tuple[bool | None, str, str]]:
+    """The environment that checks use, the copy of the project's package in it, opened ports, configured checks."""
+    project = app.project
+    try:
+        toolbox = project.toolbox
+    except OrchestraError as error:
+        yield False, "environment", str(error)
+        return
+    for good, line, cure in environment_report(toolbox, str(project.path)):
+        yield good, safe(line), safe(cure)
+    for port in project.policy.loopback:
+        what = f"sandbox.loopback: commands reach port {port} of this machine"
+        listening = port in listening_ports()
+        yield (
+            None,
+            what,
+            "no other port is open to them" if listening else "nothing listens there now: start the service",
+        )
+    for check in project.config.loop.checks:
+        argv = tuple(shlex.split(check))
+        tool = toolbox.resolve_path(argv[0]) if "/" in argv[0] else toolbox.resolve(argv[0])
+        wrong = (
+            tool.reason if isinstance(tool, NoTool) else refused_runner(argv, toolbox.environment, str(project.path))
+        )
+        program = f" ({tool.path})" if isinstance(tool, Tool) else ""
+        yield not wrong, f"check: {safe(check)}{safe(program)}", safe(wrong)
 
 
 def _try_project(app: App) -> tuple[bool | None, str, str]:

@@ -27,6 +27,53 @@ def environment_lines(toolbox: Toolbox, workspace: str) -> Iterator[str]:
         yield f"environment: {used.note}"
 
 
+_WHY = {
+    "--environment": "you typed it",
+    "environment:": "the configuration names it",
+    "VIRTUAL_ENV": "it is active",
+    "UV_PROJECT_ENVIRONMENT": "UV_PROJECT_ENVIRONMENT names it",
+    "project": "it is the project's only one",
+    "poetry": "poetry made it for this folder",
+}
+
+
+def environment_report(toolbox: Toolbox, workspace: str) -> Iterator[tuple[bool | None, str, str]]:
+    """The lines of `doctor`: whether it is well (None: worth a look), what was found, and the cure."""
+    used = toolbox.environment
+    if isinstance(toolbox.base, NoTool):
+        yield False, f"environment: {short(used.folder, workspace)}", toolbox.base.reason
+    elif used:
+        python = f", Python {used.version}" if used.version else ""
+        yield True, f"environment: {short(used.folder, workspace)}{python} ({_WHY.get(used.source, used.source)})", ""
+        copy = package_copy(used, workspace)
+        said = copy_text(copy, used.python, workspace).removeprefix("; ")
+        if copy.kind == "absent":
+            yield (
+                True,
+                f"  package {copy.name} is not installed in it: checks find it in the project, or not at all",
+                "",
+            )
+        elif said:
+            yield (
+                (True if copy.kind == "files" else None),
+                f"  package: {said}" if copy.kind == "files" else f"  package {copy.name}",
+                said,
+            )
+    else:
+        python_tool = toolbox.resolve("python")
+        found = "none" if isinstance(python_tool, NoTool) else python_tool.path
+        yield True, f"environment: none; python is {found}", ""
+    if used.note:
+        yield None, "environment", used.note
+    if toolbox.has_node_modules:
+        node = toolbox.resolve("node")
+        well = not isinstance(node, NoTool)
+        yield well, f"node_modules/.bin, node is {'missing' if isinstance(node, NoTool) else node.path}", "install node"
+    for note in toolbox.notes:
+        if "orchestra's own" in note:
+            yield True, f"  {note}", ""
+
+
 def copy_text(copy: PackageCopy, python: str, workspace: str) -> str:
     """Which copy of the project's package commands get, to be added to the environment's line."""
     cure = f"Make it yours: {short(python, workspace)} -m pip install -e ."

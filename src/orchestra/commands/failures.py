@@ -31,11 +31,12 @@ _NOT_FOUND = (
     re.compile(r"^(?P<by>\S*env): [‘'\"]?(?P<name>[^\s:’'\"]+)[’'\"]?: No such file or directory$", re.MULTILINE),
     re.compile(r"^(?P<by>g?make)(?:\[\d+\])?: (?P<name>\S+): No such file or directory$", re.MULTILINE),
     re.compile(
-        r"^(?P<by>[^\s:]+): (?:line )?(?:\d+: )?(?P<name>/[^\s:]+): (?:bad interpreter: .*|No such file or directory)$",
+        r"^(?P<by>[^\s:]+): (?:line )?(?:\d+: )?(?P<name>/[^\s:]+): No such file or directory$",
         re.MULTILINE,
     ),
 )
 _DENIED = re.compile(r"^[^\s:]+: (?:line )?(?:\d+: )?(?P<name>/[^\s:]+): Permission denied$", re.MULTILINE)
+_BAD = re.compile(r"^\S+: (?:line \d+: )?(?P<script>[^\s:]+): (?P<name>/[^\s:]+): bad interpreter: ", re.MULTILINE)
 _MAKE_127 = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* .*Error 127$", re.MULTILINE)
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "make", "gmake", "env", "npm"))
 _RUN_MODULE = re.compile(r"^\S*python[\d.]*: No module named (?P<name>[\w.]+)$", re.MULTILINE)
@@ -60,7 +61,7 @@ _MANAGED = re.compile(r"^error: externally-managed-environment$", re.MULTILINE)
 
 
 _REFUSED = re.compile(r"connection refused|ECONNREFUSED|ConnectionRefusedError", re.IGNORECASE)
-_SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost|::1)\b[^\d\n]{1,20}(?P<port>[1-9]\d{1,4})(?!\d)")
+_SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost|::1)\b[^\d\n]{1,20}(?P<port>[1-9]\d{1,4})(?!\d|\.\d)")
 
 
 class EnvironmentFailure(Struct, frozen=True):
@@ -142,6 +143,10 @@ def refused_service(text: str, opened: tuple[int, ...], listening: Set[int]) -> 
 def _missing_program(code: int, text: str, project: Surroundings) -> EnvironmentFailure | None:
     if code == 126 and (denied := _last(_DENIED.finditer(text))) and not project.has_path(denied["name"]):
         return EnvironmentFailure(f"{denied['name']} may not be started", "choose another: --environment DIR")
+    if code == 126 and (bad := _last(_BAD.finditer(text))) and not project.has_path(bad["script"]):
+        return EnvironmentFailure(
+            f"{bad['script']} needs {bad['name']}, which is not there", "make the environment anew"
+        )
     if code != 127 and not _MAKE_127.search(text):
         return None
     found = _last(match for pattern in _NOT_FOUND for match in pattern.finditer(text))

@@ -35,6 +35,7 @@ from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
 from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
+from orchestra.commands.runners import OFFLINE
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.surroundings import ProjectFiles, listening_ports
@@ -258,6 +259,8 @@ class Runner:
         env = {**self._shop.environment(tool), **dict(effect.env)}
         if effect.keeps == "files":
             env[OUT] = artifacts
+        if self._shop.toolbox.environment and not sandbox.domains:
+            env |= OFFLINE
         if sandbox.domains:
             address = f"http://127.0.0.1:{PROXY_PORT}"
             env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)

@@ -43,6 +43,18 @@ STAND_INS = {
     "pip": ("pip3",),
     "node": ("nodejs",),
 }  # used if only the other spelling is installed
+_MANAGERS = (
+    "conda",
+    "hatch",
+    "nox",
+    "pdm",
+    "pipenv",
+    "pipx",
+    "poetry",
+    "pre-commit",
+    "tox",
+    "uv",
+)  # bring their own Python
 _PACKAGED = ("/opt", "/home/linuxbrew/.linuxbrew")  # package managers put whole programs here
 
 
@@ -54,6 +66,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     prefixes: tuple[str, ...] = ()  # what it reads outside the system folders and the workspace
     folders: tuple[str, ...] = ()  # come first on its PATH
     note: str = ""
+    by_path: bool = False  # a person wrote its path
 
 
 class NoTool(Struct, frozen=True, kw_only=True):
@@ -132,7 +145,7 @@ class Toolbox:
         name = os.path.basename(path)
         spelled = os.path.join(self._workspace, path)
         try:
-            return self._tool(name, self._placed(spelled), written=True)
+            return structs.replace(self._tool(name, self._placed(spelled), written=True), by_path=True)
         except Lost as lost:
             return NoTool(name=name, reason=str(lost))
 
@@ -228,7 +241,7 @@ class Toolbox:
         """The program at a place. `written`: a person chose the place, by a path or as the environment (rule 2)."""
         walk = Walk(self, trusted=not within(place, self._workspace), written=written)
         path = walk.through(place)
-        if self.environment.python and not written and walk.python:
+        if self.environment.python and not written and walk.python and name not in _MANAGERS:
             note = note or f"{name} is not in {self.environment.folder}: {path} is used, with another Python's packages"
         folders = tuple(folder for folder in walk.folders if not any(within(folder, system) for system in SYSTEM))
         return Tool(
@@ -261,11 +274,12 @@ class Toolbox:
         return _outermost([prefix for tool in found if isinstance(tool, Tool) for prefix in tool.prefixes])
 
     def variables(self, tool: Tool) -> dict[str, str]:
-        """PATH of a command that runs this tool, and VIRTUAL_ENV. A tool of another environment comes before ours."""
+        """PATH and VIRTUAL_ENV of a command that runs this tool. A tool that a person named by path comes first."""
         used = self.environment
         node = self.resolve("node") if self.has_node_modules else None
         ours = [folder for folder in (used.bin, self._node) if folder and os.path.isdir(folder)]
-        foreign = is_environment(os.path.dirname(os.path.dirname(tool.path))) and not self.serves(tool.path)
+        elsewhere = is_environment(os.path.dirname(os.path.dirname(tool.path))) and not self.serves(tool.path)
+        foreign = elsewhere and tool.by_path  # not a tool of pipx: that serves this environment
         folders = [*tool.folders, *ours] if foreign else [*ours, *tool.folders]
         folders += node.folders if isinstance(node, Tool) else ()
         found = {"PATH": ":".join(dict.fromkeys((*folders, SYSTEM_PATH)))}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UnsetType
 
+from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
 from orchestra.core.context import Handlers
 from orchestra.core.errors import PolicyError, UsageError
@@ -88,6 +89,9 @@ def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None
     if "/" not in argv[0] and isinstance(tool := project.workshop.toolbox.resolve(argv[0]), NoTool):
         how = "It is started directly, not by a shell: no built-ins, no variables"
         raise UsageError(f"--check {argv[0]}: {tool.reason}. {how}")  # a check given by a path may be made by the patch
+
+    if refused := refused_runner(argv, project.environment, str(project.path)):
+        raise UsageError(f"--check {shlex.quote(shlex.join(argv))}: {refused}")
 
 
 def _facts(project: Project, job: Job) -> dict[str, Any]:
