@@ -70,7 +70,7 @@ def test_a_graph_takes_both_flags(project: Project) -> None:
         (("--context", "calc.py:9-3"), "--context calc.py:9-3: there are no lines 9-3"),
         (("--context", "calc.py:0-2"), "--context calc.py:0-2: there are no lines 0-2"),
         (("--context", "calc.py:1-9"), "--context calc.py:1-9: calc.py has only 2 lines"),
-        (("--context", "none.py:1-2"), "--context none.py: there is no such file"),
+        (("--context", "none.py:1-2"), "there is no such file"),
         (("--no-context", ""), "--no-context : it names no file"),
         (("--no-context", "a*b*c*d*e"), "--no-context a*b*c*d*e: it is too long, or has more than 3 stars"),
     ],

@@ -63,7 +63,7 @@ def test_a_hidden_file_is_neither_shown_nor_listed_nor_told_as_a_rule(tmp_path: 
     found = view(project(tmp_path), "src/", "/AGENTS.md")(Search(("src/api/x.py and calc.py",)), 20_000)
     text = "\n".join(artifact.content for artifact in found.artifacts)
     assert "calc.py" in text and "return a - b" in text
-    assert "x = 1" not in text and "src" not in text and "rules of root" not in text
+    assert "x = 1" not in text and "src/" not in text and "rules of root" not in text
     assert all(not path.startswith("src/") and path != "AGENTS.md" for path in found.receipt.rules)
 
 

@@ -225,12 +225,12 @@ def test_failed_and_killed_calls_have_their_receipt(tmp_path: Path) -> None:
 
 def test_a_reply_that_a_killed_process_stored_has_the_lines_that_were_shown(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
-    (project.path / "notes.txt").write_text("".join(f"{number}\n" for number in range(9)))
+    (project.path / "notes.txt").write_text("".join(f"{number}\n" for number in range(60)))
     for number in range(1, 400):
         if (project.path / ".runs").exists():
             subprocess.run(["rm", "-r", ".runs"], cwd=project.path, check=True)
         (project.path / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-        killed = project.loop("--context", "notes.txt:2-4", env={"ORCHESTRA_CHAOS": f"{number}:after"})
+        killed = project.loop("--context", "notes.txt:20-24", env={"ORCHESTRA_CHAOS": f"{number}:after"})
         if killed.returncode != -9:
             break
         if not list(project.path.glob(".runs/workflows/*/artifacts/plan/iter-0001.raw.txt")):
@@ -239,7 +239,7 @@ def test_a_reply_that_a_killed_process_stored_has_the_lines_that_were_shown(tmp_
         assert resumed.returncode == 3, resumed.stderr
         plan = next(e for e in project.events() if e.type == "PHASE_COMPLETED" and e.payload["key"] == "plan.1")
         if plan.payload["outcome"].get("recovered"):
-            assert plan.payload["outcome"]["parts"] == {"notes.txt": [[2, 4]]}
+            assert plan.payload["outcome"]["parts"] == {"notes.txt": [[20, 24]]}
             return
     pytest.fail("no kill fell between the reply and its event")
 
