@@ -198,6 +198,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
 .runs/workflows/<runId>/
   events.ndjson                       the journal: one event per line, only ever added to
   state.json                          the newest snapshot; rebuilt from the journal when missing, stale or damaged
+  rules.json                          AGENTS.md and the like, as they were when the run began (docs/rules.md)
   report.md                           what happened, for people; written before the run ends
   artifacts/
     plan/iter-0001.md                 the plan

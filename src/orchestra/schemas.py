@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from orchestra.config.sections import Config
+from orchestra.context.rules import Rules
 from orchestra.core import effects, work
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import Message
@@ -22,6 +23,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "state": (WorkflowState, "state.json"),
     "provider-request": (ProviderRequest, "artifacts/<phase>/iter-NNNN.prompt.json: what a model is asked"),
     "sent": (Sent, "`sent` in artifacts/<phase>/iter-NNNN.prompt.json: a request that went out, and what was in it"),
+    "rules": (Rules, "rules.json: the project's own rules as they were when the run began"),
     "provider-response": (ProviderResponse, "what a provider answers"),
     "provider-capabilities": (ProviderCapabilities, "what a provider can do"),
     "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),

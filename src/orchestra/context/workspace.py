@@ -28,7 +28,7 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.names import OWN, RUNS
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.core.shown import How, Opened, Receipt, Search, Shown
+from orchestra.core.shown import How, Lines, Opened, Receipt, Search, Shown
 
 FILE_BYTES = 40_000
 _MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
@@ -60,13 +60,15 @@ def gather(
     `opened` are the files a person opened (`openable`), `hidden` globs of files that are not shown.
     """
     hidden_by_glob = Globs(hidden)
-    by_path = {one.path: one for one in opened}
+    by_path: dict[str, tuple[Lines, ...]] = {}
+    for one in opened:
+        by_path[one.path] = (*by_path.get(one.path, ()), *filter(None, (one.lines,)))
     hints = search.hints
     files = [file for file in _walk(root) if not hidden_by_glob(file[0])]
     tree = _listing(sorted(path for path, _ in files), total // 4)
     mentions = "\n".join(hints)
     left = total - len(tree.encode())
-    chosen, withheld = _opened(root, opened, left)
+    chosen, withheld = _opened(root, by_path, left)
     left -= sum(len(artifact.content.encode()) for artifact in chosen)
     named = {path for path, _ in files if path in mentions or _name(path) in mentions}
     near = {path.rpartition("/")[0] for path in named}
@@ -86,18 +88,18 @@ def gather(
     return Gathered((listing, *chosen), tuple(withheld), receipt)
 
 
-def _shown(artifact: ContextArtifact, opened: Opened | None, named: set[str]) -> Shown:
-    how: How = "opened" if opened else "named" if artifact.path in named else "found"
+def _shown(artifact: ContextArtifact, opened: tuple[Lines, ...] | None, named: set[str]) -> Shown:
+    how: How = "named" if artifact.path in named else "found"
+    how = how if opened is None else "opened"
     size = len(artifact.content.encode())
-    lines = (opened.lines,) if opened and opened.lines else UNSET
-    return Shown(artifact.path, how, how, size, -(-size // 4), lines=lines)
+    return Shown(artifact.path, how, how, size, -(-size // 4), lines=opened or UNSET)
 
 
-def _opened(root: Path, files: tuple[Opened, ...], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
+def _opened(root: Path, files: dict[str, tuple[Lines, ...]], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
     """The files a person opened, whole or their lines; and the reason for each that cannot be shown now."""
     shown: list[ContextArtifact] = []
     withheld: list[Withheld] = []
-    for path, lines in ((file.path, file.lines) for file in files):
+    for path, lines in files.items():
         if why := _no_file(root, path):
             withheld.append(Withheld(path, why))
         elif (size := os.lstat(root / path).st_size) > left:  # it may have grown since it was opened
@@ -106,7 +108,8 @@ def _opened(root: Path, files: tuple[Opened, ...], left: int) -> tuple[list[Cont
             withheld.append(Withheld(path, "it is no text"))
         else:
             if lines:
-                text = "".join(text.splitlines(keepends=True)[lines[0] - 1 : lines[1]])
+                whole = text.split("\n")
+                text = "".join(f"{line}\n" for first, last in lines for line in whole[first - 1 : last])
             shown.append(ContextArtifact(name=path, path=path, content=text))
             left -= size
     return shown, withheld

@@ -6,6 +6,7 @@
   artifacts/<phase>/iter-NNNN.*     prompts, replies, patches; *.raw.txt are exact bytes, owner-only (C-12)
   logs/*.log                        JSON lines for people, derived from the journal
   inbox/                            messages to the run (answers, cancels), each sealed by its sender
+  rules.json                        the project's own rules (AGENTS.md) as they were when the run began
   adopted.json                      a person vouches for a run that this user's key did not make
   report.md                         what happened, written before the run ends (C-26)
   lock, scratch/                    held by the driver; unfinished files of an apply

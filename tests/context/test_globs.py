@@ -1,0 +1,21 @@
+"""The globs of `--no-context` and `context.hide`."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestra.context.globs import Globs
+from orchestra.core.errors import UsageError
+
+
+def test_globs_mean_what_they_mean_in_gitignore() -> None:
+    hidden = Globs(("docs/", "*.min.js", "/data/*.csv", "!keep.min.js"))
+    assert [path for path in ("docs/a/b.md", "x/a.min.js", "data/a.csv") if not hidden(path)] == []
+    assert [path for path in ("a.md", "x/data/a.csv", "a/keep.min.js", "docs") if hidden(path)] == []
+    assert not Globs(())("anything")
+
+
+@pytest.mark.parametrize("glob", ["", "  ", "# x", "a*a*a*a*a*b", "x" * 501, "a\\"])
+def test_a_glob_that_names_nothing_or_would_take_long_is_refused(glob: str) -> None:
+    with pytest.raises(UsageError, match="--no-context"):
+        Globs((glob,))
