@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
+from orchestra.context.reading import from_record
 from orchestra.context.workspace import gather
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.context import Handlers, Verdict
@@ -23,6 +24,7 @@ from orchestra.core.model import Provider
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event, now, utf8
 from orchestra.core.run import RunFolder
+from orchestra.core.shown import Opened
 from orchestra.core.vouching import elsewhere
 from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
 from orchestra.patch.gatekeeper import Gatekeeper
@@ -99,7 +101,13 @@ class Wiring:
         caller = Caller(
             ledger,
             route,
-            gather=functools.partial(gather, project.path, opened=self._opened(root, created)),
+            gather=functools.partial(
+                gather,
+                project.path,
+                opened=self._opened(root, created),
+                memory=project.context_memory,
+                mask=project.redactor.text,
+            ),
             face=self._face,
             budget=limits.budget,
             debug=project.environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
@@ -153,10 +161,10 @@ class Wiring:
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
-    def _opened(self, root: RunFolder, created: Event) -> tuple[str, ...]:
+    def _opened(self, root: RunFolder, created: Event) -> tuple[Opened, ...]:
         """The files that a person opened for the models of a run's whole tree."""
         first = created if created.runId == root.id else self._project.store.first(root)
-        return RunCreated.of(first).params.opened
+        return tuple(from_record(self._project.path, text) for text in RunCreated.of(first).params.opened)
 
     def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         project = self._project

@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from orchestra.app import App
-from orchestra.context.workspace import openable
+from orchestra.context.reading import openable
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Beginning
 from orchestra.core.errors import UsageError

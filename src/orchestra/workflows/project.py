@@ -21,9 +21,9 @@ from orchestra.config.consent import Consent
 from orchestra.config.overlay import Overlay, laid_over
 from orchestra.config.sections import Config
 from orchestra.config.settings import find_config, policy_of, read_config
-from orchestra.context.workspace import openable
+from orchestra.context.reading import openable, recorded
 from orchestra.core.disk import Chaos, Disk
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import SandboxError, UsageError
 from orchestra.core.keyring import Keyring
 from orchestra.core.model import Provider
 from orchestra.core.redact import Redactor
@@ -157,8 +157,16 @@ class Project:
             )
 
     def opened(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """The files that a person opened for models, by their paths in the project."""
-        return tuple(dict.fromkeys(openable(self.path, file, CONTEXT_BYTES) for file in files))
+        """The files that a person opened for models, by their paths in the project: `path` or `path:A-B`."""
+        return tuple(dict.fromkeys(recorded(openable(self.path, file, CONTEXT_BYTES)) for file in files))
+
+    @functools.cached_property
+    def context_memory(self) -> Path | None:
+        """The folder where the words of the project's files are kept counted; None if no folder is fit for it."""
+        try:
+            return scratch_root(self.path, self.environ) / "context"
+        except SandboxError:
+            return None
 
     def hide_runs(self, root: Path) -> None:
         """Add a .gitignore to the folder of runs, so that prompts and replies are not committed by accident."""
