@@ -25,8 +25,12 @@ _OTHER = re.compile(
     r"benchmarks?|locales?|test-[\w-]+)/.*|(?:.*/)?(?:test_[^/]*|[^/]*[_.-](?:test|spec)\.\w+|conftest\.py|[^/]*Tests?\.\w+)"
 )
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+")
-_TRAILER = re.compile(r"(?:[A-Z][\w-]+-by|Fixes|Closes|Closed-by|References|Change-Id|PR Close|See|Ref|Refs|Cc)\b *[:#].*", re.I)
-_PATH = re.compile(r"\S*/\S*\.\w+|\b[\w-]+\.(?:py|go|ts|tsx|js|jsx|vue|rs|java|kt|rb|c|cc|cpp|h|rst|md|txt|toml|ya?ml|json)\b|https?://\S+")
+_TRAILER = re.compile(
+    r"(?:[A-Z][\w-]+-by|Fixes|Closes|Closed-by|References|Change-Id|PR Close|See|Ref|Refs|Cc)\b *[:#].*", re.I
+)
+_PATH = re.compile(
+    r"\S*/\S*\.\w+|\b[\w-]+\.(?:py|go|ts|tsx|js|jsx|vue|rs|java|kt|rb|c|cc|cpp|h|rst|md|txt|toml|ya?ml|json)\b|https?://\S+"
+)
 _SKIPPED = re.compile(r"(?:merge|revert|bump|release|chore|docs|build|ci|v?\d+\.\d+)\b", re.IGNORECASE)
 
 

@@ -38,10 +38,77 @@ PARTICLES = ("를", "을", "가", "는", "에서", "의", "로")
 _CODE_LIKE = re.compile(r"`[^`\n]{2,80}`|\b\w*[a-z][A-Z]\w*|\b\w+_\w+|\b\w+\(\)|\b[a-z]+\.[a-z]\w+\b")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,60}")
 _COMMON = frozenset(
-    """self this that return import from class function const true false none null else elif while break continue with
-    async await static public private protected final void string bool boolean type struct impl enum interface package
-    func range nil error throw throws catch except finally raise yield super extends implements export default case
-    switch lambda pass assert print char long double float uint usize unsigned match where into then""".split()
+    [
+        "self",
+        "this",
+        "that",
+        "return",
+        "import",
+        "from",
+        "class",
+        "function",
+        "const",
+        "true",
+        "false",
+        "none",
+        "null",
+        "else",
+        "elif",
+        "while",
+        "break",
+        "continue",
+        "with",
+        "async",
+        "await",
+        "static",
+        "public",
+        "private",
+        "protected",
+        "final",
+        "void",
+        "string",
+        "bool",
+        "boolean",
+        "type",
+        "struct",
+        "impl",
+        "enum",
+        "interface",
+        "package",
+        "func",
+        "range",
+        "nil",
+        "error",
+        "throw",
+        "throws",
+        "catch",
+        "except",
+        "finally",
+        "raise",
+        "yield",
+        "super",
+        "extends",
+        "implements",
+        "export",
+        "default",
+        "case",
+        "switch",
+        "lambda",
+        "pass",
+        "assert",
+        "print",
+        "char",
+        "long",
+        "double",
+        "float",
+        "uint",
+        "usize",
+        "unsigned",
+        "match",
+        "where",
+        "into",
+        "then",
+    ]
 )
 
 
@@ -80,7 +147,12 @@ def _measure(clone: Clone, cases: list[Case], verbose: bool) -> list[dict[str, f
                 for size in SIZES:
                     row[f"{name} {size // 1000}"] = recall(gather(tree, search, size).receipt, case)
             if verbose:
-                print(case.commit[:10], {k: round(v, 2) for k, v in row.items()}, f"{time.monotonic() - began:.1f}s", flush=True)
+                print(
+                    case.commit[:10],
+                    {k: round(v, 2) for k, v in row.items()},
+                    f"{time.monotonic() - began:.1f}s",
+                    flush=True,
+                )
             out.append(row)
     return out
 

@@ -67,8 +67,10 @@ def _words(facts: Facts) -> list[str]:
             return [said]
         first = "If they are not enough, reply" if facts.everything else "Reply"
         return [f"{said} {first} first with NEED and English search terms. {_FORM}"]
+    if facts.everything:
+        return []
     lines = [f"These words were found nowhere: {some(facts.missing, 20)}."] if facts.missing else []
-    if facts.search.mayAsk and not facts.everything:
+    if facts.search.mayAsk:
         lines.append(f"If what you need is not shown, you may reply with a list of what you need instead. {_FORM}")
     return lines
 
@@ -97,5 +99,7 @@ def _where(term: str, facts: Facts) -> str:
     files = max((many for word, many in facts.found.items() if word.lower() in wanted), default=0)
     if not files:
         return "found nowhere"
-    with_it = [sheet.path for sheet in facts.sheets if any(wanted in line.lower() for line in sheet.content().split("\n"))]
+    with_it = [
+        sheet.path for sheet in facts.sheets if any(wanted in line.lower() for line in sheet.content().split("\n"))
+    ]
     return f"found in {files} files" + (f", shown in {some(with_it, 6)}" if with_it else "")

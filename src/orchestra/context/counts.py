@@ -22,6 +22,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -29,7 +30,7 @@ import msgspec
 from orchestra.context.kinds import WEIGHTS, kind_of
 from orchestra.context.reading import text_of
 from orchestra.context.walk import Found
-from orchestra.context.words import counted
+from orchestra.context.words import compounds, counted
 from orchestra.core.errors import OddFile
 from orchestra.core.files import MIB, read_bounded
 from orchestra.core.run import digest
@@ -135,7 +136,8 @@ class Counts:
         now = time.time_ns()
         text = text_of(self._root, one.path, MOST_BYTES) if one.size <= MOST_BYTES else None
         terms = counted(text.text) if text is not None and kind_of(one.path) != "generated" else {}
-        for term, times in counted(one.path.rpartition(".")[0] or one.path).items():
+        bare = one.path.rpartition(".")[0] or one.path
+        for term, times in counted(" ".join((bare, *compounds(bare)))).items():
             terms[term] = terms.get(term, 0) + _PATH_WEIGHT * times
         at = len(self._sizes)
         self._ids[one.path] = at
@@ -190,7 +192,7 @@ class Counts:
         except (OSError, OddFile, ValueError, msgspec.DecodeError):
             return
         kept = _Kept(terms, _starts(terms), ends, postings)
-        if rest or len(terms) != head.terms or any(a > b for a, b in zip(ends, ends[1:], strict=False)):
+        if rest or len(terms) != head.terms or any(a > b for a, b in pairwise(ends)):
             return
         self._kept, self._sizes, self._times, self._lengths = kept, sizes, times, lengths
         self._ids = {path: at for at, path in enumerate(paths) if path}

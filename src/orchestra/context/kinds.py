@@ -23,23 +23,159 @@ _LIFTS: dict[Kind, frozenset[str]] = {
     "generated": frozenset({"translation", "translations", "locale", "lockfile", "번역"}),
 }
 _CODE = frozenset(
-    """py pyi pyx js mjs cjs jsx ts tsx mts cts vue svelte astro go rs java kt kts scala groovy swift c h cc cpp cxx hpp
-    hh hxx m mm cs fs vb rb php pl pm lua ex exs erl hrl clj cljs cljc hs ml mli dart r jl sh bash zsh fish ps1 sql proto
-    graphql gql html htm css scss sass less jinja j2 tmpl erb haml vim el zig nim v sol asm s f90 pas d cr tcl awk
-    coffee elm purs re res hcl tf nix bzl cmake gradle thrift sv""".split()
+    [
+        "py",
+        "pyi",
+        "pyx",
+        "js",
+        "mjs",
+        "cjs",
+        "jsx",
+        "ts",
+        "tsx",
+        "mts",
+        "cts",
+        "vue",
+        "svelte",
+        "astro",
+        "go",
+        "rs",
+        "java",
+        "kt",
+        "kts",
+        "scala",
+        "groovy",
+        "swift",
+        "c",
+        "h",
+        "cc",
+        "cpp",
+        "cxx",
+        "hpp",
+        "hh",
+        "hxx",
+        "m",
+        "mm",
+        "cs",
+        "fs",
+        "vb",
+        "rb",
+        "php",
+        "pl",
+        "pm",
+        "lua",
+        "ex",
+        "exs",
+        "erl",
+        "hrl",
+        "clj",
+        "cljs",
+        "cljc",
+        "hs",
+        "ml",
+        "mli",
+        "dart",
+        "r",
+        "jl",
+        "sh",
+        "bash",
+        "zsh",
+        "fish",
+        "ps1",
+        "sql",
+        "proto",
+        "graphql",
+        "gql",
+        "html",
+        "htm",
+        "css",
+        "scss",
+        "sass",
+        "less",
+        "jinja",
+        "j2",
+        "tmpl",
+        "erb",
+        "haml",
+        "vim",
+        "el",
+        "zig",
+        "nim",
+        "v",
+        "sol",
+        "asm",
+        "s",
+        "f90",
+        "pas",
+        "d",
+        "cr",
+        "tcl",
+        "awk",
+        "coffee",
+        "elm",
+        "purs",
+        "re",
+        "res",
+        "hcl",
+        "tf",
+        "nix",
+        "bzl",
+        "cmake",
+        "gradle",
+        "thrift",
+        "sv",
+    ]
 )
-_DOCS = frozenset("md mdx rst txt adoc asciidoc org tex rtf pod texi 1 5 7 8".split())
-_DATA = frozenset("po pot mo xlf xliff arb svg csv tsv map snap ambr lock ipynb geojson patch diff log".split())
+_DOCS = frozenset(
+    ["md", "mdx", "rst", "txt", "adoc", "asciidoc", "org", "tex", "rtf", "pod", "texi", "1", "5", "7", "8"]
+)
+_DATA = frozenset(
+    [
+        "po",
+        "pot",
+        "mo",
+        "xlf",
+        "xliff",
+        "arb",
+        "svg",
+        "csv",
+        "tsv",
+        "map",
+        "snap",
+        "ambr",
+        "lock",
+        "ipynb",
+        "geojson",
+        "patch",
+        "diff",
+        "log",
+    ]
+)
 _LOCKS = frozenset(
-    """package-lock.json npm-shrinkwrap.json pnpm-lock.yaml go.sum gradle.lockfile packages.lock.json
-    bun.lockb""".split()
+    [
+        "package-lock.json",
+        "npm-shrinkwrap.json",
+        "pnpm-lock.yaml",
+        "go.sum",
+        "gradle.lockfile",
+        "packages.lock.json",
+        "bun.lockb",
+    ]
 )
-_TEST_FOLDERS = frozenset("test tests spec specs __tests__ __mocks__ e2e testdata fixtures fixture testsuite".split())
-_DATA_FOLDERS = frozenset("locale locales translations i18n l10n vendor third_party __snapshots__ cassettes".split())
-_DOC_FOLDERS = frozenset("doc docs documentation examples example samples changelog changes release-notes".split())
-_TEST_NAME = re.compile(r"test_.*|.*[_.-](?:test|tests|spec|specs)\.[^/]*|conftest\.py|.*(?:Test|Tests|TestCase|IT)\.\w+")
+_TEST_FOLDERS = frozenset(
+    ["test", "tests", "spec", "specs", "__tests__", "__mocks__", "e2e", "testdata", "fixtures", "fixture", "testsuite"]
+)
+_DATA_FOLDERS = frozenset(
+    ["locale", "locales", "translations", "i18n", "l10n", "vendor", "third_party", "__snapshots__", "cassettes"]
+)
+_DOC_FOLDERS = frozenset(
+    ["doc", "docs", "documentation", "examples", "example", "samples", "changelog", "changes", "release-notes"]
+)
+_TEST_NAME = re.compile(
+    r"test_.*|.*[_.-](?:test|tests|spec|specs)\.[^/]*|conftest\.py|.*(?:Test|Tests|TestCase|IT)\.\w+"
+)
 _MADE_NAME = re.compile(r".*\.min\.\w+|.*[_.]pb2?(?:_grpc)?\.\w+|.*(?:\.|_|-)gen(?:erated)?\.\w+")
-_CODE_NAMES = frozenset("Makefile Dockerfile Rakefile Gemfile Jenkinsfile BUILD CMakeLists.txt".split())
+_CODE_NAMES = frozenset(["Makefile", "Dockerfile", "Rakefile", "Gemfile", "Jenkinsfile", "BUILD", "CMakeLists.txt"])
 
 
 @functools.lru_cache(maxsize=100_000)

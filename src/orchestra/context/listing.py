@@ -22,7 +22,9 @@ def listing(paths: Sequence[str], scores: Mapping[str, float], most: int, *, mor
         folders.setdefault(folder, []).append(name)
     for folder, names in folders.items():
         names.sort(key=lambda name: (-scores.get(f"{folder}/{name}" if folder else name, 0.0), name))
-    best = {folder: scores.get(f"{folder}/{names[0]}" if folder else names[0], 0.0) for folder, names in folders.items()}
+    best = {
+        folder: scores.get(f"{folder}/{names[0]}" if folder else names[0], 0.0) for folder, names in folders.items()
+    }
     order = sorted(folders, key=lambda folder: (-best[folder], folder))
     rest = "… and more files that were not looked at: the project is too big\n" if more else ""
     room = most - len(rest.encode()) - 60  # the last line

@@ -23,7 +23,9 @@ _MOST_LINES = 40  # places in one file
 _SAME_NAME = 3
 _WORD = re.compile(r"[\w./~+@\\-]{0,300}[A-Za-z0-9_]", re.ASCII)
 _ANY_WORD = re.compile(r"[\w./~+@-]{0,300}[A-Za-z0-9_]")  # with letters of other scripts; particles stay behind
-_AT = re.compile(r":([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?(?![0-9])|\(([1-9][0-9]{0,6})[,)]|\", line ([1-9][0-9]{0,6})")
+_AT = re.compile(
+    r":([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?(?![0-9])|\(([1-9][0-9]{0,6})[,)]|\", line ([1-9][0-9]{0,6})"
+)
 _JAVA = re.compile(r"\bat ([\w.$]{1,200})\.[\w$<>]{1,100}\((\w{1,100}\.(?:java|kt|scala|groovy)):([1-9][0-9]{0,6})\)")
 
 
@@ -78,7 +80,7 @@ class Names:
 
 def _no_ordinary_word(word: str) -> bool:
     name = word.rpartition("/")[2]
-    return "." in name.lstrip(".") or name.startswith(".") or not name.islower() and len(name) > 3
+    return "." in name.lstrip(".") or name.startswith(".") or (not name.islower() and len(name) > 3)
 
 
 def _places(text: str) -> Iterable[tuple[str, Lines | None]]:
@@ -91,7 +93,7 @@ def _places(text: str) -> Iterable[tuple[str, Lines | None]]:
     for words in (_WORD, _ANY_WORD) if not text.isascii() else (_WORD,):
         for found in words.finditer(text):
             word = found[0]
-            if len(word) < 3 or word.islower() and word.isalpha() and word.isascii():
+            if len(word) < 3 or (word.islower() and word.isalpha() and word.isascii()):
                 continue  # an ordinary word
             at = _AT.match(text, found.end())
             if at is None:

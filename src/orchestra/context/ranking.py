@@ -21,7 +21,10 @@ from orchestra.core.shown import Lines, Search
 
 _K, _B = 1.2, 0.75
 _ASKED = 3.0  # the weight of a term that a model asked for
+_FIRST_LINE = 1.0  # the weight of a term in the first line of a hint
 _MOST_TERMS = 400
+_NEIGHBOUR = 0.0
+_HEAD = 0.0
 _DEFINED = 2  # a term in a definition's line counts as so many more
 
 
@@ -54,7 +57,8 @@ def question(search: Search) -> Question:
     terms: dict[str, float] = {}
     words: dict[str, str] = {}
     asked = [(one.search, _ASKED) for one in search.wanted if one.search]
-    for text, weight in (*asked, *((hint, 1.0) for hint in search.hints)):
+    first = [(hint.strip().partition("\n")[0], _FIRST_LINE) for hint in search.hints]
+    for text, weight in (*asked, *first, *((hint, 1.0) for hint in search.hints)):
         for term, word in asked_for(text):
             if term in terms or len(terms) < _MOST_TERMS:
                 words.setdefault(term, word)
@@ -116,10 +120,15 @@ def chunk_scores(path: str, lines: Sequence[str], chunks: Sequence[Lines], worth
         sizes.append(size)
     usual = max(1.0, sum(sizes) / max(1, len(sizes)))
     norms = (_K * (1 - _B + _B * size / usual) for size in sizes)
-    return [
+    own = [
         sum(worth[term] * times[term] * (_K + 1) / (times[term] + norm) for term in worth if term in times)
         for times, norm in zip(counted, norms, strict=True)
     ]
+    beside = [max(around) for around in zip([0.0, *own[:-1]], [*own[1:], 0.0], strict=True)]
+    scores = [score + _NEIGHBOUR * near for score, near in zip(own, beside, strict=True)]
+    if scores:
+        scores[0] = max(scores[0], _HEAD * max(scores))
+    return scores
 
 
 def _best(parts: list[tuple[float, str]]) -> tuple[str, ...]:

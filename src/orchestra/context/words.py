@@ -1,7 +1,8 @@
 """Texts -> search terms. Pure.
 
 Rules
-1. An identifier gives itself in lower case, and its words (`getOrCreate`, `get_or_create`: get, or, create).
+1. An identifier gives itself, in lower case and without its marks (`getOrCreate`, `get_or_create`: getorcreate), and its
+   words (get, or, create). In a question and in a path, `get-or-create` is such an identifier too.
 2. A word gives its stem: common English endings are cut, so that `parsing`, `parser` and `parse` are one term.
 3. Latin letters are split from all others: `get_or_create를` gives get_or_create. A run of other letters (Hangul) gives
    its pairs of letters, because endings and particles are written together with the word.
@@ -20,25 +21,30 @@ _ANY = re.compile(r"[A-Za-z_][A-Za-z0-9_]+|[^\W0-9A-Za-z_]+")
 _PIECES = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _ENDINGS = re.compile(r"(?:ations?|ions?|ings?|ers?|ed|es|s|e)$")
 _DOUBLE = re.compile(r"([bdfgmnprt])\1$")
+_COMPOUND = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+")
+_NUMBERED = re.compile(r"\b(?:close|fix|resolve|ref|see)\w{0,3}:? {0,2}#\d+", re.IGNORECASE)  # of an issue: no words
 _LONGEST = 80  # of an identifier: longer ones are data
 _MOST_TERMS = 6_000  # of one file
 
 STOP = frozenset(
-    """a about above after again all also always am an and any are aren as at away back be became because become been
-    before behind being below best better between both but by call called came can cannot case cases cause causes
-    change changed changes code come could current currently did didn do does doesn doing don done down during each
-    either else end ensure etc even ever every example few first fix fixed fixes fixing following for from full further
-    get gets getting give given go goes good got had handle has hasn have having he help hence her here him his how
-    however if implement implemented improve in instead into is isn issue issues it its itself just keep kind know last
-    later least less let like ll long look lot made make makes making many may me might more most much must my need
-    needed needs never new no non nor not nothing now of off often old on once one only onto or other others otherwise
-    our out over own part per please possible pr previous previously problem properly provide put quite rather re really
-    remove removed removes same see seem seems several shall she should show similar simply since so some something
-    sometimes still such support sure take taken than that the their them then there therefore these they thing things
-    this those though through thus to together too two under until up update updated upon us use used user uses using
-    usually value values various ve very via want wanted wants was wasn way we well were what when where whether which
-    while who whole whose why will with within without won word words work working works would write wrong yes yet you
-    your bug bugs add added adding adds feature features fine signed thanks goal task tests test""".split()
+    (
+        "a about above after again all also always am an and any are aren as at away back be became because become been "
+        "before behind being below best better between both but by call called came can cannot case cases cause causes "
+        "change changed changes code come could current currently did didn do does doesn doing don done down during "
+        "each either else end ensure etc even ever every example few first fix fixed fixes fixing following for from "
+        "full further get gets getting give given go goes good got had handle has hasn have having he help hence her "
+        "here him his how however if implement implemented improve in instead into is isn issue issues it its itself "
+        "just keep kind know last later least less let like ll long look lot made make makes making many may me might "
+        "more most much must my need needed needs never new no non nor not nothing now of off often old on once one "
+        "only onto or other others otherwise our out over own part per please possible pr previous previously problem "
+        "properly provide put quite rather re really remove removed removes same see seem seems several shall she "
+        "should show similar simply since so some something sometimes still such support sure take taken than that the "
+        "their them then there therefore these they thing things this those though through thus to together too two "
+        "under until up update updated upon us use used user uses using usually value values various ve very via want "
+        "wanted wants was wasn way we well were what when where whether which while who whole whose why will with "
+        "within without won word words work working works would write wrong yes yet you your bug bugs add added adding "
+        "adds feature features fine signed thanks goal task tests test avoid correctly somewhat"
+    ).split()
 )
 
 
@@ -66,7 +72,7 @@ def terms_of(word: str) -> tuple[str, ...]:
     if len(word) > _LONGEST:
         return ()
     pieces = [stem(piece.lower()) for piece in _PIECES.findall(word) if len(piece) > 1]
-    whole = word.strip("_").lower()
+    whole = word.replace("_", "").lower()
     if len(pieces) == 1 and pieces[0] == stem(whole):
         return (pieces[0],)
     return (whole, *dict.fromkeys(pieces)) if len(whole) > 1 else ()
@@ -88,9 +94,15 @@ def counted(text: str) -> dict[str, int]:
     return out
 
 
+def compounds(text: str) -> list[str]:
+    """The words of a text that are written with hyphens, as identifiers (rule 1)."""
+    return [word.replace("-", "_") for word in _COMPOUND.findall(text)]
+
+
 def asked_for(text: str) -> Iterator[tuple[str, str]]:
     """The terms of a question, each with the word it comes from; without stop words (rule 4)."""
-    for word in words_in(text):
+    text = _NUMBERED.sub(" ", text)
+    for word in (*words_in(text), *compounds(text)):
         if word.lower() in STOP:
             continue
         for term in terms_of(word):

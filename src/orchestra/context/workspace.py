@@ -34,7 +34,7 @@ from orchestra.context.ranking import Ranked, question, rank
 from orchestra.context.reading import Mask, covered, text_of, why_unreadable
 from orchestra.context.sheets import Sheet
 from orchestra.context.walk import Found, Walked, is_hidden, walk
-from orchestra.context.wanted import Answers, answers
+from orchestra.context.wanted import answers
 from orchestra.context.words import words_in
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.secretfiles import secret_by_name
@@ -192,7 +192,9 @@ class _View:
 
     def _pack_everything(self, room: Room, taken: set[str]) -> None:
         scores = {hit.path: hit.score for hit in self._ranked.hits}
-        order = sorted(self._files.values(), key=lambda one: (not _is_shown_whole(one), -scores.get(one.path, 0.0), one))
+        order = sorted(
+            self._files.values(), key=lambda one: (not _is_shown_whole(one), -scores.get(one.path, 0.0), one)
+        )
         self._everything = True
         for one in order:
             if one.path in taken or secret_by_name(one.path) or one.size > MOST_BYTES:
