@@ -55,6 +55,8 @@ def _records(made: list[Dispatch]) -> Iterator[dict[str, Any]]:
         facts = {**_who(one), **_where(one.sent.to)}
         for part in one.sent.parts:
             what = {"kind": part.kind, "name": part.name, "start": part.start, "end": part.end, "bytes": part.bytes}
+            if part.lines:
+                what["lines"] = part.lines
             yield {"type": "part", **facts, **what}
         for withheld in one.sent.withheld:
             yield {"type": "withheld", **facts, "name": withheld.path, "why": withheld.why}
@@ -134,6 +136,7 @@ def _heading(one: Dispatch, *, several: bool) -> str:
 def _row(part: Part) -> tuple[str, ...]:
     """One piece of a request."""
     span = "" if part.kind != "file" else _UNKNOWN if part.end is None else f"{part.start}-{part.end}"
+    span = f"lines {safe(part.lines)}" if part.lines else span
     name = safe(part.name) if part.kind == "file" else f"({safe(part.name)})"
     return f"  {_number(part.bytes)}", span, name
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from orchestra.context.sheets import Sheet
 from orchestra.core.shown import Search, Wanted
-from orchestra.core.text import some
+from orchestra.core.text import count, some
 
 NAME = "about the files shown"
 _FORM = (
@@ -102,4 +102,4 @@ def _where(term: str, facts: Facts) -> str:
     with_it = [
         sheet.path for sheet in facts.sheets if any(wanted in line.lower() for line in sheet.content().split("\n"))
     ]
-    return f"found in {files} files" + (f", shown in {some(with_it, 6)}" if with_it else "")
+    return f"found in {count(files, 'file')}" + (f", shown in {some(with_it, 6)}" if with_it else "")

@@ -18,6 +18,7 @@ import stat
 import sys
 import threading
 import time
+import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -41,7 +42,7 @@ _MOST_TABLE = 128 * MIB
 _VERSION = "counts-1"
 _DOUBT = 2_000_000_000  # nanoseconds (rule 1)
 _TIMES = 255  # more occurrences in a file count as so many: one number holds file and count
-_PATH_WEIGHT = 2  # a term in the path counts as so many in the text
+_PATH_WEIGHT = 5  # a term in the path counts as so many in the text
 _WRITTEN_AFTER = 0.02  # of the files counted anew: below that, counting again is cheaper than writing the table
 
 
@@ -65,6 +66,7 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
     paths: str  # one a line; an empty line is a file that changed since
     terms: int  # bytes
     postings: int  # numbers
+    check: int  # of everything behind the head
 
 
 class _Kept:
@@ -179,10 +181,10 @@ class Counts:
             data = read_bounded(file, _MOST_TABLE)
             size = int.from_bytes(data[:4], "little")
             head = msgspec.msgpack.decode(data[4 : 4 + size], type=_Head)
-            if (head.version, head.order) != (_VERSION, sys.byteorder):
+            rest = memoryview(data)[4 + size :]
+            if (head.version, head.order, head.check) != (_VERSION, sys.byteorder, zlib.crc32(rest)):
                 return
             paths = head.paths.split("\n")
-            rest = memoryview(data)[4 + size :]
             terms, rest = bytes(rest[: head.terms]), rest[head.terms :]
             sizes, rest = _numbers("q", rest, len(paths))
             times, rest = _numbers("q", rest, len(paths))
@@ -193,7 +195,7 @@ class Counts:
             return
         kept = _Kept(terms, _starts(terms), ends, postings)
         if rest or len(terms) != head.terms or any(a > b for a, b in pairwise(ends)):
-            return
+            return  # cannot be, but for a table that was made to mislead
         self._kept, self._sizes, self._times, self._lengths = kept, sizes, times, lengths
         self._ids = {path: at for at, path in enumerate(paths) if path}
         self._dead = len(paths) - len(self._ids)
@@ -212,8 +214,12 @@ class Counts:
             postings.extend(self._fresh.get(term, ()))
             ends.append(len(postings))
         terms = b"".join(name + b"\n" for name in ordered)
-        head = msgspec.msgpack.encode(_Head(_VERSION, sys.byteorder, "\n".join(paths), len(terms), len(postings)))
-        parts = (len(head).to_bytes(4, "little"), head, terms, self._sizes, self._times, self._lengths, ends, postings)
+        body = (terms, self._sizes, self._times, self._lengths, ends, postings)
+        check = 0
+        for part in body:
+            check = zlib.crc32(part, check)
+        names_of_files = "\n".join(paths)
+        head = msgspec.msgpack.encode(_Head(_VERSION, sys.byteorder, names_of_files, len(terms), len(postings), check))
         self._kept, self._fresh = _Kept(terms, _starts(terms), ends, postings), {}
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -221,7 +227,7 @@ class Counts:
             try:
                 fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 with open(fd, "wb") as out:
-                    out.writelines(parts)
+                    out.writelines((len(head).to_bytes(4, "little"), head, *body))
                 os.replace(own, file)
             except OSError:
                 own.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from orchestra.core.names import OWN, RUNS
 
 _MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
 _MOST_STARS = 3  # in a pattern: each more multiplies the ways a name can be matched by its length
+_FOLDERS = re.compile(r"(?:^|/)\*\*(?=/|$)")  # stars for whole folders: they cost little
 _MOST_UNITED = 200  # patterns: a search for more of them at once is no faster than one by one
 
 REPOSITORIES = frozenset({".git", ".hg", ".svn"})
@@ -68,7 +69,7 @@ def rules_of(folder: Path, prefix: str) -> Rules:
         return ()
     patterns: list[str] = []
     for line in lines[:_MOST_LINES]:
-        if len(line) > _MOST_LINE or line.replace("**", "").count("*") > _MOST_STARS:
+        if len(line) > _MOST_LINE or _FOLDERS.sub("", line).count("*") > _MOST_STARS:
             continue  # rule 2: matching it could take forever
         try:
             pathspec.GitIgnoreSpec.from_lines([line])

@@ -3,7 +3,8 @@
 Rules
 1. Every term of the hints weighs the same; a term that a model asked for weighs three.
 2. A file's score is BM25 times the weight of its kind (kinds.py). Ties are broken by the path.
-3. A chunk's score is the same sum over its own terms; a term in the line of a definition counts as more.
+3. A chunk's score is the same sum over its own terms; a term in the line of a definition counts as more. Chunks beside
+   a good chunk, and the head of a file with its imports, get a part of the good chunk's score.
 4. The order of the terms is the order of the question, so that the same question gives the same sums to the last bit.
 """
 
@@ -21,10 +22,9 @@ from orchestra.core.shown import Lines, Search
 
 _K, _B = 1.2, 0.75
 _ASKED = 3.0  # the weight of a term that a model asked for
-_FIRST_LINE = 1.0  # the weight of a term in the first line of a hint
 _MOST_TERMS = 400
-_NEIGHBOUR = 0.0
-_HEAD = 0.0
+_NEIGHBOUR = 0.5  # of the better neighbour's score is added to a chunk's own: a change seldom stays in one chunk
+_HEAD = 0.5  # of the best chunk's score is the least of the first one's: imports are there, and are often changed
 _DEFINED = 2  # a term in a definition's line counts as so many more
 
 
@@ -57,8 +57,7 @@ def question(search: Search) -> Question:
     terms: dict[str, float] = {}
     words: dict[str, str] = {}
     asked = [(one.search, _ASKED) for one in search.wanted if one.search]
-    first = [(hint.strip().partition("\n")[0], _FIRST_LINE) for hint in search.hints]
-    for text, weight in (*asked, *first, *((hint, 1.0) for hint in search.hints)):
+    for text, weight in (*asked, *((hint, 1.0) for hint in search.hints)):
         for term, word in asked_for(text):
             if term in terms or len(terms) < _MOST_TERMS:
                 words.setdefault(term, word)

@@ -26,7 +26,7 @@ from msgspec import UNSET
 from orchestra.context.about import NAME, Facts, about
 from orchestra.context.chunks import definitions
 from orchestra.context.counts import MOST_BYTES, countable, counts_of
-from orchestra.context.kinds import kind_of
+from orchestra.context.kinds import WEIGHTS, kind_of, weights
 from orchestra.context.listing import listing
 from orchestra.context.mentions import Named, Names
 from orchestra.context.packing import Candidate, Must, Room, pack_found, pack_musts
@@ -88,6 +88,7 @@ class _View:
     ) -> None:
         self._root, self._search, self._opened, self._mask = root, search, opened, mask
         self._hides = is_hidden(hidden)
+        self._said = [word for hint in search.hints for word in words_in(hint)]
         walked = walk(root)
         self._files = {one.path: one for one in walked.files if not self._hides(one.path)}
         self._more = walked.more
@@ -103,10 +104,9 @@ class _View:
 
     def _rank(self, walked: Walked, memory: Path | None) -> Ranked:
         counts = counts_of(self._root, memory)
-        said = [word for hint in self._search.hints for word in words_in(hint)]
         with counts.lock:
             counts.bring_up_to_date(countable(walked.files))
-            return rank(counts, list(self._files), question(self._search), said)
+            return rank(counts, list(self._files), question(self._search), self._said)
 
     # -- filling the room ---------------------------------------------------------------------------------------------
 
@@ -116,10 +116,14 @@ class _View:
         most = total - share if contents is None else min(contents, total)
         room = Room(most)
         pack_musts(room, list(self._musts(room)), self._ranked.worth)
+        for sheet in self._sheets.values():
+            if sheet.how == "opened" and not sheet.shown:  # it may have grown since it was opened
+                why = f"its {sheet.size} bytes do not fit into what this model can read"
+                self.withheld.append(Withheld(sheet.path, why))
         taken = {sheet.path for sheet in room.sheets}
         if self._fits(room, taken):
             self._pack_everything(room, taken)
-        elif self._ranked.hits:
+        elif self._matches(taken):
             kept = int(_OUTLINES * room.left)
             room.left -= kept
             found = [
@@ -131,7 +135,7 @@ class _View:
             room.left += kept
             self._tell_left_out(room, found)
             self._outline(room, [one.path for one in found])
-        elif not taken:
+        else:
             self._pack_overview(room)
         for hit in self._ranked.hits:
             if hit.path in self._sheets:
@@ -190,6 +194,12 @@ class _View:
         rest = (one for one in self._files.values() if one.path not in taken and _is_shown_whole(one))
         return not self._more and sum(one.size for one in rest) <= room.left
 
+    def _matches(self, taken: set[str]) -> bool:
+        """Whether words of the question were found: in a README alone they are not, unless the question is about it."""
+        lifted = weights(self._said)
+        kinds = {kind_of(hit.path) for hit in self._ranked.hits}
+        return bool(taken) or any(lifted[kind] >= WEIGHTS["test"] for kind in kinds)
+
     def _pack_everything(self, room: Room, taken: set[str]) -> None:
         scores = {hit.path: hit.score for hit in self._ranked.hits}
         order = sorted(
@@ -215,13 +225,15 @@ class _View:
                 pack_musts(room, [Must(sheet, ())], {})
                 sheet.reason = "no word of the goal was found; this describes the project"
         source = [one for one in self._files.values() if kind_of(one.path) == "source" and one.size <= MOST_BYTES]
-        by_folder: dict[str, int] = {}
-        for one in source:
-            folder = one.path.rpartition("/")[0]
-            by_folder[folder] = by_folder.get(folder, 0) + one.size
-        order = sorted(source, key=lambda one: (-by_folder[one.path.rpartition("/")[0]], -one.size, one.path))
+        folders: dict[str, list[Found]] = {}
+        for one in sorted(source, key=lambda one: (-one.size, one.path)):
+            folders.setdefault(one.path.rpartition("/")[0], []).append(one)
+        size = {folder: sum(one.size for one in files) for folder, files in folders.items()}
+        turns = [  # the biggest file of every folder, then the second ones
+            (turn, -size[folder], one.path) for folder, files in folders.items() for turn, one in enumerate(files)
+        ]
         room.left = min(room.left, int(0.3 * room.total))
-        self._outline(room, [one.path for one in order[: 4 * _OUTLINED]], least=1, most=4 * _OUTLINED)
+        self._outline(room, [path for _, _, path in sorted(turns)[: 4 * _OUTLINED]], least=1, most=4 * _OUTLINED)
 
     def _outline(self, room: Room, paths: list[str], *, least: int = _BIG, most: int = _OUTLINED) -> None:
         """Outlines of the files that are not shown whole, as far as there is room."""
@@ -260,7 +272,9 @@ class _View:
             sheets=room.sheets,
             everything=self._everything,
             outlined=[path for path, _ in self._outlines if path not in {sheet.path for sheet in room.sheets}],
-            found=self._ranked.found,
+            found=self._ranked.found
+            if self._matches({sheet.path for sheet in room.sheets if sheet.how != "found"})
+            else {},
             missing=self._ranked.missing,
             refused=self._answers.refused,
             withheld=[one.path for one in self.withheld],

@@ -37,6 +37,7 @@ class Part(Struct, frozen=True, omit_defaults=True):
     bytes: int | None = None
     start: int | None = None  # of a file: the range that was shown, in bytes, without the end
     end: int | None = None
+    lines: str = ""  # of a file: the lines that were shown, if not all
 
 
 class Sent(Struct, frozen=True, omit_defaults=True):
@@ -128,6 +129,8 @@ def _part(artifact: ContextArtifact, sizes: dict[str, int]) -> Part:
     size = len(utf8(artifact.content))
     if not _is_file(artifact):
         return Part("note", artifact.name, size)
+    if lines := artifact.name.removeprefix(artifact.path).removeprefix(", lines "):
+        return Part("file", artifact.path, size, lines=lines if lines != artifact.name else "")
     whole = sizes.get(artifact.path)
     return Part("file", artifact.path, size, None if whole is None else 0, whole)
 

@@ -22,12 +22,14 @@ from orchestra.config.overlay import Overlay, laid_over
 from orchestra.config.sections import Config
 from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.reading import openable, recorded
+from orchestra.context.workspace import gather
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import SandboxError, UsageError
 from orchestra.core.keyring import Keyring
-from orchestra.core.model import Provider
+from orchestra.core.model import Gathered, Provider
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.shown import Search
 from orchestra.core.store import FileStore, Store
 from orchestra.policy.policy import Policy, within
 from orchestra.providers.calling import CONTEXT_BYTES
@@ -155,6 +157,20 @@ class Project:
             raise UsageError(
                 "a command holds a secret; it would be written to the run. Let it read the secret from a file instead"
             )
+
+    def shown(self, goal: str, most: int | None, *, context: tuple[str, ...], hidden: tuple[str, ...]) -> Gathered:
+        """What a model would be shown for a goal; `most` bounds the bytes of file contents alone."""
+        opened = tuple(openable(self.path, file, CONTEXT_BYTES) for file in dict.fromkeys(context))
+        return gather(
+            self.path,
+            Search(hints=(goal,)),
+            CONTEXT_BYTES if most is None else most + most // 8 + 2_000,
+            opened=opened,
+            hidden=hidden,
+            memory=self.context_memory,
+            mask=self.redactor.text,
+            contents=most,
+        )
 
     def opened(self, files: tuple[str, ...]) -> tuple[str, ...]:
         """The files that a person opened for models, by their paths in the project: `path` or `path:A-B`."""
