@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from orchestra.app import App
-from orchestra.context.workspace import openable
+from orchestra.context.opening import opened_file
 from orchestra.core.context import Context, Verdict
 from orchestra.core.engine import Beginning
 from orchestra.core.errors import UsageError
@@ -180,7 +180,7 @@ def test_context_refuses_what_no_model_can_or_should_be_shown(project: Project) 
         ".": "is not in the project",
     }.items():
         with pytest.raises(UsageError) as refused:
-            openable(project.path, file, 100)
+            opened_file(project.path, file, 100)
         assert str(refused.value).startswith(f"--context {file}: ") and why in str(refused.value)
     done = project.loop("--context", "link.env")
     assert done.returncode == 2 and "--context link.env: it is no regular file" in done.stderr
@@ -286,9 +286,10 @@ def test_a_person_reads_a_table_that_lines_up_and_what_left_the_machine(project:
     table, _, sums = told.stdout.partition("\n\n")
     header, call, *rows = table.splitlines()
     assert call == f"plan.1, planner, to {server.url}/v1 작은모델"
-    names = ["(system prompt)", "(user prompt)", "(files of the workspace)", "calc.py", "한글.py"]
-    assert [row[header.index("what") :] for row in rows[:5]] == names
-    assert [row.split()[:2] for row in rows[3:5]] == [["32", "0-32"], ["12", "0-12"]]
+    notes = ["(files of the workspace)", "(about the files shown)"]
+    names = ["(system prompt)", "(user prompt)", *notes, "calc.py", "한글.py"]
+    assert [row[header.index("what") :] for row in rows[:6]] == names
+    assert [row.split()[:2] for row in rows[4:6]] == [["32", "0-32"], ["12", "0-12"]]
     assert f"to {server.url}/v1: 3 requests, 2 files, " in sums and "a server on this machine" in sums
     project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH))
     project.loop("--approval", "never")

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "Everything about one task of a task graph."),
     "trace": ("trace", "What the levels of a task graph did, and their messages, in order of time."),
     "audit": ("audit", "Every model call: tokens, cost, how often it was possibly paid."),
+    "context": ("context", "What a model would be shown of the project for a goal, and why; no model is called."),
     "sent": ("sent", "What left the machine: every file and byte range, to which server, in which call."),
     "report": ("show", "The run's report, as Markdown."),
     "models": ("models", "The available models and their prices; `models try` makes one call."),

@@ -40,7 +40,7 @@ from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.surroundings import ProjectFiles, listening_ports
 from orchestra.commands.tools import Tool
-from orchestra.context.workspace import Leftovers, builds, keepable, missed
+from orchestra.context.leftovers import Leftovers, builds, keepable, missed
 from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.faces import Face, Notice, Output

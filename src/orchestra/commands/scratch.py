@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from orchestra.config.borders import scratch_places
-from orchestra.context.workspace import Leftovers, keepable, missed, only_built
+from orchestra.context.leftovers import Leftovers, keepable, missed, only_built
 from orchestra.core.errors import SandboxError
 from orchestra.core.run import digest
 from orchestra.policy.policy import within

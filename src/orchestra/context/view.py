@@ -44,17 +44,20 @@ class View:
         is_hidden = Globs(hidden)
         self._rules = tuple(file for file in rules.files if not is_hidden(file.path))  # rule 3
 
-    def __call__(self, search: Search | None, total: int) -> Gathered:
-        """What a call is shown, in `total` bytes at most; None: the call wants no files (rule 2)."""
+    def __call__(self, search: Search | None, total: int, *, contents: int | None = None) -> Gathered:
+        """What a call is shown, in `total` bytes at most; None: the call wants no files (rule 2).
+
+        `contents` bounds the bytes of file contents alone.
+        """
         room = room_for(self._rules, total)
-        found = self._files(search, total - room) if search is not None else Gathered()
+        found = self._files(search, total - room, contents) if search is not None else Gathered()
         rules = told(self._rules, self._about(search, found.receipt), room)
         receipt = msgspec.structs.replace(
             found.receipt, rules=rules.paths, leftOut=(*rules.left, *found.receipt.leftOut)
         )
         return Gathered((*rules.artifacts, *found.artifacts), found.withheld, receipt)
 
-    def _files(self, search: Search, total: int) -> Gathered:
+    def _files(self, search: Search, total: int, contents: int | None) -> Gathered:
         return gather(
             self._root,
             search,
@@ -63,6 +66,7 @@ class View:
             hidden=self._hidden,
             memory=self._memory,
             mask=self._mask,
+            contents=contents,
         )
 
     def _about(self, search: Search | None, receipt: Receipt) -> Iterable[str]:

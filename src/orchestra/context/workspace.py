@@ -1,13 +1,15 @@
-"""The workspace as a model sees it: which files there are, and which of them are worth showing within a budget.
+"""The workspace as a model sees it: a ranked list of names, the best files and parts of files, and a receipt of it.
 
 Rules
-1. Reads only, and only regular text files inside the workspace; links are not followed, so nothing outside is shown.
-2. `.git`, run folders, what `.gitignore` names, and well-known build and cache folders are left out. git itself is
-   never run on a workspace: its own configuration could execute code (MS-7).
-3. Files a hint mentions by path or name come first, then their neighbours, then small ones; caps in number and bytes
-   bound what goes into any prompt.
-4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, even if a hint names it. Only a
-   person opens such a file, by `--context FILE`; opened files are shown whole and before everything else.
+1. Reads only, and only regular text files inside the workspace (reading.py). No process is started.
+2. A file that was opened, asked for, named, or is in the output of a failing check always goes in: whole, or its parts
+   that matter. What does not fit is in the receipt.
+3. The rest of the room is filled by words (ranking.py). Where no word is found it is not filled: the list of names, the
+   README and outlines are shown, and the note says so.
+4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, even if a text names it. Only a
+   person opens such a file, by `--context FILE`.
+5. The same workspace and search give the same bytes: no time, no chance, no order of a hash.
+6. All contents together have at most `total` bytes.
 """
 
 from __future__ import annotations
@@ -15,33 +17,36 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-import pathspec
 from msgspec import UNSET
 
+from orchestra.context.about import NAME, Facts, about
+from orchestra.context.chunks import definitions
+from orchestra.context.counts import MOST_BYTES, countable, counts_of
 from orchestra.context.globs import Globs
-from orchestra.core.errors import OddFile, UsageError
-from orchestra.core.files import MIB, read_bounded
+from orchestra.context.kinds import WEIGHTS, kind_of, weights
+from orchestra.context.listing import listing
+from orchestra.context.mentions import Named, Names
+from orchestra.context.packing import Candidate, Must, Room, pack_found, pack_musts
+from orchestra.context.ranking import Ranked, question, rank
+from orchestra.context.reading import Mask, covered, text_of, why_unreadable
+from orchestra.context.sheets import Sheet
+from orchestra.context.walk import Found, Walked, walk
+from orchestra.context.wanted import answers
+from orchestra.context.words import words_in
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
-from orchestra.core.names import OWN, RUNS
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.core.shown import How, Lines, Opened, Receipt, Search, Shown
+from orchestra.core.shown import LeftOut, Opened, Receipt, Search, Shown
 
-FILE_BYTES = 40_000
-_MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
-_MOST_STARS = 3  # in a pattern: each more multiplies the ways a name can be matched by its length
-FILES = 100
-LISTED = 2_000
-_REPOSITORIES = {".git", ".hg", ".svn"}
-_RUNS = {*OWN, RUNS}
-_INSTALLED = {"node_modules", ".venv", "venv", ".tox"}
-_REMEMBERED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
-_CACHES = _INSTALLED | _REMEMBERED
-_BUILDS = {"dist", "build", "target"}  # unless the project itself has such a folder
-_SKIP_FOLDERS = _REPOSITORIES | _RUNS | _CACHES | _BUILDS | {".idea", ".vscode"}
+METHOD = "bm25-parts-1"
+_LISTING, _NOTE, _OUTLINES = 0.10, 0.03, 0.04  # of all bytes
+_LEAST = 400  # bytes of the note
+_OUTLINED = 8  # files
+_BIG = 400  # lines of a file that is worth an outline
+_CANDIDATES = 60
 _MENTIONED = re.compile(r"[\w./~+@-]{0,200}[A-Za-z0-9_]")  # a word that may be a path; Korean particles stay behind
 
 
@@ -53,250 +58,282 @@ def gather(
     opened: tuple[Opened, ...] = (),
     hidden: tuple[str, ...] = (),
     memory: Path | None = None,
-    mask: Callable[[str], str] = str,
+    mask: Mask = str,
+    contents: int | None = None,
 ) -> Gathered:
-    """The listing of the workspace and the contents of its most relevant files, `total` bytes at most.
+    """What a model is shown of the workspace, `total` bytes at most, and the receipt.
 
-    `opened` are the files a person opened (`openable`), `hidden` globs of files that are not shown.
+    `opened` are the files a person opened, `hidden` the globs of files a person hid. Counts are kept in the folder
+    `memory`. `mask` masks secrets. `contents` bounds the bytes of file contents alone.
     """
-    hidden_by_glob = Globs(hidden)
-    by_path: dict[str, tuple[Lines, ...]] = {}
-    for one in opened:
-        by_path[one.path] = (*by_path.get(one.path, ()), *filter(None, (one.lines,)))
-    hints = search.hints
-    files = [file for file in _walk(root) if not hidden_by_glob(file[0])]
-    tree = _listing(sorted(path for path, _ in files), total // 4)
-    mentions = "\n".join(hints)
-    left = total - len(tree.encode())
-    chosen, withheld = _opened(root, by_path, left)
-    left -= sum(len(artifact.content.encode()) for artifact in chosen)
-    named = {path for path, _ in files if path in mentions or _name(path) in mentions}
-    near = {path.rpartition("/")[0] for path in named}
-    files.sort(key=lambda file: (file[0] not in named, file[0].rpartition("/")[0] not in near, file[1], file[0]))
-    for path, size in files:
-        if len(chosen) == FILES or size > min(left, FILE_BYTES) or path in by_path or secret_by_name(path):
-            continue
-        text = _read_text(root / path)
-        if text is not None:
-            chosen.append(ContextArtifact(name=path, path=path, content=text))
-            left -= size
-    chosen.sort(key=lambda artifact: artifact.path)
-    withheld += _secrets(root, named, mentions, tuple(by_path))
-    listing = ContextArtifact(name="files of the workspace", path=".", content=tree)
-    shown = tuple(_shown(artifact, by_path.get(artifact.path), named) for artifact in chosen)
-    receipt = Receipt("files by size", shown, sum(one.bytes for one in shown))
-    return Gathered((listing, *chosen), tuple(withheld), receipt)
+    began = time.monotonic()
+    view = _View(root, search, opened=opened, hidden=hidden, memory=memory, mask=mask)
+    room = view.packed(total, contents)
+    artifacts = view.artifacts(room, total)
+    receipt = view.receipt(room, int(1000 * (time.monotonic() - began)))
+    return Gathered(artifacts, tuple(view.withheld), receipt)
 
 
-def _shown(artifact: ContextArtifact, opened: tuple[Lines, ...] | None, named: set[str]) -> Shown:
-    how: How = "named" if artifact.path in named else "found"
-    how = how if opened is None else "opened"
-    size = len(artifact.content.encode())
-    return Shown(artifact.path, how, how, size, -(-size // 4), lines=opened or UNSET)
+class _View:
+    """One question to a workspace, and everything that was found out for it."""
 
+    def __init__(
+        self,
+        root: Path,
+        search: Search,
+        *,
+        opened: tuple[Opened, ...],
+        hidden: tuple[str, ...],
+        memory: Path | None,
+        mask: Mask,
+    ) -> None:
+        self._root, self._search, self._opened, self._mask = root, search, opened, mask
+        self._hides = Globs(hidden)
+        self._said = [word for hint in search.hints for word in words_in(hint)]
+        walked = walk(root)
+        self._files = {one.path: one for one in walked.files if not self._hides(one.path)}
+        self._more = walked.more
+        names = Names(self._files, os.path.realpath(root))
+        self._ranked = self._rank(walked, memory)
+        self._answers = answers(root, search.wanted, frozenset(self._files), names, self._hides)
+        self._traced = names.named_in(search.traces)
+        self._named = names.named_in(search.hints)
+        self.withheld: list[Withheld] = []
+        self._outlines: list[tuple[str, str]] = []
+        self._sheets: dict[str, Sheet] = {}
+        self._everything = False
 
-def _opened(root: Path, files: dict[str, tuple[Lines, ...]], left: int) -> tuple[list[ContextArtifact], list[Withheld]]:
-    """The files a person opened, whole or their lines; and the reason for each that cannot be shown now."""
-    shown: list[ContextArtifact] = []
-    withheld: list[Withheld] = []
-    for path, lines in files.items():
-        if why := _no_file(root, path):
-            withheld.append(Withheld(path, why))
-        elif (size := os.lstat(root / path).st_size) > left:  # it may have grown since it was opened
-            withheld.append(Withheld(path, f"its {size} bytes do not fit into what this model can read"))
-        elif (text := _read_text(root / path)) is None:
-            withheld.append(Withheld(path, "it is no text"))
+    def _rank(self, walked: Walked, memory: Path | None) -> Ranked:
+        counts = counts_of(self._root, memory)
+        with counts.lock:
+            counts.bring_up_to_date(countable(walked.files))
+            return rank(counts, list(self._files), question(self._search), self._said)
+
+    # -- filling the room ---------------------------------------------------------------------------------------------
+
+    def packed(self, total: int, contents: int | None) -> Room:
+        """The files and parts of files that are shown."""
+        share = int((_LISTING + _NOTE) * total) + min(_LEAST, total // 4)
+        most = total - share if contents is None else min(contents, total)
+        room = Room(most)
+        pack_musts(room, list(self._musts(room)), self._ranked.worth)
+        for sheet in self._sheets.values():
+            if sheet.how == "opened" and not sheet.shown:  # it may have grown since it was opened
+                why = f"its {sheet.size} bytes do not fit into what this model can read"
+                self.withheld.append(Withheld(sheet.path, why))
+        taken = {sheet.path for sheet in room.sheets}
+        if self._fits(room, taken):
+            self._pack_everything(room, taken)
+        elif self._matches(taken):
+            kept = int(_OUTLINES * room.left)
+            room.left -= kept
+            found = [
+                Candidate(hit.path, hit.score)
+                for hit in self._ranked.hits[: 2 * _CANDIDATES]
+                if hit.path not in taken and not secret_by_name(hit.path)
+            ]
+            pack_found(room, found[:_CANDIDATES], self._ranked.worth, self._read)
+            room.left += kept
+            self._tell_left_out(room, found)
+            self._outline(room, [one.path for one in found])
         else:
-            if lines:
-                whole = text.split("\n")
-                text = "".join(f"{line}\n" for first, last in lines for line in whole[first - 1 : last])
-            shown.append(ContextArtifact(name=path, path=path, content=text))
-            left -= size
-    return shown, withheld
+            self._pack_overview(room)
+        for hit in self._ranked.hits:
+            if hit.path in self._sheets:
+                self._sheets[hit.path].score = hit.score
+                self._sheets[hit.path].reason = self._sheets[hit.path].reason or f"words: {', '.join(hit.words)}"
+        return room
 
+    def _musts(self, room: Room) -> Iterator[Must]:
+        """The files that must go in, in their order (rule 2); those that cannot are told."""
+        seen: set[str] = set()
+        for one in self._opened:
+            if why := why_unreadable(self._root, one.path):
+                self.withheld.append(Withheld(one.path, why))
+            elif (sheet := self._read(one.path)) is None:
+                self.withheld.append(Withheld(one.path, "it is no text"))
+            else:
+                sheet.how, sheet.reason = "opened", "opened by you"
+                seen.add(one.path)
+                yield Must(sheet, (one.lines,) if one.lines else (), only=one.lines is not None)
+        self.withheld += self._secrets(seen)
+        asked = [(path, (one.lines,) if one.lines else ()) for one, path in self._answers.files]
+        groups: list[tuple[str, str, list[Named]]] = [
+            ("named", "in the output of a failing check", self._traced),
+            ("asked", "asked for by the model", [Named(path, lines) for path, lines in asked]),
+            ("named", "named in the goal", self._named),
+        ]
+        for how, reason, named in groups:
+            for path, lines in named:
+                if path in seen or secret_by_name(path):
+                    continue
+                if (sheet := self._read(path)) is None:
+                    self.withheld.append(Withheld(path, "it is no text"))
+                    continue
+                seen.add(path)
+                sheet.how, sheet.reason = ("asked" if how == "asked" else "named"), reason
+                yield Must(sheet, self._lines_of(path, lines))
 
-def _secrets(root: Path, named: set[str], mentions: str, opened: tuple[str, ...]) -> Iterator[Withheld]:
-    """The files that a hint mentions and that are secrets by their name, also those that `.gitignore` hides."""
-    words = {word.removeprefix("./") for word in _MENTIONED.findall(mentions)}
-    hidden = {word for word in words if not _no_file(root, word) and secret_by_name(word)}
-    meant = {path for path in named if path in words or _name(path) in words}
-    for path in sorted((hidden | meant).difference(opened)):
-        if why := secret_by_name(path):
-            yield Withheld(path, f"a secret by its name: {why}", f"to show it: --context {shlex.quote(path)}")
+    def _lines_of(self, path: str, lines: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        """All lines of a file that matter, whatever named them."""
+        others = [n.lines for n in (*self._traced, *self._named) if n.path == path]
+        asked = [(one.lines,) for one, file in self._answers.files if file == path and one.lines]
+        return tuple(dict.fromkeys((*lines, *(line for group in (*asked, *others) for line in group))))
 
+    def _secrets(self, opened: set[str]) -> Iterator[Withheld]:
+        """The files that a hint mentions and that are secrets by their name, also those that `.gitignore` hides."""
+        words = {word.removeprefix("./") for hint in self._search.hints for word in _MENTIONED.findall(hint)}
+        by_git = {word for word in words if secret_by_name(word) and not why_unreadable(self._root, word)}
+        named = {one.path for one in (*self._named, *self._traced)}
+        named |= {path for path in self._files if path.rpartition("/")[2] in words}
+        for path in sorted((by_git | named).difference(opened)):
+            if (why := secret_by_name(path)) and not self._hides(path):
+                yield Withheld(path, f"a secret by its name: {why}", f"to show it: --context {shlex.quote(path)}")
 
-def openable(root: Path, file: str, most: int) -> str:
-    """The path in the workspace of a file that a person wants a model to see; UsageError if it cannot be shown."""
-    folder, name = os.path.split(file)
-    whole = os.path.join(os.path.realpath(folder), name) if os.path.isabs(file) else os.path.join(root, file)
-    path = os.path.relpath(whole, root)
-    if path.startswith("../") or path in ("..", "."):
-        raise UsageError(f"--context {file}: it is not in the project {root}; copy what is needed into it")
-    if why := _no_file(root, path):
-        raise UsageError(f"--context {file}: {why}")
-    size = (root / path).stat().st_size
-    if size > most:
-        raise UsageError(f"--context {file}: {size} bytes are more than a prompt may hold ({most}); give a shorter one")
-    if _read_text(root / path) is None:
-        raise UsageError(f"--context {file}: it is no text (UTF-8), so no model can read it")
-    return path
+    def _fits(self, room: Room, taken: set[str]) -> bool:
+        """Whether all source, tests and settings of the project fit into the room, so that nothing needs choosing."""
+        rest = (one for one in self._files.values() if one.path not in taken and _is_shown_whole(one))
+        return not self._more and sum(one.size for one in rest) <= room.left
 
+    def _matches(self, taken: set[str]) -> bool:
+        """Whether words of the question were found: in a README alone they are not, unless the question is about it."""
+        lifted = weights(self._said)
+        kinds = {kind_of(hit.path) for hit in self._ranked.hits}
+        return bool(taken) or any(lifted[kind] >= WEIGHTS["test"] for kind in kinds)
 
-def _no_file(root: Path, path: str) -> str:
-    """Why this path of the workspace is no file that may be read; empty if it is one (rule 1)."""
-    whole = os.path.join(root, path)
-    if os.path.isabs(path):
-        return "it is not in the project"
-    try:
-        found = os.lstat(whole)
-    except (OSError, ValueError):
-        return "there is no such file"
-    if not stat.S_ISREG(found.st_mode):
-        return "it is no regular file"
-    inside = os.path.realpath(whole) == os.path.join(os.path.realpath(root), os.path.normpath(path))
-    return "" if inside else "a link leads there; links are not followed"
-
-
-def _listing(paths: list[str], most: int) -> str:
-    """As many names as there is room for."""
-    lines: list[str] = []
-    for path in paths[:LISTED]:
-        most -= len(path.encode()) + 1
-        if most < 0:
-            break
-        lines.append(f"{path}\n")
-    rest = f"… and {len(paths) - len(lines)} more\n" if len(lines) < len(paths) else ""
-    return "".join(lines) + rest
-
-
-_Rules = tuple[tuple[str, pathspec.GitIgnoreSpec], ...]  # folder, its .gitignore
-
-
-def _walk(root: Path) -> Iterator[tuple[str, int]]:
-    """Every file worth listing, with its size. A folder that cannot be read is left out, not fatal."""
-    queue: list[tuple[str, _Rules]] = [("", ())]
-    while queue:
-        prefix, rules = queue.pop()
-        rules = (*rules, *_own_rules(root / prefix, prefix))
-        try:
-            entries = sorted(os.scandir(root / prefix), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
-            path = prefix + entry.name
-            if entry.is_symlink() or not path.isprintable():  # odd names (bytes that are no text) could not be shown
+    def _pack_everything(self, room: Room, taken: set[str]) -> None:
+        scores = {hit.path: hit.score for hit in self._ranked.hits}
+        order = sorted(
+            self._files.values(), key=lambda one: (not _is_shown_whole(one), -scores.get(one.path, 0.0), one)
+        )
+        self._everything = True
+        for one in order:
+            if one.path in taken or secret_by_name(one.path) or one.size > MOST_BYTES:
+                self._everything = self._everything and one.path in taken
                 continue
-            if entry.is_dir():
-                if entry.name not in _SKIP_FOLDERS and not _ignored(path + "/", rules):
-                    queue.append((path + "/", rules))
-            elif entry.is_file() and not _ignored(path, rules):
-                yield path, _size(entry)
+            wanted = _is_shown_whole(one) or one.path in scores or one.path.upper().startswith("README")
+            sheet = self._read(one.path) if wanted else None
+            if sheet is None or not room.add(sheet, sheet.everything):
+                self._everything = False
+            else:
+                sheet.reason = "" if one.path in scores else "the whole project fits"
+
+    def _pack_overview(self, room: Room) -> None:
+        """No word was found: the README, and outlines of the biggest source files of each folder (rule 3)."""
+        readme = [path for path in self._files if path.upper().startswith("README") and not secret_by_name(path)]
+        for path in readme[:1]:
+            if (sheet := self._read(path)) is not None:
+                pack_musts(room, [Must(sheet, ())], {})
+                sheet.reason = "no word of the goal was found; this describes the project"
+        source = [one for one in self._files.values() if kind_of(one.path) == "source" and one.size <= MOST_BYTES]
+        folders: dict[str, list[Found]] = {}
+        for one in sorted(source, key=lambda one: (-one.size, one.path)):
+            folders.setdefault(one.path.rpartition("/")[0], []).append(one)
+        size = {folder: sum(one.size for one in files) for folder, files in folders.items()}
+        turns = [  # the biggest file of every folder, then the second ones
+            (turn, -size[folder], one.path) for folder, files in folders.items() for turn, one in enumerate(files)
+        ]
+        room.left = min(room.left, int(0.3 * room.total))
+        self._outline(room, [path for _, _, path in sorted(turns)[: 4 * _OUTLINED]], least=1, most=4 * _OUTLINED)
+
+    def _outline(self, room: Room, paths: list[str], *, least: int = _BIG, most: int = _OUTLINED) -> None:
+        """Outlines of the files that are not shown whole, as far as there is room."""
+        for path in paths:
+            sheet = self._read(path)
+            if len(self._outlines) == most or sheet is None or sheet.is_whole or len(sheet.lines) < least:
+                continue
+            found = definitions(path, sheet.lines)
+            text = f"{path}\n" + "".join(f"{one.line}: {one.text}\n" for one in found)
+            size = len(text.encode())
+            if found and size <= min(room.left, max(room.total // 20, 4_000)):
+                self._outlines.append((path, text))
+                room.left -= size
+
+    def _tell_left_out(self, room: Room, found: list[Candidate]) -> None:
+        """The files that were found and that there was no room for, if their words count much."""
+        taken = {sheet.path for sheet in room.sheets}
+        worth = [one for one in found if one.path not in taken and one.score >= found[0].score / 2]
+        room.left_out += (LeftOut(one.path, "there is no room for it") for one in worth[:5])
+
+    def _read(self, path: str) -> Sheet | None:
+        """The file, with private keys covered; None if it is no text."""
+        if path not in self._sheets:
+            text = text_of(self._root, path)
+            if text is None or (text.text == "" and path not in {one.path for one in self._opened}):
+                return None
+            self._sheets[path] = Sheet(path, covered(text.text, self._mask), whole=text.whole)
+        return self._sheets[path]
+
+    # -- the result ---------------------------------------------------------------------------------------------------
+
+    def artifacts(self, room: Room, total: int) -> tuple[ContextArtifact, ...]:
+        """The list of names, the note, the outlines and the files, by path."""
+        facts = Facts(
+            search=self._search,
+            sheets=room.sheets,
+            everything=self._everything,
+            outlined=[path for path, _ in self._outlines if path not in {sheet.path for sheet in room.sheets}],
+            found=self._ranked.found
+            if self._matches({sheet.path for sheet in room.sheets if sheet.how != "found"})
+            else {},
+            missing=self._ranked.missing,
+            refused=self._answers.refused,
+            withheld=[one.path for one in self.withheld],
+            more=self._more,
+        )
+        note, outlines = about(facts), "\n".join(text for _, text in self._outlines)
+        files = [sheet.artifact() for sheet in sorted(room.sheets, key=lambda sheet: sheet.path)]
+        left = total - sum(len(one.content.encode()) for one in files) - len(outlines.encode())
+        note = note if len(note.encode()) <= left else ""
+        scores = {hit.path: hit.score for hit in self._ranked.hits}
+        most = min(left - len(note.encode()), max(int(_LISTING * total), 200))
+        tree = listing(list(self._files), scores, most, more=self._more)
+        out = [ContextArtifact(name="files of the workspace", path=".", content=tree)]
+        if note:
+            out.append(ContextArtifact(name=NAME, path="", content=note))
+        if outlines:
+            out.append(ContextArtifact(name="definitions in big files, with line numbers", path="", content=outlines))
+        return (*out, *files)
+
+    def receipt(self, room: Room, duration: int) -> Receipt:
+        """What was shown, and why."""
+        shown = [_shown(sheet) for sheet in room.sheets]
+        partly = {sheet.path for sheet in room.sheets}
+        shown += (
+            Shown(path, "found", "outline", len(text.encode()), _tokens(text), lines=())
+            for path, text in self._outlines
+            if path not in partly
+        )
+        return Receipt(
+            method=METHOD,
+            files=tuple(shown),
+            bytes=sum(one.bytes for one in shown),
+            terms=self._ranked.found,
+            notFound=self._ranked.missing,
+            leftOut=tuple(room.left_out),
+            refused=self._answers.told,
+            durationMs=duration,
+        )
 
 
-def keepable(paths: Iterable[str], root: Path) -> tuple[str, ...]:
-    """Of the leftovers of a command those that later commands may see: build output, and new files.
-
-    Not files of a repository or a run. Nothing that replaces files of the workspace or is added to installed packages:
-    its code would run in every later command, without a patch that shows it. No cache: tools trust a .pyc or a result
-    of mypy without reading the source.
-    """
-    closed = _REPOSITORIES | _REMEMBERED
-    open_ = (p for p in paths if p.split("/")[0] not in _RUNS and not closed & set(p.split("/")))
-    return tuple(p for p in open_ if _name(p) in _BUILDS or not os.path.lexists(root / p))
+def _is_shown_whole(one: Found) -> bool:
+    """Whether a file of a small project is worth showing without a word of the goal in it."""
+    return kind_of(one.path) in ("source", "test", "settings")
 
 
-def only_built(paths: Iterable[str], upper: Path) -> tuple[str, ...]:
-    """Of these paths what a check leaves to the next check: folders of build output, and no single files."""
-    return tuple(p for p in paths if _name(p) not in _INSTALLED and _is_folder(upper / p))
+def _shown(sheet: Sheet) -> Shown:
+    text = sheet.content()
+    return Shown(
+        sheet.path,
+        sheet.how,
+        sheet.reason,
+        len(text.encode()),
+        _tokens(text),
+        round(sheet.score, 3),
+        UNSET if sheet.is_whole else sheet.shown,
+    )
 
 
-def missed(paths: Iterable[str], kept: tuple[str, ...], upper: Path) -> tuple[str, ...]:
-    """Of the leftovers that are not kept those that a person may need: programs, installed packages."""
-    gone = (p for p in paths if p not in kept and not (_REPOSITORIES | _REMEMBERED) & set(p.split("/")))
-    return tuple(p for p in gone if _name(p) in _INSTALLED or _is_program(upper / p))
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(os.lstat(path).st_mode)
-
-
-def _is_program(path: Path) -> bool:
-    mode = os.lstat(path).st_mode
-    return stat.S_ISREG(mode) and bool(mode & stat.S_IXUSR)
-
-
-def builds(paths: Iterable[str]) -> tuple[str, ...]:
-    """Of the leftovers those that a person might have meant as a change."""
-    return tuple(path for path in paths if _name(path) in _BUILDS)
-
-
-class Leftovers:
-    """What a command may leave in the workspace's copy without it being a change: build output and caches (C-14)."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._rules: dict[str, _Rules] = {}
-
-    def __call__(self, path: str, is_folder: bool) -> bool:
-        """Whether `.gitignore`, or the list of well-known folders, names this path or a folder above it."""
-        parts = path.split("/")
-        folders = parts if is_folder else parts[:-1]
-        if folders[:1] and folders[0] in _RUNS:
-            return True
-        for depth, name in enumerate(folders, start=1):
-            known = name in _REPOSITORIES or name in _CACHES
-            if known or (name in _BUILDS and not (self._root / "/".join(folders[:depth])).exists()):
-                return True
-        folder = "".join(f"{part}/" for part in parts[:-1])
-        return _ignored(path + "/" * is_folder, self._rules_of(folder))
-
-    def _rules_of(self, folder: str) -> _Rules:
-        if folder not in self._rules:
-            above = self._rules_of(folder[:-1].rpartition("/")[0] + "/" if "/" in folder[:-1] else "") if folder else ()
-            self._rules[folder] = (*above, *_own_rules(self._root / folder, folder))
-        return self._rules[folder]
-
-
-def _own_rules(folder: Path, prefix: str) -> _Rules:
-    try:
-        lines = read_bounded(folder / ".gitignore", _MOST_RULES).decode("utf-8", "replace").splitlines()
-    except (OSError, OddFile):
-        return ()
-    patterns: list[str] = []
-    for line in lines[:_MOST_LINES]:
-        if len(line) > _MOST_LINE or line.replace("**", "").count("*") > _MOST_STARS:
-            continue  # a clone's file: matching it could take forever
-        try:
-            pathspec.GitIgnoreSpec.from_lines([line])
-            patterns.append(line)
-        except (ValueError, re.error):
-            continue  # git ignores a line it cannot read, and so do we
-    return ((prefix, pathspec.GitIgnoreSpec.from_lines(patterns)),)
-
-
-def _ignored(path: str, rules: _Rules) -> bool:
-    """Whether .gitignore files name it; the one nearest to the file decides."""
-    for base, spec in reversed(rules):
-        verdict = spec.check_file(path[len(base) :]).include
-        if verdict is not None:
-            return verdict
-    return False
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat().st_size
-    except OSError:
-        return FILE_BYTES + 1  # gone meanwhile: listed, not read
-
-
-def _read_text(path: Path) -> str | None:
-    try:
-        data = path.read_bytes()
-        return None if b"\0" in data else data.decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
+def _tokens(text: str) -> int:
+    """The estimated number of tokens, as providers/prompting.py estimates it."""
+    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))

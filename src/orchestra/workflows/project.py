@@ -31,13 +31,16 @@ from orchestra.config.overlay import Overlay, laid_over
 from orchestra.config.sections import Config
 from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.globs import Globs
-from orchestra.context.opening import opened_file, written
+from orchestra.context.opening import opened_file, recorded, written
+from orchestra.context.rules import Rules, find_rules
+from orchestra.context.view import View
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import SandboxError, UsageError
 from orchestra.core.keyring import Keyring
-from orchestra.core.model import Provider
+from orchestra.core.model import Gathered, Provider
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.shown import Opened, Search
 from orchestra.core.store import FileStore, Store
 from orchestra.policy.policy import Policy, within
 from orchestra.providers.choose import Models, Providers
@@ -216,7 +219,7 @@ class Project:
     def memory(self) -> Path | None:
         """The folder outside the project where counts of its words are kept between runs; None if there is none."""
         try:
-            return scratch_root(self.path, self.environ)
+            return scratch_root(self.path, self.environ) / "context"
         except SandboxError:
             return None
 
@@ -254,6 +257,20 @@ class Project:
         """The globs of files that a person hid from models; UsageError for one that cannot be used."""
         Globs(globs)
         return tuple(dict.fromkeys(globs))
+
+    def shown(self, goal: str, most: int | None, *, context: tuple[str, ...], hidden: tuple[str, ...]) -> Gathered:
+        """What a model would be shown for a goal; `most` bounds the bytes of file contents alone."""
+        section = self.config.context
+        files = tuple(recorded(self.path, file) for file in self.opened(context))
+        view = View(
+            self.path,
+            rules=find_rules(self.path) if section.rules else Rules(),
+            opened=(*files, *(Opened(file) for file in section.show)),
+            hidden=(*self.hidden(hidden), *section.hide),
+            memory=self.memory,
+            mask=self.redactor.text,
+        )
+        return view(Search(hints=(goal,)), section.bytes if most is None else most + most // 8 + 2_000, contents=most)
 
     def hide_runs(self, root: Path) -> None:
         """Add a .gitignore to the folder of runs, so that prompts and replies are not committed by accident."""

@@ -1,0 +1,88 @@
+"""`.gitignore` files of a workspace, read without git: git's own configuration could execute code (MS-7).
+
+Rules
+1. The `.gitignore` nearest to a file decides, and in it the last pattern that matches.
+2. A clone's `.gitignore` may be hostile: lines that are too long, have too many stars or are no pattern are left out.
+3. Most paths are named by no pattern. One search for all patterns of a file finds that out.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import pathspec
+
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, read_bounded
+from orchestra.core.names import OWN, RUNS
+
+_MOST_RULES, _MOST_LINES, _MOST_LINE = MIB // 4, 5_000, 500  # of one .gitignore
+_MOST_STARS = 3  # in a pattern: each more multiplies the ways a name can be matched by its length
+_FOLDERS = re.compile(r"(?:^|/)\*\*(?=/|$)")  # stars for whole folders: they cost little
+_MOST_UNITED = 200  # patterns: a search for more of them at once is no faster than one by one
+
+REPOSITORIES = frozenset({".git", ".hg", ".svn"})
+RUN_FOLDERS = frozenset({*OWN, RUNS})
+INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox"})
+REMEMBERED = frozenset({"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"})
+CACHES = INSTALLED | REMEMBERED
+BUILDS = frozenset({"dist", "build", "target"})  # unless the project itself has such a folder
+
+
+class _OneFile:
+    """The patterns of one `.gitignore`, and the folder they start from."""
+
+    def __init__(self, prefix: str, patterns: list[str]) -> None:
+        self.prefix = prefix
+        self._spec = pathspec.GitIgnoreSpec.from_lines(patterns)
+
+    @functools.cached_property
+    def _may_match(self) -> re.Pattern[str] | None:
+        """One pattern that matches wherever any of the patterns matches; None if there is no such."""
+        sources = [str(one.regex.pattern) for one in self._spec.patterns if one.regex is not None]
+        if len(sources) > _MOST_UNITED:
+            return None
+        united = "|".join(f"(?:{source.replace('(?P<ps_d>', '(?:')})" for source in sources)
+        try:
+            return re.compile(united or r"(?!)")
+        except re.error:
+            return None
+
+    def names(self, path: str) -> bool | None:
+        """Whether these patterns name the path; None if no pattern says anything about the path."""
+        below = path[len(self.prefix) :]
+        if self._may_match is not None and not self._may_match.match(below):
+            return None
+        return self._spec.check_file(below).include
+
+
+Rules = tuple[_OneFile, ...]  # from the root downwards
+
+
+def rules_of(folder: Path, prefix: str) -> Rules:
+    """The rules of a folder's own `.gitignore`; `prefix` is the folder's path in the workspace, with a slash."""
+    try:
+        lines = read_bounded(folder / ".gitignore", _MOST_RULES).decode("utf-8", "replace").splitlines()
+    except (OSError, OddFile):
+        return ()
+    patterns: list[str] = []
+    for line in lines[:_MOST_LINES]:
+        if len(line) > _MOST_LINE or _FOLDERS.sub("", line).count("*") > _MOST_STARS:
+            continue  # rule 2: matching it could take forever
+        try:
+            pathspec.GitIgnoreSpec.from_lines([line])
+            patterns.append(line)
+        except (ValueError, re.error):
+            continue  # git ignores a line it cannot read, and so do we
+    return (_OneFile(prefix, patterns),)
+
+
+def ignored(path: str, rules: Rules) -> bool:
+    """Whether `.gitignore` files name the path; a folder's path ends with a slash (rule 1)."""
+    for one in reversed(rules):
+        verdict = one.names(path)
+        if verdict is not None:
+            return verdict
+    return False

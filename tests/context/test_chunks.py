@@ -1,0 +1,49 @@
+"""Chunks begin at definitions and cover every line once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestra.context.chunks import MOST, chunks, definitions
+
+LINES = st.lists(
+    st.sampled_from(["def a():\n", "    x = 1\n", "\n", "# note\n", "@decorated\n", "class B:\n", "}\n", "한글\n"]),
+    max_size=300,
+)
+
+
+@given(LINES)
+def test_every_line_is_in_exactly_one_chunk(lines: list[str]) -> None:
+    covered = [at for first, last in chunks("x.py", lines) for at in range(first, last + 1)]
+    assert covered == list(range(1, len(lines) + 1))
+    assert all(last - first < MOST for first, last in chunks("x.py", lines))
+
+
+def test_a_chunk_begins_with_the_comment_above_its_definition() -> None:
+    lines = ["x = 1\n"] * 20 + ["# what it is\n", "@cached\n", "def wanted():\n"] + ["    pass\n"] * 20
+    assert (21, 43) in chunks("a.py", lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.py", "    async def run(self):"),
+        ("a.go", "func (c *Conn) Close() error {"),
+        ("a.ts", "export function useSlots() {"),
+        ("a.ts", "  private async load(id: string): Promise<void> {"),
+        ("a.rs", "    pub(crate) async fn open(&self) -> Result<()> {"),
+        ("A.java", "  public static <T> List<T> of(T... items) {"),
+        ("a.rb", "  def save"),
+        ("a.md", "## Usage"),
+        ("a.unknown", "function go() {"),
+    ],
+)
+def test_definitions_are_found_in_many_languages(path: str, line: str) -> None:
+    assert [one.line for one in definitions(path, ["\n", line + "\n"])] == [2]
+
+
+@pytest.mark.parametrize("line", ["    return x", "    if (a) {", "    value = run(x)"])
+def test_ordinary_lines_are_no_definitions(line: str) -> None:
+    assert definitions("a.ts", [line + "\n"]) == definitions("a.py", [line + "\n"]) == []

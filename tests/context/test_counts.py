@@ -1,0 +1,144 @@
+"""Counts are kept outside the project, and any doubt about them means counting anew."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from orchestra.context.counts import Counts
+from orchestra.context.walk import walk
+
+from .support import write
+
+OLD = 1_000_000_000_000_000_000
+
+
+def aged(root: Path) -> Path:
+    """The same files, not changed lately."""
+    for path in root.rglob("*"):
+        os.utime(path, ns=(OLD, OLD))
+    return root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return aged(write(tmp_path / "project", {f"src/m{at}.py": f"def name_{at}(): shared\n" for at in range(40)}))
+
+
+def counts(root: Path, memory: Path | None) -> Counts:
+    made = Counts(root, memory)
+    made.bring_up_to_date(walk(root).files)
+    return made
+
+
+def where(made: Counts, root: Path, term: str) -> dict[str, int]:
+    return dict(made.occurrences(term, made.numbers(one.path for one in walk(root).files)))
+
+
+def table(memory: Path) -> Path:
+    (file,) = memory.iterdir()
+    return file
+
+
+def test_kept_counts_are_the_same_as_fresh_ones(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    fresh = counts(root, memory)
+    kept = counts(root, memory)
+    for term in ("shar", "name3", "nam", "m7", "src", "nowhere"):
+        assert where(kept, root, term) == where(fresh, root, term) == where(counts(root, None), root, term)
+    assert where(kept, root, "shar") == {f"src/m{at}.py": 1 for at in range(40)}
+
+
+def test_kept_counts_are_used(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    counts(root, memory)
+    (root / "src/m3.py").write_text("def name_3(): others\n")  # the same size
+    os.utime(root / "src/m3.py", ns=(OLD, OLD))
+    assert "src/m3.py" in where(counts(root, memory), root, "shar")
+
+
+@pytest.mark.parametrize("change", ["size", "time"])
+def test_a_changed_file_is_counted_anew(root: Path, tmp_path: Path, change: str) -> None:
+    memory = tmp_path / "memory"
+    counts(root, memory)
+    (root / "src/m3.py").write_text("def name_3(): others\n" + "\n" * (change == "size"))
+    if change == "size":
+        os.utime(root / "src/m3.py", ns=(OLD, OLD))
+    made = counts(root, memory)
+    assert "src/m3.py" not in where(made, root, "shar") and where(made, root, "oth") == {"src/m3.py": 1}
+
+
+def test_a_file_changed_within_the_last_seconds_is_not_trusted(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    now = (root / "new.py").stat().st_mtime_ns if (root / "new.py").exists() else None
+    assert now is None
+    (root / "new.py").write_text("before\n")
+    stamp = (root / "new.py").stat().st_mtime_ns
+    counts(root, memory)
+    (root / "new.py").write_text("behind\n")  # in the same instant, for the clock of a file system
+    os.utime(root / "new.py", ns=(stamp, stamp))
+    assert where(counts(root, memory), root, "behind") == {"new.py": 1}
+
+
+def test_a_removed_file_is_gone(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    counts(root, memory)
+    (root / "src/m3.py").unlink()
+    assert where(counts(root, memory), root, "name3") == {}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_table_is_counted_anew_or_harmless(root: Path, tmp_path: Path, seed: int) -> None:
+    memory = tmp_path / "memory"
+    counts(root, memory)
+    chance = random.Random(seed)
+    data = bytearray(table(memory).read_bytes())
+    if seed % 3 == 0:
+        del data[chance.randrange(len(data)) :]
+    elif seed % 3 == 1:
+        data += bytes(chance.randrange(256) for _ in range(50))
+    else:
+        data[: chance.randrange(4, 40)] = bytes(chance.randrange(256) for _ in range(20))
+    table(memory).write_bytes(bytes(data))
+    assert where(counts(root, memory), root, "shar") == {f"src/m{at}.py": 1 for at in range(40)}
+
+
+def test_a_table_that_others_can_write_to_is_not_trusted(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    counts(root, memory)
+    before = table(memory).stat().st_ino
+    table(memory).chmod(0o666)
+    counts(root, memory)
+    assert table(memory).stat().st_ino != before  # written anew
+
+
+def test_a_link_in_the_place_of_the_table_is_not_followed(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    counts(root, memory)
+    target = tmp_path / "target"
+    os.replace(table(memory), target)
+    before = target.read_bytes()
+    (memory / "x").symlink_to(target)
+    os.replace(memory / "x", memory / Counts(root, memory)._memory.name)  # type: ignore[union-attr]
+    counts(root, memory)
+    assert not table(memory).is_symlink() and target.read_bytes() == before
+
+
+def test_a_cache_that_cannot_be_written_is_none(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert where(counts(root, tmp_path / "file" / "memory"), root, "name3") == {"src/m3.py": 1}
+
+
+def test_many_at_once_leave_a_whole_table(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    threads = [threading.Thread(target=counts, args=(root, memory)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(memory.iterdir())) == 1
+    assert where(counts(root, memory), root, "name3") == {"src/m3.py": 1}

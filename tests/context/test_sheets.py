@@ -1,0 +1,45 @@
+"""How parts of a file are shown, and what they cost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestra.context.sheets import Sheet
+
+TEXT = "".join(f"line {at}\n" for at in range(1, 101))
+RANGES = st.lists(st.tuples(st.integers(-5, 120), st.integers(-5, 120)), max_size=8)
+
+
+def test_parts_are_named_and_gaps_are_marked() -> None:
+    sheet = Sheet("src/a.py", TEXT)
+    sheet.shown = sheet.with_more([(10, 12), (50, 51)])
+    artifact = sheet.artifact()
+    assert artifact.name == "src/a.py, lines 10-12, 50-51 of 100"
+    assert artifact.path == "src/a.py"
+    assert artifact.content == (
+        "… lines 1-9 not shown\nline 10\nline 11\nline 12\n… lines 13-49 not shown\nline 50\nline 51\n"
+        "… lines 52-100 not shown\n"
+    )
+    assert sheet.gaps() == ((1, 9), (13, 49), (52, 100))
+
+
+def test_a_whole_file_is_named_by_its_path_and_keeps_its_bytes() -> None:
+    sheet = Sheet("a.txt", "one\r\ntwo\x0bthree\nno end")
+    sheet.shown = sheet.with_more(sheet.everything)
+    assert (sheet.artifact().name, sheet.content(), sheet.is_whole) == ("a.txt", "one\r\ntwo\x0bthree\nno end", True)
+
+
+def test_a_file_of_which_only_the_beginning_was_read_is_never_whole() -> None:
+    sheet = Sheet("a.txt", "one\ntwo\n", whole=False)
+    sheet.shown = sheet.with_more(sheet.everything)
+    assert sheet.artifact().name == "a.txt, lines 1-2 of more than 2"
+    assert sheet.content() == "one\ntwo\n… lines from 3 on not shown\n"
+
+
+@given(RANGES, st.sampled_from([TEXT, TEXT.rstrip("\n"), "한글\n가나", "x"]), st.booleans())
+def test_the_cost_is_the_size_of_the_content(ranges: list[tuple[int, int]], text: str, whole: bool) -> None:
+    sheet = Sheet("a.py", text, whole=whole)
+    sheet.shown = sheet.with_more(ranges)
+    assert sheet.cost(sheet.shown) == len(sheet.content().encode())
+    assert list(sheet.shown) == sorted(sheet.shown)

@@ -1,0 +1,46 @@
+"""Terms of texts: identifiers are split, endings are cut, Hangul is split from Latin."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestra.context.words import asked_for, counted, stem, terms_of
+
+
+def terms(text: str) -> set[str]:
+    return {term for term, _ in asked_for(text)}
+
+
+@pytest.mark.parametrize("word", ["getOrCreate", "get_or_create", "GetOrCreate", "GET_OR_CREATE"])
+def test_an_identifier_is_the_same_in_every_way_of_writing(word: str) -> None:
+    assert terms_of(word)[0] == "getorcreate"
+    assert {stem("get"), stem("or"), stem("create")} <= set(terms_of(word))
+
+
+def test_a_word_with_a_hyphen_in_a_goal_is_an_identifier() -> None:
+    assert "customelement" in terms("fix the custom-element")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("parsing", "parse"), ("parser", "parse"), ("queries", "query"), ("mapped", "mapping"), ("files", "file")],
+)
+def test_endings_are_cut(one: str, other: str) -> None:
+    assert stem(one) == stem(other)
+
+
+@pytest.mark.parametrize("particle", ["를", "에서", "은", "의"])
+def test_a_korean_particle_is_no_part_of_an_identifier(particle: str) -> None:
+    assert terms("get_or_create") <= terms(f"get_or_create{particle} 고쳐라")
+
+
+def test_korean_words_are_found_with_other_endings() -> None:
+    assert set(counted("# 순위를 계산")) & terms("순위가 틀리다")
+
+
+def test_words_of_every_text_are_no_terms() -> None:
+    assert terms("please fix the bug in the code when it does not work, 코드를 고쳐라") == set()
+
+
+def test_numbers_of_issues_are_no_terms() -> None:
+    assert terms("close #123, fixes: #9") == set()
