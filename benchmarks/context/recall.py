@@ -2,9 +2,9 @@
 
     python benchmarks/context/recall.py --clones DIR [--choose] [NAME ...]
 
-DIR has the clones, as `OWNER+NAME/repo` or `OWNER+NAME` (bare or with `.git`). `--choose` writes `cases.json` anew by the
-rule in clones.py. A hunk is shown if all its lines are; an insertion's are the lines before and after it. Each figure is
-the mean of the cases. `asked`: after one round of asking, in which half of eight search terms are wrong. `korean`: of
+DIR has the clones, as `OWNER+NAME/repo` or `OWNER+NAME` (bare or with `.git`). `--choose` writes `cases.json` anew by
+the rule in clones.py. A hunk is shown if all its lines are; an insertion's are the lines before and after it. Each
+figure is the mean of the cases. `asked`: after one round of asking, in which half of eight search terms are wrong. `korean`: of
 the goal only the words that look like code are left, each with a particle.
 """
 
@@ -22,9 +22,9 @@ from statistics import mean
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from context.clones import Case, Clone
+from clones import Case, Clone
 
 from orchestra.context.workspace import gather
 from orchestra.core.shown import Receipt, Search, Wanted

@@ -1,8 +1,8 @@
 """Fills a budget of bytes with files and parts of files. Pure over sheets.
 
 Rules
-1. Files that must go in (opened, in the output of a failing check, asked for, named) come first: whole if there is room,
-   else their parts that matter. Some room is kept for each that follows: no such file is pushed out by one before it.
+1. Files that must go in (opened, in the output of a failing check, asked for, named) come first: whole if there is
+   room, else their parts that matter. Some room is kept for each that follows: none is pushed out by one before it.
 2. Then the files that were found by their words: the best few whole, of the others the best chunks.
 3. The budget is never exceeded. What does not fit is recorded.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from orchestra.context.chunks import chunks
 from orchestra.context.ranking import chunk_scores
 from orchestra.context.sheets import Sheet
 from orchestra.core.shown import LeftOut, Lines
@@ -76,7 +75,7 @@ def _pack_parts(room: Room, must: Must, worth: dict[str, float], most: int) -> N
     """Show the parts of a file that matter: around its named lines, then its best chunks."""
     sheet = must.sheet
     before = room.left
-    pieces = chunks(sheet.path, sheet.lines)
+    pieces = sheet.chunks
     for first, last in must.lines:
         if must.only:
             _add_lines(room, sheet, (first, last), most - (before - room.left))
@@ -87,7 +86,7 @@ def _pack_parts(room: Room, must: Must, worth: dict[str, float], most: int) -> N
             _add_lines(room, sheet, (first - _AROUND, last + _AROUND), most - (before - room.left))
     if must.only:
         return
-    scores = chunk_scores(sheet.path, sheet.lines, pieces, worth)
+    scores = chunk_scores(sheet, worth)
     order = sorted(zip(scores, pieces, strict=True), key=lambda pair: (-pair[0], pair[1]))
     for _, piece in order:
         room.add(sheet, (piece,), most - (before - room.left))
@@ -123,16 +122,17 @@ def pack_found(
     if not sheets:
         return
     start = room.left
-    for one, sheet in sheets[:_WHOLE_FILES]:
+    for _, sheet in sheets[:_WHOLE_FILES]:
         share = min(int(_WHOLE_SHARE * start), int(_WHOLE_ALL * start) - (start - room.left))
         room.add(sheet, sheet.everything, share)
     best_file = max(one.score for one, _ in sheets) or 1.0
     rated: list[tuple[float, float, Lines, Sheet]] = []  # its file's score, its own
     for one, sheet in sheets:
         if not sheet.is_whole:
-            pieces = chunks(sheet.path, sheet.lines)
-            own = chunk_scores(sheet.path, sheet.lines, pieces, worth)
-            rated += ((one.score / best_file, score, piece, sheet) for piece, score in zip(pieces, own, strict=True))
+            own = chunk_scores(sheet, worth)
+            rated += (
+                (one.score / best_file, score, piece, sheet) for piece, score in zip(sheet.chunks, own, strict=True)
+            )
     best_chunk = max((own for _, own, _, _ in rated), default=1.0) or 1.0
     rated.sort(key=lambda one: (-(_BY_FILE * one[0] + (1 - _BY_FILE) * one[1] / best_chunk), one[3].path, one[2]))
     for _, _, piece, sheet in rated:

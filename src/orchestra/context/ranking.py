@@ -14,11 +14,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from orchestra.context.chunks import definitions
 from orchestra.context.counts import Counts
 from orchestra.context.kinds import kind_of, weights
+from orchestra.context.sheets import Sheet
 from orchestra.context.words import asked_for, terms_of, words_in
-from orchestra.core.shown import Lines, Search
+from orchestra.core.shown import Search
 
 _K, _B = 1.2, 0.75
 _ASKED = 3.0  # the weight of a term that a model asked for
@@ -96,17 +96,17 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
     )
 
 
-def chunk_scores(path: str, lines: Sequence[str], chunks: Sequence[Lines], worth: dict[str, float]) -> list[float]:
+def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     """The score of each chunk of a file (rule 3)."""
     memo: dict[str, tuple[str, ...]] = {}
-    named = {one.line for one in definitions(path, lines)}
+    named = {one.line for one in sheet.definitions}
     counted: list[dict[str, int]] = []
     sizes: list[int] = []
-    for first, last in chunks:
+    for first, last in sheet.chunks:
         times: dict[str, int] = {}
         size = 0
         for at in range(first, last + 1):
-            words = words_in(lines[at - 1])
+            words = words_in(sheet.lines[at - 1])
             size += len(words)
             more = 1 + _DEFINED * (at in named)
             for word in words:
