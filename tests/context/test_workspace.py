@@ -117,7 +117,7 @@ def test_files_and_lines_of_a_failing_check_come_first(project: Path) -> None:
     shown_files = {one.path: one for one in got.receipt.files}
     assert shown_files["src/huge.py"].reason == "in the output of a failing check"
     lines = shown_files["src/huge.py"].lines
-    assert lines is not UNSET and any(first <= 7777 <= last for first, last in lines)  # type: ignore[union-attr]
+    assert lines is not UNSET and any(first <= 7777 <= last for first, last in lines)
     assert shown_files["src/part4/module4.py"].lines is UNSET
     assert "def round_totals" in contents(got)["src/orders/totals.py"]
 
@@ -237,5 +237,5 @@ def test_line_numbers_hold_behind_a_covered_key(tmp_path: Path) -> None:
     line = KEY.count("\n") + 1
     got = gather(root, Search(hints=(), traces=(f"a.py:{line}: error",)), 20_000, mask=Redactor().text)
     (one,) = [one for one in got.receipt.files if one.path == "a.py"]
-    assert one.lines is not UNSET and one.lines[0][0] <= line <= one.lines[0][1]  # type: ignore[index]
+    assert one.lines is not UNSET and one.lines[0][0] <= line <= one.lines[0][1]
     assert "def needle():" in contents(got)["a.py"]

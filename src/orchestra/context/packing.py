@@ -21,6 +21,7 @@ _WHOLE_FILES = 3  # of the found ones
 _WHOLE_SHARE, _WHOLE_ALL = 0.3, 0.5  # of the room: each of these files, and all of them
 _PARTS_SHARE = 0.35  # of the room: the parts of one named file that does not fit
 _PARTS_FILES = 40  # of the found ones
+_LOOKED_AT = 5  # times the room: so many bytes of found files are cut into chunks, the others have no chance
 _BY_FILE = 0.7  # of a chunk's rank is its file's, the rest its own
 _AROUND = 12  # lines around a line that was named, if the chunk it is in does not fit
 
@@ -118,7 +119,12 @@ def pack_found(
     room: Room, found: Sequence[Candidate], worth: dict[str, float], read: Callable[[str], Sheet | None]
 ) -> None:
     """Fill the room with the best files, and the best chunks of the others (rule 2)."""
-    sheets = [(one, sheet) for one in found[:_PARTS_FILES] if (sheet := read(one.path)) is not None]
+    sheets: list[tuple[Candidate, Sheet]] = []
+    looked_at = 0
+    for one in found[:_PARTS_FILES]:
+        if looked_at <= _LOOKED_AT * room.left and (sheet := read(one.path)) is not None:
+            sheets.append((one, sheet))
+            looked_at += sheet.size
     if not sheets:
         return
     start = room.left

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -103,20 +104,17 @@ def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     counted: list[dict[str, int]] = []
     sizes: list[int] = []
     for first, last in sheet.chunks:
+        words = words_in("".join(sheet.lines[first - 1 : last]))
+        sizes.append(len(words))
+        in_names = [word for at in range(first, last + 1) if at in named for word in words_in(sheet.lines[at - 1])]
         times: dict[str, int] = {}
-        size = 0
-        for at in range(first, last + 1):
-            words = words_in(sheet.lines[at - 1])
-            size += len(words)
-            more = 1 + _DEFINED * (at in named)
-            for word in words:
-                terms = memo.get(word)
-                if terms is None:
-                    terms = memo[word] = tuple(term for term in terms_of(word) if term in worth)
-                for term in terms:
-                    times[term] = times.get(term, 0) + more
+        for word, often in Counter(words + _DEFINED * in_names).items():
+            terms = memo.get(word)
+            if terms is None:
+                terms = memo[word] = tuple(term for term in terms_of(word) if term in worth)
+            for term in terms:
+                times[term] = times.get(term, 0) + often
         counted.append(times)
-        sizes.append(size)
     usual = max(1.0, sum(sizes) / max(1, len(sizes)))
     norms = (_K * (1 - _B + _B * size / usual) for size in sizes)
     own = [

@@ -69,7 +69,8 @@ def covered(text: str, mask: Mask) -> str:
     if not any(begin.decode() in text for begin in PEM_BEGINS):
         return text
     data = text.encode()
-    out, at = [], 0
+    out: list[bytes] = []
+    at = 0
     for found in re.compile(b"(?:" + b"|".join(PEM_BEGINS) + b")" + PEM).finditer(data):
         block = found[0].decode("utf-8", "replace")
         if mask(block) != block:

@@ -3,8 +3,8 @@
 Rules
 1. Lines that are not shown are marked by one line: `… lines 12-40 not shown`. Lines have no numbers of their own: a
    patch is found by its text.
-2. Two shown parts with at most three lines between them are one part: the mark would cost as much. Not so of lines that a
-   person opened: exactly these are shown.
+2. Two shown parts with at most three lines between them are one part: the mark would cost as much. Of lines
+   that a person opened, exactly these are shown.
 3. `cost` is the exact size of `content`.
 """
 
@@ -29,7 +29,8 @@ class Sheet:
         """`whole`: the text is the whole file, not only its beginning."""
         self.path = path
         self.lines: Sequence[str] = lines_of(text)
-        self._ends = [0, *accumulate(len(line.encode()) for line in self.lines)]
+        sizes = map(len, self.lines if text.isascii() else map(str.encode, self.lines))
+        self._ends = [0, *accumulate(sizes)]
         self._whole = whole
         self.shown: tuple[Lines, ...] = ()
         self.how: How = "found"

@@ -43,10 +43,11 @@ _STOP_WORDS = (
     "wanted wants was wasn way we well were what when where whether which while who whole whose why will with "
     "within without won word words work working works would write wrong yes yet you your bug bugs add added adding "
     "adds feature features fine signed thanks goal task tests test avoid correctly somewhat py js ts rs md json "
-    "그리고 그런데 그러나 하지만 또는 모든 있다 있는 있도록 없다 없는 않는 않도록 않게 하다 하는 한다 하도록 하게 해라 해줘 해야 "
-    "된다 되는 되도록 되게 때문에 경우 경우에 것을 것이 수정 수정해 수정해라 수정하라 고쳐라 고쳐 고쳐야 고친다 고치기 추가 추가해 추가해라 "
-    "추가하라 바꿔라 바꿔 만들어 만들어라 읽고 읽어라 봐라 사용 사용해 사용하는 사용하도록 위해 위한 대한 대해 함께 파일 파일을 파일의 "
-    "코드 코드를 코드의 코드에서 버그 버그를 문제 문제를 잘못된 동작 동작을"
+    "그리고 그런데 그러나 하지만 또는 모든 있다 있는 있도록 없다 없는 않는 않도록 않게 하다 하는 한다 하도록 "
+    "하게 해라 해줘 해야 된다 되는 되도록 되게 때문에 경우 경우에 것을 것이 수정 수정해 수정해라 수정하라 "
+    "고쳐라 고쳐 고쳐야 고친다 고치기 추가 추가해 추가해라 추가하라 바꿔라 바꿔 만들어 만들어라 읽고 읽어라 "
+    "봐라 사용 사용해 사용하는 사용하도록 위해 위한 대한 대해 함께 파일 파일을 파일의 코드 코드를 코드의 "
+    "코드에서 버그 버그를 문제 문제를 잘못된 동작 동작을"
 )
 STOP = frozenset(_STOP_WORDS.split())
 
