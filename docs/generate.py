@@ -433,6 +433,7 @@ def transcript(demo: str, headings: tuple[str, ...]) -> str:
         text = done.stdout.replace(str(folder), "demo/1")
     text = re.sub(r"\b\d{4}-\d{2}-\d{2}_", "2026-01-31_", text)
     text = re.sub(r"\b\d+\.\d s\)", "0.1 s)", text)
+    text = re.sub(r"(Ran \d+ tests? in )\d+\.\d+s", r"\g<1>0.001s", text)
     text = SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_settled)), text)
     sections = [part for part in text.split("\n== ") if part.startswith(headings)]
     commands = "\n".join(part[part.index("$ ") :].rstrip("\n") + "\n" for part in sections)

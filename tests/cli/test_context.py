@@ -69,7 +69,7 @@ def test_files_are_opened_and_hidden(shop: Project) -> None:
     [
         ((" ",), "the goal is empty"),
         (("x", "--context", "none.py"), "--context none.py: there is no such file"),
-        (("x", "--context", "calc.py:900"), "--context calc.py:900: the file has"),
+        (("x", "--context", "calc.py:900"), "--context calc.py:900: calc.py has only"),
         (("x", "--bytes", "0"), "--bytes"),
         (("x", "-C", "/none"), "is not a folder"),
     ],
