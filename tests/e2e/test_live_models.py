@@ -94,7 +94,7 @@ def test_a_recorded_run_replays_offline_byte_for_byte(tmp_path: Path) -> None:
 def test_a_run_of_a_model_that_reads_little_replays_too(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     for number in range(40):  # more than 3000 tokens of it
-        (project.path / f"notes{number}.md").write_text("가나다라마바사 " * 40)
+        (project.path / f"notes{number}.py").write_text("# calc.add: 가나다라마바사 " * 40)
     before = project.calc()
     with ModelServer(*REPLIES) as server:
         project.configure(
@@ -195,6 +195,7 @@ def test_requests_are_summed_up_if_asked_and_only_then(tmp_path: Path) -> None:
     assert all(line["thinkBypass"] for line in lines)
     assert [part["name"] for part in lines[0]["context"]] == [
         "files of the workspace",
+        "about the files shown",
         "calc.py",
         "orchestra.config.yaml",
         "the checks before any change",
