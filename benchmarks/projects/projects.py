@@ -36,9 +36,7 @@ from public_projects import GREEN, NOT_GREEN, OWN, PROJECTS, PROVES_NOTHING, Pro
 
 BIN = Path(sys.executable).parent  # of orchestra's own environment
 GOAL = "make the failing test pass"
-PLAN = (
-    "1. Find what the failing test is about. 2. Change the sources so that it passes. 3. Leave the tests as they are."
-)
+PLAN = "1. Find what the failing test is about. 2. Change the sources so that it passes. 3. Leave the tests alone."
 HEAD = "<<<AIO_RESULT_START>>>\ntype: PATCH\nsummary: the project's own change\n<<<AIO_RESULT_END>>>\n\n"
 PATIENCE_S = 900
 WIDTHS = (14, 44, 50, 13, 7, 5, 22, 7)
