@@ -21,7 +21,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
 from orchestra.core.model import ProviderRequest
 from orchestra.core.run import RunFolder
-from orchestra.core.sent import recorded_for
+from orchestra.core.sent import prompt_of, recorded_for
 from orchestra.core.text import count, some
 from orchestra.providers.prompting import token_counts
 from orchestra.workflows.bill import often
@@ -92,7 +92,7 @@ def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
         known = some(list(calls)) if calls else "none"
         raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")
     call = calls[key]
-    name = f"{folder.artifacts.name}/{call.artifact}.prompt.json"
+    name = str(prompt_of(folder, call).relative_to(folder.path))
     try:
         request = msgspec.json.decode(folder.read(name, _MOST_PROMPT), type=ProviderRequest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

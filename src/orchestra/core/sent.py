@@ -91,6 +91,23 @@ def with_history(prompt: Path, request: ProviderRequest, sent: Sent) -> bytes:
     return msgspec.json.format(msgspec.json.encode({**msgspec.to_builtins(request), "sent": history}))
 
 
+def is_another(prompt: Path, data: bytes) -> bool:
+    """Whether a prompt's file has another request than the new contents, apart from its records."""
+    try:
+        old, new = (msgspec.json.decode(one, type=ProviderRequest) for one in (read_bounded(prompt, _MOST), data))
+    except (OSError, OddFile, msgspec.DecodeError):
+        return False
+    return (old.prompt, old.contextArtifacts) != (new.prompt, new.contextArtifacts)
+
+
+def prompt_of(folder: RunFolder, call: PastCall) -> Path:
+    """The file with the prompt of a call: set aside, if a later attempt had another one."""
+    last = Path(f"{folder.artifact(call.artifact)}.prompt.json")
+    aside = last.parent.glob(f"{last.name.removesuffix('.prompt.json')}.attempt-*.prompt.json")
+    earlier = sorted(aside, key=lambda path: (len(path.name), path.name))
+    return next((path for path in earlier if recorded_for(path, call.key)), last)
+
+
 def dispatches(folder: RunFolder, events: Sequence[Event]) -> Iterator[Dispatch]:
     """Every request this run made, in the order of its calls."""
     calls = [call for call in past_calls(events) if call.key not in _inherited(events)]

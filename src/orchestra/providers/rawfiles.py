@@ -10,6 +10,7 @@ Rules
 4. A call that a kill interrupted is counted before it is made again, until its reply is renamed: each may be paid
    (core/calls.py, rule 2).
 5. Raw files keep the exact bytes, for the owner only; everything else here is redacted (C-12).
+6. The prompt of an earlier attempt is kept as `<artifact>.attempt-K.prompt.json` if it was another one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.model import Destination, ProviderRequest, ProviderResponse, Withheld
 from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
-from orchestra.core.sent import Sent, with_history
+from orchestra.core.sent import Sent, is_another, with_history
 from orchestra.core.shown import Lines
 from orchestra.providers.bounds import MOST_TEXT
 
@@ -101,8 +102,11 @@ class CallFiles:
             if ref.path.endswith(self._good.name) and self._good.exists() and not self._aside(number).exists():
                 self._disk.replace(str(self._good), str(self._aside(number)))
         path = Path(f"{self._stem}.prompt.json")
-        prompt = with_history(path, request, sent)
-        self._disk.publish(path, self._ledger.redactor.data(prompt), durable=False)
+        prompt = self._ledger.redactor.data(with_history(path, request, sent))
+        aside = Path(f"{self._stem}.attempt-{len(self._earlier)}.prompt.json")
+        if self._earlier and not aside.exists() and is_another(path, prompt):  # rule 6
+            self._disk.link(str(path), str(aside))
+        self._disk.publish(path, prompt, durable=False)
         return Stream(self._part, self._ledger)
 
     def complete(self, data: bytes, sidecar: Sidecar) -> None:

@@ -53,6 +53,8 @@ def test_a_planner_that_asks_is_shown_it_and_asked_again(project: Project) -> No
     # The request is no plan: the document is the plan's (S1-103), and the request's raw reply is kept.
     assert (project.folder.artifacts / "plan" / "iter-0001.md").read_text() == PLAN
     assert (project.folder.artifacts / "plan" / "iter-0001.attempt-1.raw.txt").read_text() == NEED
+    first, second = (project.run("show", "last", "--prompt", key).stdout for key in ("plan.1", "plan.2"))
+    assert "You asked to see" not in first and "You asked to see" in second
     conforms(project)
 
 
