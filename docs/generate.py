@@ -130,9 +130,11 @@ says what holds for a command and by which line of the file, `orchestra policy t
   asks admits the commands it names without the whole tool being whitelisted. Rules that forbid or ask see through
   wrappers, runners and options: `timeout 5 git -C . push` is `git push`, and so is `poetry run git push`.
 - What a person typed (`--check`, `loop.checks`) needs no whitelist; rules that forbid hold for it too.
-- A tool is found once, on the PATH of the person who started orchestra, never in the workspace. A program of the
-  project needs a line: `tools: {python: .venv/bin/python}`. An interpreter outside `/usr` (venv, pyenv, nvm, asdf,
+- A tool is found once: in [the project's environment](security.md#the-environment-of-the-project) (`.venv`,
+  `node_modules/.bin`), then on the PATH of the person who started orchestra, never elsewhere in the workspace. Another
+  program of the project needs a line: `tools: {fmt: bin/fmt}`. An interpreter outside `/usr` (venv, pyenv, nvm, asdf,
   conda) is given to the sandbox for reading.
+- `allow_read` adds to `./`, which can always be read. `sandbox.loopback` opens services of this machine by port.
 - `allow_write` cannot name `/`, your home, the workspace, runs other than `./runs`, system folders or folders on PATH;
   `allow_read` cannot name `/`, your home, `/proc`, `/sys`, `/dev` or `/run`.
 - `allow_domains` has exact names or `*.example.com` (every name below it), for ports 80 and 443 unless one is given.

@@ -2,10 +2,10 @@
 
     python benchmarks/context/recall.py --clones DIR [--choose] [NAME ...]
 
-DIR has the clones, as `OWNER+NAME/repo` or `OWNER+NAME` (bare or with `.git`). `--choose` writes `cases.json` anew by the
-rule in clones.py. A hunk is shown if all its lines are; an insertion's are the lines before and after it. Each figure is
-the mean of the cases. `asked`: after one round of asking, in which half of eight search terms are wrong. `korean`: of
-the goal only the words that look like code are left, each with a particle.
+DIR has the clones, as `OWNER+NAME/repo` or `OWNER+NAME` (bare or with `.git`). `--choose` writes `cases.json` anew by
+the rule in clones.py. A hunk is shown if all its lines are; an insertion's are the lines before and after it. Each
+figure is the mean of the cases. `asked`: after one round of asking, in which half of eight search terms are wrong.
+`korean`: of the goal only the words that look like code are left, each with a particle.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from statistics import mean
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from context.clones import Case, Clone
+from clones import Case, Clone
 
 from orchestra.context.workspace import gather
 from orchestra.core.shown import Receipt, Search, Wanted
@@ -122,13 +122,22 @@ def main() -> int:
     clones = {one.name.replace("+", "/"): one for one in sorted(given.clones.iterdir()) if one.is_dir()}
     if given.choose:
         chosen = {name: list(_clone(clones[name]).cases()) for name in given.names or clones}
-        CASES.write_bytes(msgspec.json.format(msgspec.json.encode(chosen), indent=1) + b"\n")
+        CASES.write_text(_written(chosen))
         return 0
     cases = msgspec.json.decode(CASES.read_bytes(), type=dict[str, list[Case]])
     rows = {name: _measure(_clone(clones[name]), cases[name], given.verbose) for name in given.names or cases}
     for row in table(rows):
         print(row)
     return 0
+
+
+def _written(chosen: dict[str, list[Case]]) -> str:
+    """The cases as JSON, one a line."""
+    blocks = (
+        f'"{name}": [\n' + ",\n".join(msgspec.json.encode(case).decode() for case in cases) + "\n]"
+        for name, cases in chosen.items()
+    )
+    return "{\n" + ",\n".join(blocks) + "\n}\n"
 
 
 def _clone(folder: Path) -> Clone:
@@ -187,8 +196,8 @@ def _half_wrong(case: Case, tree: Path) -> list[str]:
             near |= _identifiers("\n".join(lines[max(0, first - 4) : last + 3]))
     files = sorted(path for path in tree.rglob("*") if path.suffix in (".py", ".go", ".ts", ".js", ".rs", ".java"))
     far: set[str] = set()
-    for path in chance.sample(files, min(12, len(files))):
-        far |= _identifiers(path.read_text("utf-8", "replace")) if path.is_file() else set()
+    for file in chance.sample(files, min(12, len(files))):
+        far |= _identifiers(file.read_text("utf-8", "replace")) if file.is_file() else set()
     right = chance.sample(sorted(near), min(TERMS - WRONG, len(near)))
     wrong = chance.sample(sorted(far - near), min(WRONG, len(far - near)))
     return [*right, *wrong]

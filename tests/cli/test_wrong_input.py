@@ -32,7 +32,7 @@ from tests.support.project import (
         (["loop", "g", "--check", "true", "--provider", "replay"], "needs a run"),
         (["loop", "g", "--check", "true", "--provider", "scripted:nope.yaml"], "cannot read the script"),
         (["loop", "g", "--check", "true", "--provider", "replay:nope"], "no run 'nope'"),
-        (["loop", "g", "--check", "no-such-program", "--provider", "S"], "is not an executable"),
+        (["loop", "g", "--check", "no-such-program", "--provider", "S"], "is not on PATH"),
         (["loop", "g", "--check", "grep 'x", "--provider", "S"], "No closing quotation"),
         (["loop", "g", "--check", "", "--provider", "S"], "--check is empty"),
         (["loop", "g", "--check", "true", "--approval", "maybe", "--provider", "S"], "'maybe' is not one of"),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestra.context.chunks import MOST, chunks, definitions
+from orchestra.core.shown import Lines
 
 LINES = st.lists(
     st.sampled_from(["def a():\n", "    x = 1\n", "\n", "# note\n", "@decorated\n", "class B:\n", "}\n", "한글\n"]),
@@ -14,16 +15,20 @@ LINES = st.lists(
 )
 
 
+def pieces(path: str, lines: list[str]) -> list[Lines]:
+    return chunks(lines, definitions(path, lines))
+
+
 @given(LINES)
 def test_every_line_is_in_exactly_one_chunk(lines: list[str]) -> None:
-    covered = [at for first, last in chunks("x.py", lines) for at in range(first, last + 1)]
+    covered = [at for first, last in pieces("x.py", lines) for at in range(first, last + 1)]
     assert covered == list(range(1, len(lines) + 1))
-    assert all(last - first < MOST for first, last in chunks("x.py", lines))
+    assert all(last - first < MOST for first, last in pieces("x.py", lines))
 
 
 def test_a_chunk_begins_with_the_comment_above_its_definition() -> None:
     lines = ["x = 1\n"] * 20 + ["# what it is\n", "@cached\n", "def wanted():\n"] + ["    pass\n"] * 20
-    assert (21, 43) in chunks("a.py", lines)
+    assert (21, 43) in pieces("a.py", lines)
 
 
 @pytest.mark.parametrize(

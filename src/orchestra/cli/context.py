@@ -27,7 +27,7 @@ _TERMS = 30
     "most",
     type=click.IntRange(min=1),
     metavar="N",
-    help="At most so many bytes of file contents (default: as many as a model call gets, 200000 with the list of names).",
+    help="At most so many bytes of file contents (default: as in a model call, 200000 with the list of names).",
 )
 @click.option(
     "--context",

@@ -34,6 +34,7 @@ from orchestra.policy.policy import Policy, within
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.machine import fingerprint
 from orchestra.worker.probe import Proof, prove
+from orchestra.worker.reach import closed_folder
 from orchestra.worker.task import MIB, Limits, Sandbox, Tier
 from orchestra.worker.wrap import HOME
 
@@ -169,7 +170,7 @@ class Workshop:
             now = os.path.realpath(used.folder)
             raise SandboxError(f"{used.folder} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
-        given = (*policy.reads, *tool.prefixes, *self.toolbox.shared)
+        given = (*policy.reads, *tool.prefixes, *filter(self._reaches, self.toolbox.shared))
         named = (*(f"{root}/{name}" for name in OWN), str(self._runs))
         # Hiding a link is not enough: its target is hidden too.
         hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
@@ -193,6 +194,10 @@ class Workshop:
             ),
             run_as=self.run_as,
         )
+
+    def _reaches(self, path: str) -> bool:
+        """Whether the user that commands run as can read a path. A tool that needs a closed one is refused by name."""
+        return self.run_as is None or not os.path.exists(path) or closed_folder(Path(path), self.run_as) is None
 
 
 class _Remembered(Struct, frozen=True):

@@ -79,10 +79,10 @@ def definitions(path: str, lines: Sequence[str]) -> list[Definition]:
     return [Definition(at, line.rstrip()[:_LONGEST]) for at, line in enumerate(lines, start=1) if is_one(line)]
 
 
-def chunks(path: str, lines: Sequence[str]) -> list[Lines]:
-    """The chunks of a file, as ranges of lines (rules 2 and 3)."""
+def chunks(lines: Sequence[str], defined: Sequence[Definition]) -> list[Lines]:
+    """The chunks of a file with these definitions, as ranges of lines (rules 2 and 3)."""
     starts = [1]
-    for definition in definitions(path, lines):
+    for definition in defined:
         first = definition.line
         while first > starts[-1] + 1 and _ABOVE.match(lines[first - 2]):
             first -= 1

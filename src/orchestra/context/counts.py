@@ -7,7 +7,8 @@ Rules
    is read as plain bytes of bounded size: a damaged one cannot use more memory than its size.
 3. The table is outside the project, because models write to the project. It is written to a file of its own and moved
    into place: two processes at once are fine, the last one stays.
-4. Files over `MOST_BYTES`, files that are no text, and files beyond the bounds of all counting are not counted.
+4. Files over `MOST_BYTES`, files that are no text or that a tool wrote, and files beyond the bounds of all counting are
+   not counted, but for their paths. Of a file that is no code, the beginning is counted.
 5. The same files give the same counts, whatever was kept.
 """
 
@@ -28,7 +29,7 @@ from pathlib import Path
 
 import msgspec
 
-from orchestra.context.kinds import WEIGHTS, kind_of
+from orchestra.context.kinds import WEIGHTS, is_code, kind_of
 from orchestra.context.reading import text_of
 from orchestra.context.walk import Found
 from orchestra.context.words import compounds, counted
@@ -37,6 +38,7 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.run import digest
 
 MOST_BYTES = MIB  # of a file that is counted
+_MOST_OTHER = MIB // 16  # of a file that is no code: its beginning is counted
 MOST_ALL, MOST_FILES = 128 * MIB, 30_000  # of all files together
 _MOST_TABLE = 128 * MIB
 _VERSION = "counts-1"
@@ -136,8 +138,10 @@ class Counts:
         if one.path in self._ids:
             self._dead += 1
         now = time.time_ns()
-        text = text_of(self._root, one.path, MOST_BYTES) if one.size <= MOST_BYTES else None
-        terms = counted(text.text) if text is not None and kind_of(one.path) != "generated" else {}
+        terms: dict[str, int] = {}
+        if one.size <= MOST_BYTES and kind_of(one.path) != "generated":
+            text = text_of(self._root, one.path, MOST_BYTES if is_code(one.path) else _MOST_OTHER)
+            terms = counted(text.text) if text is not None else {}
         bare = one.path.rpartition(".")[0] or one.path
         for term, times in counted(" ".join((bare, *compounds(bare)))).items():
             terms[term] = terms.get(term, 0) + _PATH_WEIGHT * times

@@ -15,6 +15,11 @@ from typing import Literal
 
 Kind = Literal["source", "test", "docs", "settings", "generated"]
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 WEIGHTS: dict[Kind, float] = {"source": 1.0, "test": 0.5, "docs": 0.15, "settings": 0.15, "generated": 0.05}
 _LIFTS: dict[Kind, frozenset[str]] = {
     "test": frozenset({"test", "tests", "testing", "pytest", "unittest", "flaky", "테스트"}),
@@ -22,160 +27,25 @@ _LIFTS: dict[Kind, frozenset[str]] = {
     "settings": frozenset({"ci", "yaml", "toml", "dependabot", "dockerfile", "makefile", "설정"}),
     "generated": frozenset({"translation", "translations", "locale", "lockfile", "번역"}),
 }
-_CODE = frozenset(
-    [
-        "py",
-        "pyi",
-        "pyx",
-        "js",
-        "mjs",
-        "cjs",
-        "jsx",
-        "ts",
-        "tsx",
-        "mts",
-        "cts",
-        "vue",
-        "svelte",
-        "astro",
-        "go",
-        "rs",
-        "java",
-        "kt",
-        "kts",
-        "scala",
-        "groovy",
-        "swift",
-        "c",
-        "h",
-        "cc",
-        "cpp",
-        "cxx",
-        "hpp",
-        "hh",
-        "hxx",
-        "m",
-        "mm",
-        "cs",
-        "fs",
-        "vb",
-        "rb",
-        "php",
-        "pl",
-        "pm",
-        "lua",
-        "ex",
-        "exs",
-        "erl",
-        "hrl",
-        "clj",
-        "cljs",
-        "cljc",
-        "hs",
-        "ml",
-        "mli",
-        "dart",
-        "r",
-        "jl",
-        "sh",
-        "bash",
-        "zsh",
-        "fish",
-        "ps1",
-        "sql",
-        "proto",
-        "graphql",
-        "gql",
-        "html",
-        "htm",
-        "css",
-        "scss",
-        "sass",
-        "less",
-        "jinja",
-        "j2",
-        "tmpl",
-        "erb",
-        "haml",
-        "vim",
-        "el",
-        "zig",
-        "nim",
-        "v",
-        "sol",
-        "asm",
-        "s",
-        "f90",
-        "pas",
-        "d",
-        "cr",
-        "tcl",
-        "awk",
-        "coffee",
-        "elm",
-        "purs",
-        "re",
-        "res",
-        "hcl",
-        "tf",
-        "nix",
-        "bzl",
-        "cmake",
-        "gradle",
-        "thrift",
-        "sv",
-    ]
+_CODE = _names(
+    "py pyi pyx js mjs cjs jsx ts tsx mts cts vue svelte astro go rs java kt kts scala groovy swift c h cc cpp "
+    "cxx hpp hh hxx m mm cs fs vb rb php pl pm lua ex exs erl hrl clj cljs cljc hs ml mli dart r jl sh bash zsh "
+    "fish ps1 sql proto graphql gql html htm css scss sass less jinja j2 tmpl erb haml vim el zig nim v sol asm s "
+    "f90 pas d cr tcl awk coffee elm purs re res hcl tf nix bzl cmake gradle thrift sv"
 )
-_DOCS = frozenset(
-    ["md", "mdx", "rst", "txt", "adoc", "asciidoc", "org", "tex", "rtf", "pod", "texi", "1", "5", "7", "8"]
+_DOCS = _names("md mdx rst txt adoc asciidoc org tex rtf pod texi 1 5 7 8")
+_DATA = _names("po pot mo xlf xliff arb svg csv tsv map snap ambr lock ipynb geojson patch diff log")
+_LOCKS = _names(
+    "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml go.sum gradle.lockfile packages.lock.json bun.lockb"
 )
-_DATA = frozenset(
-    [
-        "po",
-        "pot",
-        "mo",
-        "xlf",
-        "xliff",
-        "arb",
-        "svg",
-        "csv",
-        "tsv",
-        "map",
-        "snap",
-        "ambr",
-        "lock",
-        "ipynb",
-        "geojson",
-        "patch",
-        "diff",
-        "log",
-    ]
-)
-_LOCKS = frozenset(
-    [
-        "package-lock.json",
-        "npm-shrinkwrap.json",
-        "pnpm-lock.yaml",
-        "go.sum",
-        "gradle.lockfile",
-        "packages.lock.json",
-        "bun.lockb",
-    ]
-)
-_TEST_FOLDERS = frozenset(
-    ["test", "tests", "spec", "specs", "__tests__", "__mocks__", "e2e", "testdata", "fixtures", "fixture", "testsuite"]
-)
-_DATA_FOLDERS = frozenset(
-    ["locale", "locales", "translations", "i18n", "l10n", "vendor", "third_party", "__snapshots__", "cassettes"]
-)
-_DOC_FOLDERS = frozenset(
-    ["doc", "docs", "documentation", "examples", "example", "samples", "changelog", "changes", "release-notes"]
-)
+_TEST_FOLDERS = _names("test tests spec specs __tests__ __mocks__ e2e testdata fixtures fixture testsuite")
+_DATA_FOLDERS = _names("locale locales translations i18n l10n vendor third_party __snapshots__ cassettes")
+_DOC_FOLDERS = _names("doc docs documentation examples example samples changelog changes release-notes")
 _TEST_NAME = re.compile(
     r"test_.*|.*[_.-](?:test|tests|spec|specs)\.[^/]*|conftest\.py|.*(?:Test|Tests|TestCase|IT)\.\w+"
 )
 _MADE_NAME = re.compile(r".*\.min\.\w+|.*[_.]pb2?(?:_grpc)?\.\w+|.*(?:\.|_|-)gen(?:erated)?\.\w+")
-_CODE_NAMES = frozenset(["Makefile", "Dockerfile", "Rakefile", "Gemfile", "Jenkinsfile", "BUILD", "CMakeLists.txt"])
+_CODE_NAMES = _names("Makefile Dockerfile Rakefile Gemfile Jenkinsfile BUILD CMakeLists.txt")
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -193,6 +63,11 @@ def kind_of(path: str) -> Kind:
     if ending in _DOCS or above & _DOC_FOLDERS or name.upper() in ("README", "CHANGELOG", "AUTHORS", "LICENSE"):
         return "docs"
     return "source" if ending in _CODE else "settings"
+
+
+def is_code(path: str) -> bool:
+    """Whether a file's name ends like source code, whatever folder it is in."""
+    return path.rpartition(".")[2].lower() in _CODE
 
 
 def weights(words: Iterable[str]) -> dict[Kind, float]:

@@ -1,8 +1,8 @@
 """Files and lines that a text names: a goal, a plan, a note, the output of a failing check. Pure.
 
 Rules
-1. A path counts if it is written out, or if it is the end of a path (`db/query.py` means `src/db/query.py`). The name of
-   a file alone counts only if at most three files have it: `__init__.py` in a plan names none.
+1. A path counts if it is written out, or if it is the end of a path (`db/query.py` means `src/db/query.py`). The name
+   of a file alone counts only if at most three files have it: `__init__.py` in a plan names none.
 2. A name without a dot counts only if it is no ordinary word: `Makefile`, not `build`.
 3. Lines are read from the forms of Python, node, Go, Rust, Java and compilers: `File "x", line 3`, `x:3`, `x:3:7`,
    `x(3)`. Absolute paths count below the project's folder, or by their ends.

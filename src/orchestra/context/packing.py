@@ -1,8 +1,8 @@
 """Fills a budget of bytes with files and parts of files. Pure over sheets.
 
 Rules
-1. Files that must go in (opened, in the output of a failing check, asked for, named) come first: whole if there is room,
-   else their parts that matter. Some room is kept for each that follows: no such file is pushed out by one before it.
+1. Files that must go in (opened, in the output of a failing check, asked for, named) come first: whole if there is
+   room, else their parts that matter. Some room is kept for each that follows: none is pushed out by one before it.
 2. Then the files that were found by their words: the best few whole, of the others the best chunks.
 3. The budget is never exceeded. What does not fit is recorded.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from orchestra.context.chunks import chunks
 from orchestra.context.ranking import chunk_scores
 from orchestra.context.sheets import Sheet
 from orchestra.core.shown import LeftOut, Lines
@@ -22,6 +21,7 @@ _WHOLE_FILES = 3  # of the found ones
 _WHOLE_SHARE, _WHOLE_ALL = 0.3, 0.5  # of the room: each of these files, and all of them
 _PARTS_SHARE = 0.35  # of the room: the parts of one named file that does not fit
 _PARTS_FILES = 40  # of the found ones
+_LOOKED_AT = 5  # times the room: so many bytes of found files are cut into chunks, the others have no chance
 _BY_FILE = 0.7  # of a chunk's rank is its file's, the rest its own
 _AROUND = 12  # lines around a line that was named, if the chunk it is in does not fit
 
@@ -76,7 +76,7 @@ def _pack_parts(room: Room, must: Must, worth: dict[str, float], most: int) -> N
     """Show the parts of a file that matter: around its named lines, then its best chunks."""
     sheet = must.sheet
     before = room.left
-    pieces = chunks(sheet.path, sheet.lines)
+    pieces = sheet.chunks
     for first, last in must.lines:
         if must.only:
             _add_lines(room, sheet, (first, last), most - (before - room.left))
@@ -87,7 +87,7 @@ def _pack_parts(room: Room, must: Must, worth: dict[str, float], most: int) -> N
             _add_lines(room, sheet, (first - _AROUND, last + _AROUND), most - (before - room.left))
     if must.only:
         return
-    scores = chunk_scores(sheet.path, sheet.lines, pieces, worth)
+    scores = chunk_scores(sheet, worth)
     order = sorted(zip(scores, pieces, strict=True), key=lambda pair: (-pair[0], pair[1]))
     for _, piece in order:
         room.add(sheet, (piece,), most - (before - room.left))
@@ -119,20 +119,26 @@ def pack_found(
     room: Room, found: Sequence[Candidate], worth: dict[str, float], read: Callable[[str], Sheet | None]
 ) -> None:
     """Fill the room with the best files, and the best chunks of the others (rule 2)."""
-    sheets = [(one, sheet) for one in found[:_PARTS_FILES] if (sheet := read(one.path)) is not None]
+    sheets: list[tuple[Candidate, Sheet]] = []
+    looked_at = 0
+    for one in found[:_PARTS_FILES]:
+        if looked_at <= _LOOKED_AT * room.left and (sheet := read(one.path)) is not None:
+            sheets.append((one, sheet))
+            looked_at += sheet.size
     if not sheets:
         return
     start = room.left
-    for one, sheet in sheets[:_WHOLE_FILES]:
+    for _, sheet in sheets[:_WHOLE_FILES]:
         share = min(int(_WHOLE_SHARE * start), int(_WHOLE_ALL * start) - (start - room.left))
         room.add(sheet, sheet.everything, share)
     best_file = max(one.score for one, _ in sheets) or 1.0
     rated: list[tuple[float, float, Lines, Sheet]] = []  # its file's score, its own
     for one, sheet in sheets:
         if not sheet.is_whole:
-            pieces = chunks(sheet.path, sheet.lines)
-            own = chunk_scores(sheet.path, sheet.lines, pieces, worth)
-            rated += ((one.score / best_file, score, piece, sheet) for piece, score in zip(pieces, own, strict=True))
+            own = chunk_scores(sheet, worth)
+            rated += (
+                (one.score / best_file, score, piece, sheet) for piece, score in zip(sheet.chunks, own, strict=True)
+            )
     best_chunk = max((own for _, own, _, _ in rated), default=1.0) or 1.0
     rated.sort(key=lambda one: (-(_BY_FILE * one[0] + (1 - _BY_FILE) * one[1] / best_chunk), one[3].path, one[2]))
     for _, _, piece, sheet in rated:

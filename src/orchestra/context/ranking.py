@@ -11,14 +11,15 @@ Rules
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from orchestra.context.chunks import definitions
 from orchestra.context.counts import Counts
 from orchestra.context.kinds import kind_of, weights
+from orchestra.context.sheets import Sheet
 from orchestra.context.words import asked_for, terms_of, words_in
-from orchestra.core.shown import Lines, Search
+from orchestra.core.shown import Search
 
 _K, _B = 1.2, 0.75
 _ASKED = 3.0  # the weight of a term that a model asked for
@@ -96,27 +97,24 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
     )
 
 
-def chunk_scores(path: str, lines: Sequence[str], chunks: Sequence[Lines], worth: dict[str, float]) -> list[float]:
+def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     """The score of each chunk of a file (rule 3)."""
     memo: dict[str, tuple[str, ...]] = {}
-    named = {one.line for one in definitions(path, lines)}
+    named = {one.line for one in sheet.definitions}
     counted: list[dict[str, int]] = []
     sizes: list[int] = []
-    for first, last in chunks:
+    for first, last in sheet.chunks:
+        words = words_in("".join(sheet.lines[first - 1 : last]))
+        sizes.append(len(words))
+        in_names = [word for at in range(first, last + 1) if at in named for word in words_in(sheet.lines[at - 1])]
         times: dict[str, int] = {}
-        size = 0
-        for at in range(first, last + 1):
-            words = words_in(lines[at - 1])
-            size += len(words)
-            more = 1 + _DEFINED * (at in named)
-            for word in words:
-                terms = memo.get(word)
-                if terms is None:
-                    terms = memo[word] = tuple(term for term in terms_of(word) if term in worth)
-                for term in terms:
-                    times[term] = times.get(term, 0) + more
+        for word, often in Counter(words + _DEFINED * in_names).items():
+            terms = memo.get(word)
+            if terms is None:
+                terms = memo[word] = tuple(term for term in terms_of(word) if term in worth)
+            for term in terms:
+                times[term] = times.get(term, 0) + often
         counted.append(times)
-        sizes.append(size)
     usual = max(1.0, sum(sizes) / max(1, len(sizes)))
     norms = (_K * (1 - _B + _B * size / usual) for size in sizes)
     own = [

@@ -4,8 +4,8 @@ Rules
 1. Only regular files inside the workspace are read. No link is followed, not even on the way to a file.
 2. Of a file over its bound only the beginning is read, up to the end of a line; `whole` is then false.
 3. A file with a NUL byte, or that is not UTF-8, is no text.
-4. A private key is covered before a file is cut into parts: a part without its BEGIN line would not be recognised as one
-   any more. Its lines stay, so that line numbers hold.
+4. A private key is covered before a file is cut into parts: a part without its BEGIN line would not be recognised as
+   one. Its lines stay, so that line numbers hold.
 """
 
 from __future__ import annotations

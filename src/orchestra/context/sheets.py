@@ -3,15 +3,18 @@
 Rules
 1. Lines that are not shown are marked by one line: `… lines 12-40 not shown`. Lines have no numbers of their own: a
    patch is found by its text.
-2. Two shown parts with at most three lines between them are one part: the mark would cost as much.
+2. Two shown parts with at most three lines between them are one part: the mark would cost as much. Of lines
+   that a person opened, exactly these are shown.
 3. `cost` is the exact size of `content`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
 
+from orchestra.context.chunks import Definition, chunks, definitions
 from orchestra.context.reading import lines_of
 from orchestra.core.model import ContextArtifact
 from orchestra.core.shown import How, Lines
@@ -26,12 +29,24 @@ class Sheet:
         """`whole`: the text is the whole file, not only its beginning."""
         self.path = path
         self.lines: Sequence[str] = lines_of(text)
-        self._ends = [0, *accumulate(len(line.encode()) for line in self.lines)]
+        sizes = map(len, self.lines if text.isascii() else map(str.encode, self.lines))
+        self._ends = [0, *accumulate(sizes)]
         self._whole = whole
         self.shown: tuple[Lines, ...] = ()
         self.how: How = "found"
         self.reason = ""
         self.score = 0.0
+        self.exact = False  # rule 2
+
+    @cached_property
+    def definitions(self) -> list[Definition]:
+        """Its definitions, in order."""
+        return definitions(self.path, self.lines)
+
+    @cached_property
+    def chunks(self) -> list[Lines]:
+        """Its chunks, as ranges of lines."""
+        return chunks(self.lines, self.definitions)
 
     @property
     def size(self) -> int:
@@ -50,17 +65,17 @@ class Sheet:
 
     def with_more(self, more: Iterable[Lines]) -> tuple[Lines, ...]:
         """What is shown if these lines are added (rule 2)."""
-        most = len(self.lines)
+        most, near = len(self.lines), 0 if self.exact else _NEAR
         given = ((max(1, first), min(last, most)) for first, last in more)
         out: list[Lines] = []
         for first, last in sorted((*self.shown, *((first, last) for first, last in given if first <= last))):
-            if out and first <= out[-1][1] + 1 + _NEAR:
+            if out and first <= out[-1][1] + 1 + near:
                 out[-1] = (out[-1][0], max(out[-1][1], last))
             else:
                 out.append((first, last))
-        if out and 1 < out[0][0] <= 1 + _NEAR:
+        if out and 1 < out[0][0] <= 1 + near:
             out[0] = (1, out[0][1])
-        if out and most - _NEAR <= out[-1][1] < most:
+        if out and most - near <= out[-1][1] < most:
             out[-1] = (out[-1][0], most)
         return tuple(out)
 

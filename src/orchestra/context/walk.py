@@ -63,8 +63,7 @@ def walk(root: Path, *, most: int = MOST_FILES, most_entries: int = MOST_ENTRIES
                 if entry.name not in _SKIPPED and not ignored(path + "/", rules):
                     queue.append((path + "/", rules))
             elif entry.is_file(follow_symlinks=False) and not ignored(path, rules):
-                if (one := _stat(path, entry)) is not None:
-                    files.append(one)
+                files += _stat(path, entry)
         if len(files) >= most or looked >= most_entries:
             return Walked(tuple(sorted(files[:most])), more=bool(queue) or len(files) > most or looked >= most_entries)
     return Walked(tuple(sorted(files)), more=False)
@@ -80,9 +79,10 @@ def _bounded(found: os._ScandirIterator[str], most: int) -> list[os.DirEntry[str
     return entries
 
 
-def _stat(path: str, entry: os.DirEntry[str]) -> Found | None:
+def _stat(path: str, entry: os.DirEntry[str]) -> tuple[Found, ...]:
+    """The file; none if it is gone meanwhile."""
     try:
         held = entry.stat(follow_symlinks=False)
     except OSError:
-        return None  # gone meanwhile
-    return Found(path, held.st_size, held.st_mtime_ns)
+        return ()
+    return (Found(path, held.st_size, held.st_mtime_ns),)

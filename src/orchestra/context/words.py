@@ -1,8 +1,8 @@
 """Texts -> search terms. Pure.
 
 Rules
-1. An identifier gives itself, in lower case and without its marks (`getOrCreate`, `get_or_create`: getorcreate), and its
-   words (get, or, create). In a question and in a path, `get-or-create` is such an identifier too.
+1. An identifier gives itself, in lower case and without its marks (`getOrCreate`, `get_or_create`: getorcreate), and
+   its words (get, or, create). In a question and in a path, `get-or-create` is such an identifier too.
 2. A word gives its stem: common English endings are cut, so that `parsing`, `parser` and `parse` are one term.
 3. Latin letters are split from all others: `get_or_create를` gives get_or_create. A run of other letters (Hangul) gives
    its pairs of letters, because endings and particles are written together with the word.
@@ -26,32 +26,33 @@ _NUMBERED = re.compile(r"\b(?:close|fix|resolve|ref|see)\w{0,3}:? {0,2}#\d+", re
 _LONGEST = 80  # of an identifier: longer ones are data
 _MOST_TERMS = 6_000  # of one file
 
-STOP = frozenset(
-    (
-        "a about above after again all also always am an and any are aren as at away back be became because become been "
-        "before behind being below best better between both but by call called came can cannot case cases cause causes "
-        "change changed changes code come could current currently did didn do does doesn doing don done down during "
-        "each either else end ensure etc even ever every example few first fix fixed fixes fixing following for from "
-        "full further get gets getting give given go goes good got had handle has hasn have having he help hence her "
-        "here him his how however if implement implemented improve in instead into is isn issue issues it its itself "
-        "just keep kind know last later least less let like ll long look lot made make makes making many may me might "
-        "more most much must my need needed needs never new no non nor not nothing now of off often old on once one "
-        "only onto or other others otherwise our out over own part per please possible pr previous previously problem "
-        "properly provide put quite rather re really remove removed removes same see seem seems several shall she "
-        "should show similar simply since so some something sometimes still such support sure take taken than that the "
-        "their them then there therefore these they thing things this those though through thus to together too two "
-        "under until up update updated upon us use used user uses using usually value values various ve very via want "
-        "wanted wants was wasn way we well were what when where whether which while who whole whose why will with "
-        "within without won word words work working works would write wrong yes yet you your bug bugs add added adding "
-        "adds feature features fine signed thanks goal task tests test avoid correctly somewhat py js ts rs md json "
-        "그리고 그런데 그러나 하지만 또는 모든 있다 있는 있도록 없다 없는 않는 않도록 않게 하다 하는 한다 하도록 하게 해라 해줘 해야 "
-        "된다 되는 되도록 되게 때문에 경우 경우에 것을 것이 수정 수정해 수정해라 수정하라 고쳐라 고쳐 고쳐야 고친다 고치기 추가 추가해 추가해라 "
-        "추가하라 바꿔라 바꿔 만들어 만들어라 읽고 읽어라 봐라 사용 사용해 사용하는 사용하도록 위해 위한 대한 대해 함께 파일 파일을 파일의 "
-        "코드 코드를 코드의 코드에서 버그 버그를 문제 문제를 잘못된 동작 동작을"
-    ).split()
+_STOP_WORDS = (
+    "a about above after again all also always am an and any are aren as at away back be became because become been "
+    "before behind being below best better between both but by call called came can cannot case cases cause causes "
+    "change changed changes code come could current currently did didn do does doesn doing don done down during "
+    "each either else end ensure etc even ever every example few first fix fixed fixes fixing following for from "
+    "full further get gets getting give given go goes good got had handle has hasn have having he help hence her "
+    "here him his how however if implement implemented improve in instead into is isn issue issues it its itself "
+    "just keep kind know last later least less let like ll long look lot made make makes making many may me might "
+    "more most much must my need needed needs never new no non nor not nothing now of off often old on once one "
+    "only onto or other others otherwise our out over own part per please possible pr previous previously problem "
+    "properly provide put quite rather re really remove removed removes same see seem seems several shall she "
+    "should show similar simply since so some something sometimes still such support sure take taken than that the "
+    "their them then there therefore these they thing things this those though through thus to together too two "
+    "under until up update updated upon us use used user uses using usually value values various ve very via want "
+    "wanted wants was wasn way we well were what when where whether which while who whole whose why will with "
+    "within without won word words work working works would write wrong yes yet you your bug bugs add added adding "
+    "adds feature features fine signed thanks goal task tests test avoid correctly somewhat py js ts rs md json "
+    "그리고 그런데 그러나 하지만 또는 모든 있다 있는 있도록 없다 없는 않는 않도록 않게 하다 하는 한다 하도록 "
+    "하게 해라 해줘 해야 된다 되는 되도록 되게 때문에 경우 경우에 것을 것이 수정 수정해 수정해라 수정하라 "
+    "고쳐라 고쳐 고쳐야 고친다 고치기 추가 추가해 추가해라 추가하라 바꿔라 바꿔 만들어 만들어라 읽고 읽어라 "
+    "봐라 사용 사용해 사용하는 사용하도록 위해 위한 대한 대해 함께 파일 파일을 파일의 코드 코드를 코드의 "
+    "코드에서 버그 버그를 문제 문제를 잘못된 동작 동작을"
 )
+STOP = frozenset(_STOP_WORDS.split())
 
 
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """A lower-case English word without its ending (rule 2)."""
     if len(word) <= 3:
@@ -67,7 +68,7 @@ def stem(word: str) -> str:
     return cut[:-1] if len(cut) > 3 and _DOUBLE.search(cut) else cut.removesuffix("y") if len(cut) > 4 else cut
 
 
-@lru_cache(maxsize=60_000)
+@lru_cache(maxsize=100_000)
 def terms_of(word: str) -> tuple[str, ...]:
     """The terms of one identifier, or of one run of other letters."""
     if not word.isascii():

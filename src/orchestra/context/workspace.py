@@ -24,7 +24,6 @@ from pathlib import Path
 from msgspec import UNSET
 
 from orchestra.context.about import NAME, Facts, about
-from orchestra.context.chunks import definitions
 from orchestra.context.counts import MOST_BYTES, countable, counts_of
 from orchestra.context.globs import Globs
 from orchestra.context.kinds import WEIGHTS, kind_of, weights
@@ -39,7 +38,7 @@ from orchestra.context.wanted import answers
 from orchestra.context.words import words_in
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.core.shown import LeftOut, Opened, Receipt, Search, Shown
+from orchestra.core.shown import How, LeftOut, Opened, Receipt, Search, Shown
 
 METHOD = "bm25-parts-1"
 _LISTING, _NOTE, _OUTLINES = 0.10, 0.03, 0.04  # of all bytes
@@ -47,6 +46,7 @@ _LEAST = 400  # bytes of the note
 _OUTLINED = 8  # files
 _BIG = 400  # lines of a file that is worth an outline
 _CANDIDATES = 60
+_ORDER: dict[How, int] = {"opened": 0, "asked": 1, "named": 2, "found": 3}  # of a receipt
 _MENTIONED = re.compile(r"[\w./~+@-]{0,200}[A-Za-z0-9_]")  # a word that may be a path; Korean particles stay behind
 
 
@@ -153,7 +153,7 @@ class _View:
             elif (sheet := self._read(one.path)) is None:
                 self.withheld.append(Withheld(one.path, "it is no text"))
             else:
-                sheet.how, sheet.reason = "opened", "opened by you"
+                sheet.how, sheet.reason, sheet.exact = "opened", "opened by you", one.lines is not None
                 seen.add(one.path)
                 yield Must(sheet, (one.lines,) if one.lines else (), only=one.lines is not None)
         self.withheld += self._secrets(seen)
@@ -242,7 +242,7 @@ class _View:
             sheet = self._read(path)
             if len(self._outlines) == most or sheet is None or sheet.is_whole or len(sheet.lines) < least:
                 continue
-            found = definitions(path, sheet.lines)
+            found = sheet.definitions
             text = f"{path}\n" + "".join(f"{one.line}: {one.text}\n" for one in found)
             size = len(text.encode())
             if found and size <= min(room.left, max(room.total // 20, 4_000)):
@@ -297,7 +297,8 @@ class _View:
 
     def receipt(self, room: Room, duration: int) -> Receipt:
         """What was shown, and why."""
-        shown = [_shown(sheet) for sheet in room.sheets]
+        order = sorted(room.sheets, key=lambda sheet: (_ORDER[sheet.how], -sheet.score, sheet.path))
+        shown = [_shown(sheet) for sheet in order]
         partly = {sheet.path for sheet in room.sheets}
         shown += (
             Shown(path, "found", "outline", len(text.encode()), _tokens(text), lines=())

@@ -93,17 +93,17 @@ class Relay:
 
     async def _dial(self, client: socket.socket, port: int) -> socket.socket | None:
         """A connection to the service on this port; without one the client's is reset."""
+        found: socket.socket | None = None
         try:
             for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-                if sock := await _connected(family, address, port):
-                    return sock
-        except BaseException:
-            client.close()
-            raise
-        self._silent[port] = self._silent.get(port, 0) + 1
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        client.close()
-        return None
+                found = found or await _connected(family, address, port)
+        finally:
+            if found is None:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                client.close()
+        if found is None:
+            self._silent[port] = self._silent.get(port, 0) + 1
+        return found
 
 
 async def _connected(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:

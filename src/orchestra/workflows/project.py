@@ -146,7 +146,9 @@ class Project:
         folder = f"{self.path}/{recorded}"
         counts = bool(recorded) and not self.config.environment and is_venv(folder)
         inside = within(os.path.realpath(folder), str(self.path))  # a record of others, or a new link, opens nothing
-        self.use_environment(Choice(recorded, "project") if counts and inside else NO_CHOICE)
+        self.use_environment(NO_CHOICE)
+        if counts and inside and self.environment.real != os.path.realpath(folder):
+            self.use_environment(Choice(recorded, "project"))
 
     @functools.cached_property
     def environment(self) -> Environment:
