@@ -141,6 +141,18 @@ pytest: error: unrecognized arguments: {option}
             "npm install",
         ),
         (
+            1,
+            "npm error code ENOTCACHED\nnpm error request to http://r.invalid/left-pad failed: cache mode is",
+            "no package left-pad",
+            "npm install",
+        ),
+        (
+            1,
+            "npm error request to http://r.invalid/@a%2fb failed, reason: getaddrinfo EAI_AGAIN r.invalid",
+            "no package @a/b",
+            "npm install --save-dev @a/b",
+        ),
+        (
             127,
             "x: error while loading shared libraries: libpq.so.5: cannot open shared object file: No",
             "libpq.so.5",

@@ -19,6 +19,7 @@ import re
 import shlex
 from collections.abc import Iterator, Set
 from typing import Protocol
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -53,6 +54,7 @@ _NODE = re.compile(
     r"^(?:.*?\b)?(?:Error(?: \[\w+\])?: )?Cannot find (?:module|package) '(?P<name>[^']+)'", re.MULTILINE
 )
 _NPX = re.compile(r"npx canceled due to missing packages and no YES option: \[\"(?P<name>@?[^@\"]+)")
+_NPM_FETCH = re.compile(r"^npm (?:error|ERR!) request to \S+/(?P<name>[^/\s]+) failed\b", re.MULTILINE)
 _LIBRARY = re.compile(
     r"(?:error while loading shared libraries: |^(?:E +)?ImportError: )(?P<name>[\w.+-]+\.so[\w.]*): cannot open",
     re.MULTILINE,
@@ -274,6 +276,9 @@ def _module_of(argv: tuple[str, ...]) -> str:
 def _missing_node(code: int, text: str, project: Surroundings) -> EnvironmentFailure | None:
     if wanted := _NPX.search(text):
         return EnvironmentFailure(f"there is no package {wanted['name']}", project.install_node(wanted["name"]))
+    if fetched := _NPM_FETCH.search(text):  # npx asks the registry for what is not installed
+        name = unquote(fetched["name"])
+        return EnvironmentFailure(f"there is no package {name}", project.install_node(name))
     found = _NODE.search(text)
     if found is None or code != 1 or found["name"].startswith((".", "/", "#", "node:", "~", "@/")):
         return None
