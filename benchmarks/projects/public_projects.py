@@ -92,7 +92,7 @@ HUMANIZE = Project(
             (),
             (
                 Try("pytest -q tests/test_filesize.py", active=OWN, ends=NOT_GREEN, told="pytest"),
-                Try("python3 -m pytest -q tests/test_filesize.py", active=OWN, ends=NOT_GREEN, told="install"),
+                Try("python3 -m pytest -q tests/test_filesize.py", active=OWN, ends=NOT_GREEN, told="No module named"),
             ),
         ),
     ),
@@ -171,7 +171,9 @@ ARROW = Project(
             ("python3 -m venv venv", "venv/bin/pip install -q -r requirements/requirements-tests.txt"),
             (Try("make test"),),
         ),
-        Setup("WRONG: no environment", (), (Try("make test", active=OWN, ends=NOT_GREEN, told="venv"),)),
+        Setup(
+            "WRONG: no environment", (), (Try("make test", active=OWN, ends=NOT_GREEN, told="python3 -m venv venv"),)
+        ),
     ),
 )
 

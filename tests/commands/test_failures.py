@@ -141,6 +141,18 @@ pytest: error: unrecognized arguments: {option}
             "npm install",
         ),
         (
+            2,
+            "/bin/sh: 1: .: cannot open venv/bin/activate: No such file\nmake: *** [Makefile:9: test] Error 2",
+            "venv",
+            "m venv",
+        ),
+        (
+            1,
+            "bash: line 1: venv/bin/activate: No such file or directory",
+            "no environment venv",
+            "python3 -m venv venv",
+        ),
+        (
             1,
             "npm error code ENOTCACHED\nnpm error request to http://r.invalid/left-pad failed: cache mode is",
             "no package left-pad",

@@ -38,6 +38,10 @@ _NOT_FOUND = (
 )
 _DENIED = re.compile(r"^[^\s:]+: (?:line )?(?:\d+: )?(?P<name>/[^\s:]+): Permission denied$", re.MULTILINE)
 _BAD = re.compile(r"^\S+: (?:line \d+: )?(?P<script>[^\s:]+): (?P<name>/[^\s:]+): bad interpreter: ", re.MULTILINE)
+_ACTIVATE = re.compile(
+    r"^[^\s:]+: (?:line )?(?:\d+: )?(?:\.: cannot open )?(?P<folder>[^\s:]+)/bin/activate: No such file\b",
+    re.MULTILINE,
+)
 _MAKE_127 = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* .*Error 127$", re.MULTILINE)
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "make", "gmake", "env", "npm"))
 _RUN_MODULE = re.compile(r"^\S*python[\d.]*: No module named (?P<name>[\w.]+)$", re.MULTILINE)
@@ -104,6 +108,7 @@ def environment_failure(
     text = outcome.output
     return (
         _missing_program(outcome.exitCode, text, project)
+        or _missing_environment(text)
         or _missing_runner(text, project)
         or _wrong_usage(argv, outcome.exitCode, text, project)
         or _missing_module(outcome.exitCode, text, project)
@@ -164,6 +169,17 @@ def _missing_program(code: int, text: str, project: Surroundings) -> Environment
     if project.has_program(name) or (own_script and name not in PROGRAMS and not project.requires(name)):
         return None  # a script of the project may call what it should not
     return EnvironmentFailure(f"there is no program {name}", _install(name, project))
+
+
+def _missing_environment(text: str) -> EnvironmentFailure | None:
+    """A shell cannot activate the environment that the check names."""
+    found = _last(_ACTIVATE.finditer(text))
+    if found is None:
+        return None
+    folder = found["folder"]
+    return EnvironmentFailure(
+        f"there is no environment {folder}", f"python3 -m venv {shlex.quote(folder)}, and install the project there"
+    )
 
 
 def _install(name: str, project: Surroundings) -> str:
