@@ -145,3 +145,14 @@ def test_one_is_not_several_and_a_time_has_its_zone(tmp_path: Path) -> None:
     one = Tasks(tmp_path / "one", step("a", tool="echo"))
     assert one.dag("--plan-only").returncode == 0
     assert " 1 call " in one.run("audit", "last").stdout
+
+
+def test_a_check_without_its_runner_ends_with_the_line_that_cures_it(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    check = "python3 -m no_such_runner"
+    (project.path / "requirements.txt").write_text("no_such_runner\n")
+    ended = project.run("loop", "g", "--check", check, "--provider", f"scripted:{project.script}", "--no-input")
+    assert ended.returncode == 3, ended.stderr
+    assert "Python has no module no_such_runner" in ended.stderr
+    assert "    needed: python3 -m venv .venv && .venv/bin/python -m pip install no_such_runner\n" in ended.stderr
+    assert "    needed: python3 -m venv" in project.run("inbox").stdout

@@ -141,6 +141,30 @@ pytest: error: unrecognized arguments: {option}
             "npm install",
         ),
         (
+            2,
+            "/bin/sh: 1: .: cannot open venv/bin/activate: No such file\nmake: *** [Makefile:9: test] Error 2",
+            "venv",
+            "m venv",
+        ),
+        (
+            1,
+            "bash: line 1: venv/bin/activate: No such file or directory",
+            "no environment venv",
+            "python3 -m venv venv",
+        ),
+        (
+            1,
+            "npm error code ENOTCACHED\nnpm error request to http://r.invalid/left-pad failed: cache mode is",
+            "no package left-pad",
+            "npm install",
+        ),
+        (
+            1,
+            "npm error request to http://r.invalid/@a%2fb failed, reason: getaddrinfo EAI_AGAIN r.invalid",
+            "no package @a/b",
+            "npm install --save-dev @a/b",
+        ),
+        (
             127,
             "x: error while loading shared libraries: libpq.so.5: cannot open shared object file: No",
             "libpq.so.5",

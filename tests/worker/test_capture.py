@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.core.text import clean
-from orchestra.worker.capture import Capture, Store
+from orchestra.worker.capture import Capture, Store, shared_excerpt
 from orchestra.worker.task import Captured
 
 REDACTOR = Redactor()
@@ -67,3 +67,14 @@ def test_the_excerpt_never_cuts_a_character(tmp_path: Path) -> None:
     capture.feed("가나다라마바사아자차".encode())
     assert capture.close() == Captured(bytes=30, kept=30, excerpt="가나다\n[… 10 bytes left out …]\n아자차")
     assert store.close().bytes == 30
+
+
+def test_streams_that_share_an_artifact_are_quoted_in_the_order_of_arrival(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a.txt", limit=1000, disk=Disk())
+    out, err = (Capture(store, REDACTOR, excerpt_limit=20) for _ in range(2))
+    err.feed(b"\x1b[32mall tests passed\x1b[0m\n")
+    out.feed(b"error: the types are wrong\n")
+    out.close(), err.close()
+    path = store.close().path
+    assert shared_excerpt(path, 1000, REDACTOR) == "all tests passed\nerror: the types are wrong\n"
+    assert shared_excerpt(path, 20, REDACTOR).endswith("\n[… 33 bytes left out …]\nare wrong\n")

@@ -101,6 +101,7 @@ def how_to_answer(app: App, folder: RunFolder) -> list[str]:
                 lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
             else:
                 lines.append(f"  asks: {safe(request.question[:_SHOWN])}")
+                lines += (f"    needed: {safe(item[:_SHOWN])}" for item in request.needed_input)
                 if request.options:
                     lines.append(f"    options: {safe(', '.join(request.options))}")
                 lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")

@@ -19,6 +19,7 @@ import re
 import shlex
 from collections.abc import Iterator, Set
 from typing import Protocol
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -37,6 +38,10 @@ _NOT_FOUND = (
 )
 _DENIED = re.compile(r"^[^\s:]+: (?:line )?(?:\d+: )?(?P<name>/[^\s:]+): Permission denied$", re.MULTILINE)
 _BAD = re.compile(r"^\S+: (?:line \d+: )?(?P<script>[^\s:]+): (?P<name>/[^\s:]+): bad interpreter: ", re.MULTILINE)
+_ACTIVATE = re.compile(
+    r"^[^\s:]+: (?:line )?(?:\d+: )?(?:\.: cannot open )?(?P<folder>[^\s:]+)/bin/activate: No such file\b",
+    re.MULTILINE,
+)
 _MAKE_127 = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* .*Error 127$", re.MULTILINE)
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "make", "gmake", "env", "npm"))
 _RUN_MODULE = re.compile(r"^\S*python[\d.]*: No module named (?P<name>[\w.]+)$", re.MULTILINE)
@@ -53,6 +58,7 @@ _NODE = re.compile(
     r"^(?:.*?\b)?(?:Error(?: \[\w+\])?: )?Cannot find (?:module|package) '(?P<name>[^']+)'", re.MULTILINE
 )
 _NPX = re.compile(r"npx canceled due to missing packages and no YES option: \[\"(?P<name>@?[^@\"]+)")
+_NPM_FETCH = re.compile(r"^npm (?:error|ERR!) request to \S+/(?P<name>[^/\s]+) failed\b", re.MULTILINE)
 _LIBRARY = re.compile(
     r"(?:error while loading shared libraries: |^(?:E +)?ImportError: )(?P<name>[\w.+-]+\.so[\w.]*): cannot open",
     re.MULTILINE,
@@ -102,6 +108,7 @@ def environment_failure(
     text = outcome.output
     return (
         _missing_program(outcome.exitCode, text, project)
+        or _missing_environment(text)
         or _missing_runner(text, project)
         or _wrong_usage(argv, outcome.exitCode, text, project)
         or _missing_module(outcome.exitCode, text, project)
@@ -162,6 +169,17 @@ def _missing_program(code: int, text: str, project: Surroundings) -> Environment
     if project.has_program(name) or (own_script and name not in PROGRAMS and not project.requires(name)):
         return None  # a script of the project may call what it should not
     return EnvironmentFailure(f"there is no program {name}", _install(name, project))
+
+
+def _missing_environment(text: str) -> EnvironmentFailure | None:
+    """A shell cannot activate the environment that the check names."""
+    found = _last(_ACTIVATE.finditer(text))
+    if found is None:
+        return None
+    folder = found["folder"]
+    return EnvironmentFailure(
+        f"there is no environment {folder}", f"python3 -m venv {shlex.quote(folder)}, and install the project there"
+    )
 
 
 def _install(name: str, project: Surroundings) -> str:
@@ -274,6 +292,9 @@ def _module_of(argv: tuple[str, ...]) -> str:
 def _missing_node(code: int, text: str, project: Surroundings) -> EnvironmentFailure | None:
     if wanted := _NPX.search(text):
         return EnvironmentFailure(f"there is no package {wanted['name']}", project.install_node(wanted["name"]))
+    if fetched := _NPM_FETCH.search(text):  # npx asks the registry for what is not installed
+        name = unquote(fetched["name"])
+        return EnvironmentFailure(f"there is no package {name}", project.install_node(name))
     found = _NODE.search(text)
     if found is None or code != 1 or found["name"].startswith((".", "/", "#", "node:", "~", "@/")):
         return None

@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
 from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
-from orchestra.commands.runners import OFFLINE
+from orchestra.commands.runners import NODE_OFFLINE, OFFLINE
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.surroundings import ProjectFiles, listening_ports
@@ -62,6 +62,7 @@ from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
 from orchestra.policy.policy import Policy, TaskWishes, for_task
 from orchestra.policy.policy import digest as policy_digest
+from orchestra.worker.capture import shared_excerpt
 from orchestra.worker.kept import fold, prune
 from orchestra.worker.launcher import PROXY_PORT, Held
 from orchestra.worker.layer import changes
@@ -70,7 +71,7 @@ from orchestra.worker.outputs import TRAY_MODE, Tray, collect
 from orchestra.worker.proxy import Proxy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
-from orchestra.worker.task import Artifact, Command, CommandResult, Sandbox
+from orchestra.worker.task import EXCERPT, Artifact, Command, CommandResult, Sandbox
 
 OUT = "ORCHESTRA_ARTIFACTS"  # the variable with the folder whose files are kept after the command
 _LAYERS = 16
@@ -261,6 +262,8 @@ class Runner:
             env[OUT] = artifacts
         if self._shop.toolbox.environment and not sandbox.domains:
             env |= OFFLINE
+        if not sandbox.domains and os.path.isfile(f"{self._shop.workspace}/package.json"):
+            env |= NODE_OFFLINE
         if sandbox.domains:
             address = f"http://127.0.0.1:{PROXY_PORT}"
             env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
@@ -316,7 +319,7 @@ class Runner:
             status="not_run" if result.error else "pass" if passed else "fail",
             durationMs=result.durationMs,
             timedOut=result.timedOut,
-            output="\n".join(part for part in (result.stdout.excerpt.rstrip(), result.stderr.excerpt.rstrip()) if part),
+            output=self._output(result),
             artifact=refs[0] if refs and effect.keeps == "layer" else None,
             error=error,
             artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
@@ -333,6 +336,13 @@ class Runner:
         if outcome.status == "fail" and self._policy.tier == "strict":
             self._note(refused_service(outcome.output, self._policy.loopback, listening_ports()))
         return _blocked(outcome, environment_failure(effect.argv, outcome, self._surroundings()))
+
+    def _output(self, result: CommandResult) -> str:
+        """What the command printed, quoted: in the order of arrival where stdout and stderr share their artifact."""
+        out, err = result.stdout, result.stderr
+        if out.excerpt and err.excerpt and len(result.artifacts) == 1 and not (out.truncated or err.truncated):
+            return shared_excerpt(result.artifacts[0].path, 2 * EXCERPT, self._ledger.redactor).rstrip()
+        return "\n".join(part for part in (out.excerpt.rstrip(), err.excerpt.rstrip()) if part)
 
     def _surroundings(self) -> ProjectFiles:
         """The project's files as they are now, to tell a failing check from a missing environment (rule 7)."""

@@ -23,6 +23,8 @@ from orchestra.commands.installation import plain, text
 from orchestra.commands.package import package_copy
 
 OFFLINE = {"UV_NO_SYNC": "1", "UV_OFFLINE": "1"}  # variables of a command that has an environment and no network
+# The same for a project of node: npx fails at once, and does not ask an unreachable registry for more than a minute.
+NODE_OFFLINE = {"npm_config_offline": "true"}
 _INSTALL = {
     "uv": "uv sync",
     "poetry": "poetry install",

@@ -129,15 +129,7 @@ class Capture:
             self._tail = (self._tail + data[max(missing, len(data) - self._half) :])[-self._half :]
 
     def _excerpt(self) -> str:
-        left_out = self._shown - len(self._head) - len(self._tail)
-        if not left_out:
-            return self._readable(self._head + self._tail)
-        # Do not begin or end inside a character: a broken one would look like a fault of the command.
-        head, tail = _whole_end(self._head), _whole_start(self._tail)
-        return f"{self._readable(head)}\n[… {left_out} bytes left out …]\n{self._readable(tail)}"
-
-    def _readable(self, data: bytes) -> str:
-        return readable(data, self._redactor)
+        return _quote(self._head, self._tail, self._shown, self._redactor)
 
 
 class Tap:
@@ -189,6 +181,26 @@ class NewestLine:
 def readable(data: bytes, redactor: Redactor) -> str:
     """A command's bytes as text for people and models (rule 3)."""
     return redactor.text(clean(data.decode("utf-8", "backslashreplace")))
+
+
+def shared_excerpt(path: str, limit: int, redactor: Redactor) -> str:
+    """The head and the tail of an artifact, quoted (rule 3): of streams that share it, in the order of arrival."""
+    half = limit // 2
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(half)
+        file.seek(max(half, size - half))
+        return _quote(head, file.read(half), size, redactor)
+
+
+def _quote(head: bytes, tail: bytes, size: int, redactor: Redactor) -> str:
+    """The first and the last of `size` bytes as text, and how many between them are left out."""
+    left_out = size - len(head) - len(tail)
+    if not left_out:
+        return readable(head + tail, redactor)
+    # Do not begin or end inside a character: a broken one would look like a fault of the command.
+    begin, end = readable(_whole_end(head), redactor), readable(_whole_start(tail), redactor)
+    return f"{begin}\n[… {left_out} bytes left out …]\n{end}"
 
 
 def _whole_end(data: bytes) -> bytes:

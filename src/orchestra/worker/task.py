@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 MIB = 1 << 20
+EXCERPT = 4_000  # bytes of a stream that a result quotes
 MOST_PORTS = 16  # of this machine that a command may reach
 Tier = Literal["strict", "landlock", "none"]
 OnBytes = Callable[[bytes], bool]  # gets a program's output as it arrives; returns True to end the program
@@ -32,7 +33,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stdin: bytes = b""  # empty: /dev/null
     grace_ms: int = 5_000  # between TERM and KILL (F2-09)
     capture_limit: int = 8 * MIB  # bytes kept of each artifact
-    excerpt_limit: int = 4_000  # bytes of each stream quoted in the result: half from its head, half from its tail
+    excerpt_limit: int = EXCERPT  # bytes of each stream quoted in the result: half from its head, half from its tail
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
