@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from orchestra.commands.package import PackageCopy, package_copy
+from orchestra.commands.package import PackageCopy, package_copy, package_name
 from orchestra.commands.tools import NoTool, Toolbox
 
 
@@ -23,6 +23,11 @@ def environment_lines(toolbox: Toolbox, workspace: str) -> Iterator[str]:
         yield f"environment: {', '.join(parts)}" + copy_text(package_copy(used, workspace), used.python, workspace)
     elif toolbox.has_node_modules:
         yield "environment: node_modules/.bin"
+    elif name := package_name(workspace):
+        python = toolbox.resolve("python")
+        found = "there is no python" if isinstance(python, NoTool) else f"python is {python.path}"
+        cure = "python3 -m venv .venv && .venv/bin/python -m pip install -e ."
+        yield f"environment: none; {found}, which may have another copy of {name} or none. To make one: {cure}"
     if used.note:
         yield f"environment: {used.note}"
 

@@ -58,11 +58,11 @@ def test_a_check_that_was_green_before_proves_nothing_and_this_is_said(tmp_path:
     assert done.returncode == 0
     start, _, end = done.stderr.partition("patch:")
     assert "`true`: pass (exit code 0); it is green already, so it cannot show that the goal is reached" in start
-    assert "every check passed before the plan too" in end
+    assert "every check was green before the plan too" in end
     said = evaluation(project)
     assert said["checks"] == [{"command": "true", "status": "pass", "exitCode": 0, "before": "pass"}]
     assert "green before: proves nothing" in said["grounds"]
-    assert "every check passed before the plan too" in project.run("report", "last").stdout
+    assert "every check was green before the plan too" in project.run("report", "last").stdout
 
 
 def test_without_a_baseline_nothing_runs_before_the_plan(tmp_path: Path) -> None:

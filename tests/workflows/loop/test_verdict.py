@@ -32,8 +32,8 @@ def before(*statuses: Result) -> Baseline:
         (before("not_run"), "The check passes: not run before, green after."),
         (
             before("pass"),
-            "The check passes: green before: proves nothing. But every check passed before the plan too, so the checks"
-            " do not show that the goal is reached.",
+            "The check passes (green before: proves nothing). Every check was green before the plan too: they do not"
+            " show that the goal is reached.",
         ),
         (Baseline(), "The check passes."),  # a run of before the baseline
     ],
@@ -51,7 +51,7 @@ def test_each_of_several_checks_is_told() -> None:
 
 def test_an_evaluators_pass_is_told_with_it() -> None:
     verdict = decide((done("pass"),), Opinion("pass", "looks right"), JOB, before("pass"))
-    assert "passed before the plan too" in verdict.grounds and "looks right" in verdict.grounds
+    assert "green before: proves nothing" in verdict.grounds and "looks right" in verdict.grounds
 
 
 def test_a_check_that_the_change_broke_is_told() -> None:

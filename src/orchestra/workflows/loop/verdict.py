@@ -13,7 +13,7 @@ from orchestra.workflows.loop.checks import Baseline, Missing, check_results, co
 from orchestra.workflows.loop.effects import CheckResult
 from orchestra.workflows.loop.shapes import Job, Opinion, command_line
 
-NOTHING_PROVED = "every check passed before the plan too, so the checks do not show that the goal is reached"
+NOTHING_PROVED = "every check was green before the plan too: they do not show that the goal is reached"
 
 
 def decide(checks: tuple[CommandOutcome, ...], opinion: Opinion | None, job: Job, baseline: Baseline) -> Opinion:
@@ -44,8 +44,9 @@ def _passed(results: tuple[CheckResult, ...], opinion: Opinion | None) -> str:
     passed = "The check passes" if len(results) == 1 else f"All {len(results)} checks pass"
     if not told:
         return "" if opinion else f"{passed}."
-    nothing = f" But {NOTHING_PROVED}." if prove_nothing(results) else ""
-    return f"{passed}: {compared(results[0]) if len(told) == 1 else '; '.join(told)}.{nothing}"
+    if prove_nothing(results):
+        return f"{passed} (green before: proves nothing). {NOTHING_PROVED[0].upper()}{NOTHING_PROVED[1:]}."
+    return f"{passed}: {compared(results[0]) if len(told) == 1 else '; '.join(told)}."
 
 
 def _named(result: CheckResult) -> str:
