@@ -87,6 +87,12 @@ def test_what_narrows_or_runs_in_the_sandbox_anyway_needs_none(config: str, tmp_
     assert App(project.path).project.consent.missing == ()
 
 
+def test_what_a_server_gets_is_said(tmp_path: Path) -> None:
+    project = clone(tmp_path / "p", "providers: {mine: {kind: openai_compat, base_url: 'http://127.0.0.1:9/v1'}}\n")
+    [line] = App(project.path).project.consent.missing
+    assert "your files are sent there" in line.why
+
+
 def test_without_consent_nothing_starts_and_the_lines_are_named(tmp_path: Path) -> None:
     """F3 (a): the first loop in a clone would send a variable of the person's as a key."""
     project = clone(tmp_path / "p", f"# 설정\n{SERVER}\nsandbox: {{tier: none}}\n")

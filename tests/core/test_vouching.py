@@ -20,7 +20,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal
 from orchestra.core.store import FileStore
 from orchestra.core.vouching import Standing
-from tests.support.core import KEY, OPEN_TABLE, REDACTOR, open_ledger
+from tests.support.core import KEY, OPEN_TABLE, REDACTOR, CountingDisk, open_ledger
 from tests.support.runs import store_of
 
 OTHER = "somebody else's key"
@@ -167,6 +167,14 @@ def mark(seal: Seal) -> str:
 
 def keyring(home: Path, project: Path, **environ: str) -> Keyring:
     return Keyring({"HOME": str(home), **environ}, project, Disk())
+
+
+def test_a_new_key_is_durable_before_anything_is_sealed_with_it(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    keys = Keyring({"HOME": str(tmp_path / "home")}, tmp_path / "p", disk)
+    assert keys.seal
+    folder = str(keys.file.parent)
+    assert disk.operations.index(("link", keys.file.name)) < disk.operations.index(("sync", Path(folder).name))
 
 
 def test_reading_makes_no_key_and_writing_makes_one_for_its_owner_only(tmp_path: Path) -> None:

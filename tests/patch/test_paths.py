@@ -1,0 +1,22 @@
+"""Names in the headers of a diff."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestra.patch.paths import read_git_line
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a/x.py b/x.py", ("a/x.py", "b/x.py")),
+        ('"a/\\355\\225\\234.py" "b/\\355\\225\\234.py"', ("a/한.py", "b/한.py")),
+        ('a/x.py "b/\\355\\225\\234.py"', ("a/x.py", "b/한.py")),
+        ('"a/x.py" "b/unfinished', None),
+        ('"a/x.py" ', None),
+        ('"" b/x.py', None),
+    ],
+)
+def test_the_two_names_are_read_or_none(text: str, names: tuple[str, str] | None) -> None:
+    assert read_git_line(text) == names

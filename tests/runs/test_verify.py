@@ -1,0 +1,28 @@
+"""`verify` of folders that are hardly runs, and of files that are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.project import KNOWN
+from tests.support.runs import verify
+from tests.support.tasks import Tasks, step
+
+
+def test_an_empty_journal_is_named(tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").touch()
+    [found] = verify(tmp_path, KNOWN)
+    assert (found.requirement, found.message) == ("S1-61", "there is no RUN_CREATED")
+
+
+def test_an_empty_result_file_that_is_gone_is_named_and_an_empty_output_is_not(tmp_path: Path) -> None:
+    leaves = step("a", code="import os; open(os.environ['ORCHESTRA_ARTIFACTS'] + '/empty', 'w')")
+    project = Tasks(tmp_path / "p", leaves)
+    assert project.dag().returncode == 0
+    [empty] = project.folder.path.rglob("files/empty")
+    for printed in project.folder.path.rglob("std*.txt"):
+        assert printed.stat().st_size == 0
+        printed.unlink()
+    assert verify(project.folder.path, KNOWN) == []
+    empty.unlink()
+    assert any("files/empty" in finding.message for finding in verify(project.folder.path, KNOWN))
