@@ -19,8 +19,6 @@ from orchestra.core.records import Event, EventType
         ("RUN_FAILED", {"error": {"code": "X", "message": "it broke"}, "result": {"reason": "no"}}, "it broke"),
     ],
 )
-def test_only_a_canceled_run_has_a_reason_in_its_result(
-    type_: EventType, payload: dict[str, Any], message: str
-) -> None:
-    event = Event(id="00000009", runId="r", type=type_, ts="2026-01-31T00:00:00.000Z", payload=payload)
+def test_only_a_canceled_run_has_a_reason_in_its_result(kind: EventType, payload: dict[str, Any], message: str) -> None:
+    event = Event(id="00000009", runId="r", type=kind, ts="2026-01-31T00:00:00.000Z", payload=payload)
     assert ended("r", event).message == message
