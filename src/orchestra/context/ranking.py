@@ -2,7 +2,8 @@
 
 Rules
 1. Every term of the hints weighs the same; a term that a model asked for weighs three.
-2. A file's score is BM25 times the weight of its kind (kinds.py). Ties are broken by the path.
+2. A file's score is BM25, and more for terms in its path, times the weight of its kind (kinds.py). Ties are broken by
+   the path.
 3. A chunk's score is the same sum over its own terms; a term in the line of a definition counts as more. Chunks beside
    a good chunk, and the head of a file with its imports, get a part of the good chunk's score.
 4. The order of the terms is the order of the question, so that the same question gives the same sums to the last bit.
@@ -15,13 +16,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from orchestra.context.counts import Counts
-from orchestra.context.kinds import kind_of, weights
+from orchestra.context.counts import FOLDER, NAME, Counts
+from orchestra.context.kinds import Kind, kind_of, weights
 from orchestra.context.sheets import Sheet
 from orchestra.context.words import asked_for, terms_of, words_in
 from orchestra.core.shown import Search
 
-_K, _B = 1.2, 0.75
+_K, _B = 4.0, 0.8  # of files: in long texts the tenth occurrence of a term still says something
+_K_CHUNK, _B_CHUNK = 1.2, 0.75
+_IN_PATH = ((NAME, 3.0), (FOLDER, 1.0))  # times its worth counts a term in a file's name, or in that of a folder
 _ASKED = 3.0  # the weight of a term that a model asked for
 _MOST_TERMS = 400
 _NEIGHBOUR = 0.5  # of the better neighbour's score is added to a chunk's own: a change seldom stays in one chunk
@@ -51,6 +54,7 @@ class Ranked(NamedTuple):
     worth: dict[str, float]
     found: dict[str, int]  # word -> files
     missing: tuple[str, ...]  # words
+    weights: dict[Kind, float]  # of the kinds of files
 
 
 def question(search: Search) -> Question:
@@ -85,6 +89,9 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
             gain = worth[term] * times * (_K + 1) / (times + norm)
             scores[path] = scores.get(path, 0.0) + gain
             parts.setdefault(path, []).append((-gain, word))
+        for mark, more in _IN_PATH:
+            for path, _ in counts.occurrences(mark + term, files):
+                scores[path] += more * worth[term]
     counted_as = weights(said)
     weighed = {path: score * counted_as[kind_of(path)] for path, score in scores.items()}
     order = sorted(weighed, key=lambda path: (-weighed[path], path))
@@ -94,6 +101,7 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
         {term: value for term, value in worth.items() if found[asked.words[term]]},
         {word: files for word, files in found.items() if files},
         tuple(word for word, files in found.items() if not files),
+        counted_as,
     )
 
 
@@ -116,9 +124,9 @@ def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
                 times[term] = times.get(term, 0) + often
         counted.append(times)
     usual = max(1.0, sum(sizes) / max(1, len(sizes)))
-    norms = (_K * (1 - _B + _B * size / usual) for size in sizes)
+    norms = (_K_CHUNK * (1 - _B_CHUNK + _B_CHUNK * size / usual) for size in sizes)
     own = [
-        sum(worth[term] * times[term] * (_K + 1) / (times[term] + norm) for term in worth if term in times)
+        sum(worth[term] * times[term] * (_K_CHUNK + 1) / (times[term] + norm) for term in worth if term in times)
         for times, norm in zip(counted, norms, strict=True)
     ]
     beside = [max(around) for around in zip([0.0, *own[:-1]], [*own[1:], 0.0], strict=True)]
