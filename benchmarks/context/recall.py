@@ -4,9 +4,9 @@
 
 DIR has the clones, as `OWNER+NAME/repo` or `OWNER+NAME` (bare or with `.git`). `--choose` writes `cases.json` anew by
 the rule in clones.py. A hunk is shown if all its lines are; an insertion's are the lines before and after it. Each
-figure is the mean of the cases. The sizes bound the bytes of file contents, as `orchestra context --bytes` does; the list
-of names, the note and outlines are beside them. `asked`: after one round of asking, in which half of eight search terms are wrong.
-`korean`: of the goal only the words that look like code are left, each with a particle.
+figure is the mean of the cases. The sizes bound the bytes of file contents, as `orchestra context --bytes` does: the
+list of names, the note and outlines are beside them. `asked`: after one round of asking, in which half of eight search
+terms are wrong. `korean`: of the goal only the words that look like code are left, each with a particle.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Rules
 1. The note is the same for the same facts, and short: it is paid for with every call.
 2. Missing parts are said, and that a patch may touch only what was shown.
-3. Where not all is shown and no word of the goal was found, this is said, and a model that may ask is asked for English search terms.
+3. Where not all is shown and no word of the goal was found, this is said, and a model that may ask is asked for English
+   search terms.
 4. Everything that the model asked for has its answer.
 """
 

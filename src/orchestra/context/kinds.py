@@ -1,8 +1,8 @@
 """The kind of a file, by its path alone, and how much its words count. Pure.
 
 Rules
-1. What is changed is mostly source code: source counts full, tests a third, documents and settings little, and what a tool
-   wrote (locks, translations, minified code) next to nothing.
+1. What is changed is mostly source code: source counts full, tests a third, documents and settings little, and what a
+   tool wrote (locks, translations, minified code) next to nothing.
 2. A question that speaks of a kind lifts the kind: "the docs of X", "translate Y".
 """
 

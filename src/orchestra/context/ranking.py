@@ -12,8 +12,9 @@ Rules
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from orchestra.context.counts import FOLDER, NAME, Counts
@@ -107,22 +108,19 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
 
 def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     """The score of each chunk of a file (rule 3)."""
-    memo: dict[str, tuple[str, ...]] = {}
+    text = "".join(sheet.lines)
+    lines = list(accumulate(map(len, sheet.lines), initial=0))
+    starts = [lines[first - 1] for first, _ in sheet.chunks]
+    sizes = [lines[last] - lines[first - 1] for first, last in sheet.chunks]
     named = {one.line for one in sheet.definitions}
-    counted: list[dict[str, int]] = []
-    sizes: list[int] = []
-    for first, last in sheet.chunks:
-        words = words_in("".join(sheet.lines[first - 1 : last]))
-        sizes.append(len(words))
-        in_names = [word for at in range(first, last + 1) if at in named for word in words_in(sheet.lines[at - 1])]
-        times: dict[str, int] = {}
-        for word, often in Counter(words + _DEFINED * in_names).items():
-            terms = memo.get(word)
-            if terms is None:
-                terms = memo[word] = tuple(term for term in terms_of(word) if term in worth)
+    counted: list[dict[str, int]] = [{} for _ in starts]
+    for word in sorted(set(words_in(text))):
+        terms = [term for term in terms_of(word) if term in worth]
+        for at in _places(word, text) if terms else ():
+            times = counted[bisect_right(starts, at) - 1]
+            many = 1 + _DEFINED if bisect_right(lines, at) in named else 1
             for term in terms:
-                times[term] = times.get(term, 0) + often
-        counted.append(times)
+                times[term] = times.get(term, 0) + many
     usual = max(1.0, sum(sizes) / max(1, len(sizes)))
     norms = (_K_CHUNK * (1 - _B_CHUNK + _B_CHUNK * size / usual) for size in sizes)
     own = [
@@ -134,6 +132,19 @@ def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     if scores:
         scores[0] = max(scores[0], _HEAD * max(scores))
     return scores
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    """Where a word stands in a text by itself, not as a part of another one."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not any(
+            char.isascii() == word.isascii() and (char.isalnum() or char == "_")
+            for char in (text[at - 1 : at] + text[end : end + 1])
+        ):
+            yield at
+        at = text.find(word, end)
 
 
 def _best(parts: list[tuple[float, str]]) -> tuple[str, ...]:

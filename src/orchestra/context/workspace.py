@@ -9,8 +9,8 @@ Rules
 4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, even if a text names it. Only a
    person opens such a file, by `--context FILE`.
 5. The same workspace and search give the same bytes: no time, no chance, no order of a hash.
-6. All contents together have at most `total` bytes; with a bound for file contents alone, these have at most so many, and
-   everything else is beside them.
+6. All contents together have at most `total` bytes; with a bound for file contents alone, these have at most so many,
+   and everything else is beside them.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _View:
             ]
             pack_found(room, found[:_CANDIDATES], self._ranked.worth, self._read)
             self._tell_left_out(room, found)
-            self._outline([one.path for one in found], kept + beside, room.total)
+            self._outline([one.path for one in found if one.path in self._sheets], kept + beside, room.total)
         else:
             self._pack_overview(room)
         for hit in self._ranked.hits:
