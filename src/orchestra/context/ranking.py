@@ -1,7 +1,7 @@
 """Which files, and which parts of a file, the words of a question are about: BM25 on terms. Pure over counts and texts.
 
 Rules
-1. Every term of the hints weighs the same; a term that a model asked for weighs three.
+1. Every term of the hints weighs the same; an identifier that a model asked for weighs three, its words one each.
 2. A file's score is BM25, and more for terms in its path, times the weight of its kind (kinds.py). Ties are broken by
    the path.
 3. A chunk's score is the same sum over its own terms; a term in the line of a definition counts as more. Chunks beside
@@ -26,7 +26,7 @@ from orchestra.core.shown import Search
 _K, _B = 4.0, 0.8  # of files: in long texts the tenth occurrence of a term still says something
 _K_CHUNK, _B_CHUNK = 1.2, 0.75
 _IN_PATH = ((NAME, 3.0), (FOLDER, 1.0))  # times its worth counts a term in a file's name, or in that of a folder
-_ASKED = 3.0  # the weight of a term that a model asked for
+_ASKED = 3.0  # the weight of an identifier that a model asked for
 _MOST_TERMS = 400
 _NEIGHBOUR = 0.5  # of the better neighbour's score is added to a chunk's own: a change seldom stays in one chunk
 _HEAD = 0.5  # of the best chunk's score is the least of the first one's: imports are there, and are often changed
@@ -67,7 +67,7 @@ def question(search: Search) -> Question:
         for term, word in asked_for(text):
             if term in terms or len(terms) < _MOST_TERMS:
                 words.setdefault(term, word)
-                terms[term] = max(weight, terms.get(term, 0.0))
+                terms[term] = max(weight if term == terms_of(word)[0] else 1.0, terms.get(term, 0.0))
     return Question(terms, words)
 
 
