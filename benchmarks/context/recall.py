@@ -4,8 +4,9 @@
 
 DIR has the clones, as `OWNER+NAME/repo` or `OWNER+NAME` (bare or with `.git`). `--choose` writes `cases.json` anew by
 the rule in clones.py. A hunk is shown if all its lines are; an insertion's are the lines before and after it. Each
-figure is the mean of the cases. `asked`: after one round of asking, in which half of eight search terms are wrong.
-`korean`: of the goal only the words that look like code are left, each with a particle.
+figure is the mean of the cases. The sizes bound the bytes of file contents, as `orchestra context --bytes` does: the
+list of names, the note and outlines are beside them. `asked`: after one round of asking, in which half of eight search
+terms are wrong. `korean`: of the goal only the words that look like code are left, each with a particle.
 """
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ from orchestra.core.shown import Receipt, Search, Wanted
 
 CASES = Path(__file__).with_name("cases.json")
 # The weights and bounds were chosen on these. All others were measured after the last change of method.
-TUNED = ("celery/celery", "vuejs/core", "BurntSushi/ripgrep")
+TUNED = (
+    "celery/celery",
+    "vuejs/core",
+    "BurntSushi/ripgrep",
+    "Textualize/rich",
+    "caddyserver/caddy",
+    "square/okhttp",
+    "clap-rs/clap",
+)
 SIZES = (200_000, 50_000)
 TERMS, WRONG = 8, 4
 PARTICLES = ("를", "을", "가", "는", "에서", "의", "로")
@@ -154,7 +163,9 @@ def _measure(clone: Clone, cases: list[Case], verbose: bool) -> list[dict[str, f
             began = time.monotonic()
             for name, search in _variants(clone.goal(case), case, tree):
                 for size in SIZES:
-                    row[f"{name} {size // 1000}"] = recall(gather(tree, search, size).receipt, case)
+                    receipt = gather(tree, search, size + size // 4 + 2_000, contents=size).receipt
+                    assert receipt.bytes <= size
+                    row[f"{name} {size // 1000}"] = recall(receipt, case)
             if verbose:
                 print(
                     case.commit[:10],

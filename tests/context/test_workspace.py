@@ -91,8 +91,16 @@ def test_where_nothing_matches_it_is_said_and_not_filled_up(project: Path) -> No
 def test_a_small_project_is_shown_whole(tmp_path: Path) -> None:
     root = write(tmp_path, {"calc.py": "x = 1\n", "한글.py": "# 보인다\n", "yarn.lock": "noise\n", "empty.py": ""})
     got = shown(root, "고쳐라")
-    assert contents(got) == {"calc.py": "x = 1\n", "한글.py": "# 보인다\n"}
+    assert contents(got) == {"calc.py": "x = 1\n", "한글.py": "# 보인다\n", "yarn.lock": "noise\n"}
     assert all(one.lines is UNSET for one in got.receipt.files)
+    assert note(got) == ""
+
+
+def test_documents_of_a_small_project_are_shown_if_there_is_ample_room(tmp_path: Path) -> None:
+    files = {"calc.py": "x = 1\n", "docs/a.md": "word " * 400, "vendor/b.js": "y\n" * 1_000}
+    root = write(tmp_path, files)
+    assert contents(shown(root, "고쳐라", 20_000)) == files
+    assert set(contents(shown(root, "고쳐라", 5_000))) == {"calc.py"}
 
 
 # -- files that must go in --------------------------------------------------------------------------------------------
@@ -159,7 +167,7 @@ def test_the_bytes_are_never_exceeded(project: Path, total: int, goal: str, trac
     got = gather(project, Search(hints=(goal,), traces=traces, wanted=wanted, mayAsk=True), total)
     assert size(got) <= total
     assert got.receipt.bytes <= total
-    assert sum(one.bytes for one in got.receipt.files) == got.receipt.bytes
+    assert sum(one.bytes for one in got.receipt.contents) == got.receipt.bytes
 
 
 def test_contents_alone_can_be_bounded(project: Path) -> None:

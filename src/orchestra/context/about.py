@@ -3,7 +3,8 @@
 Rules
 1. The note is the same for the same facts, and short: it is paid for with every call.
 2. Missing parts are said, and that a patch may touch only what was shown.
-3. Where no word of the goal was found, this is said, and a model that may ask is asked for English search terms.
+3. Where not all is shown and no word of the goal was found, this is said, and a model that may ask is asked for English
+   search terms.
 4. Everything that the model asked for has its answer.
 """
 
@@ -59,16 +60,11 @@ def about(facts: Facts) -> str:
 
 def _words(facts: Facts) -> list[str]:
     """What was found of the words (rule 3)."""
-    if not facts.found and not any(sheet.how != "found" for sheet in facts.sheets):
-        said = "Nothing in this project matches the words of the goal."
-        if facts.everything:
-            said += " All its files are shown."
-        if not facts.search.mayAsk:
-            return [said]
-        first = "If they are not enough, reply" if facts.everything else "Reply"
-        return [f"{said} {first} first with NEED and English search terms. {_FORM}"]
     if facts.everything:
         return []
+    if not facts.found and not any(sheet.how != "found" for sheet in facts.sheets):
+        said = "Nothing in this project matches the words of the goal."
+        return [f"{said} Reply first with NEED and English search terms. {_FORM}" if facts.search.mayAsk else said]
     lines = [f"These words were found nowhere: {some(facts.missing, 20)}."] if facts.missing else []
     if facts.search.mayAsk:
         lines.append(f"If what you need is not shown, you may reply with a list of what you need instead. {_FORM}")

@@ -9,6 +9,7 @@ Rules
    into place: two processes at once are fine, the last one stays.
 4. Files over `MOST_BYTES`, files that are no text or that a tool wrote, and files beyond the bounds of all counting are
    not counted, but for their paths. Of a file that is no code, the beginning is counted.
+   The terms of a path are counted with the text, and once more by themselves (`NAME`, `FOLDER`).
 5. The same files give the same counts, whatever was kept.
 """
 
@@ -41,10 +42,11 @@ MOST_BYTES = MIB  # of a file that is counted
 _MOST_OTHER = MIB // 16  # of a file that is no code: its beginning is counted
 MOST_ALL, MOST_FILES = 128 * MIB, 30_000  # of all files together
 _MOST_TABLE = 128 * MIB
-_VERSION = "counts-1"
+_VERSION = "counts-2"
 _DOUBT = 2_000_000_000  # nanoseconds (rule 1)
 _TIMES = 255  # more occurrences in a file count as so many: one number holds file and count
 _PATH_WEIGHT = 5  # a term in the path counts as so many in the text
+NAME, FOLDER = "/", ":"  # before a term: it is in the name of the file, or only in its folders
 _WRITTEN_AFTER = 0.02  # of the files counted anew: below that, counting again is cheaper than writing the table
 
 
@@ -145,11 +147,16 @@ class Counts:
         bare = one.path.rpartition(".")[0] or one.path
         for term, times in counted(" ".join((bare, *compounds(bare)))).items():
             terms[term] = terms.get(term, 0) + _PATH_WEIGHT * times
+        length = sum(terms.values())
+        folders, _, name = bare.rpartition("/")
+        named = counted(" ".join((name, *compounds(name))))
+        terms.update((NAME + term, 1) for term in named)
+        terms.update((FOLDER + term, 1) for term in counted(folders) if term not in named)
         at = len(self._sizes)
         self._ids[one.path] = at
         self._sizes.append(one.size)
         self._times.append(one.mtime if one.mtime < now - _DOUBT else -1)  # rule 1
-        self._lengths.append(min(sum(terms.values()), 0xFFFFFFFF))
+        self._lengths.append(min(length, 0xFFFFFFFF))
         for term, times in terms.items():
             number = at << 8 | min(times, _TIMES)
             found = self._fresh.get(term)

@@ -1,8 +1,8 @@
 """The kind of a file, by its path alone, and how much its words count. Pure.
 
 Rules
-1. What is changed is mostly source code: source counts full, tests half, documents and settings little, and what a tool
-   wrote (locks, translations, minified code) next to nothing.
+1. What is changed is mostly source code: source counts full, tests a third, documents and settings little, and what a
+   tool wrote (locks, translations, minified code) next to nothing.
 2. A question that speaks of a kind lifts the kind: "the docs of X", "translate Y".
 """
 
@@ -20,7 +20,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-WEIGHTS: dict[Kind, float] = {"source": 1.0, "test": 0.5, "docs": 0.15, "settings": 0.15, "generated": 0.05}
+WEIGHTS: dict[Kind, float] = {"source": 1.0, "test": 0.3, "docs": 0.15, "settings": 0.15, "generated": 0.05}
 _LIFTS: dict[Kind, frozenset[str]] = {
     "test": frozenset({"test", "tests", "testing", "pytest", "unittest", "flaky", "테스트"}),
     "docs": frozenset({"docs", "doc", "documentation", "readme", "changelog", "typo", "typos", "tutorial", "문서"}),

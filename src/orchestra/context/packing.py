@@ -109,10 +109,11 @@ def _add_lines(room: Room, sheet: Sheet, lines: Lines, most: int) -> None:
 
 
 class Candidate(NamedTuple):
-    """A file that was found by its words, and its score."""
+    """A file that was found by its words, its score, and the weight of its kind."""
 
     path: str
     score: float
+    weight: float
 
 
 def pack_found(
@@ -137,7 +138,8 @@ def pack_found(
         if not sheet.is_whole:
             own = chunk_scores(sheet, worth)
             rated += (
-                (one.score / best_file, score, piece, sheet) for piece, score in zip(sheet.chunks, own, strict=True)
+                (one.score / best_file, one.weight * score, piece, sheet)
+                for piece, score in zip(sheet.chunks, own, strict=True)
             )
     best_chunk = max((own for _, own, _, _ in rated), default=1.0) or 1.0
     rated.sort(key=lambda one: (-(_BY_FILE * one[0] + (1 - _BY_FILE) * one[1] / best_chunk), one[3].path, one[2]))

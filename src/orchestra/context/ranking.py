@@ -1,8 +1,9 @@
 """Which files, and which parts of a file, the words of a question are about: BM25 on terms. Pure over counts and texts.
 
 Rules
-1. Every term of the hints weighs the same; a term that a model asked for weighs three.
-2. A file's score is BM25 times the weight of its kind (kinds.py). Ties are broken by the path.
+1. Every term of the hints weighs the same; an identifier that a model asked for weighs three, its words one each.
+2. A file's score is BM25, and more for terms in its path, times the weight of its kind (kinds.py). Ties are broken by
+   the path.
 3. A chunk's score is the same sum over its own terms; a term in the line of a definition counts as more. Chunks beside
    a good chunk, and the head of a file with its imports, get a part of the good chunk's score.
 4. The order of the terms is the order of the question, so that the same question gives the same sums to the last bit.
@@ -11,18 +12,21 @@ Rules
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
-from orchestra.context.counts import Counts
-from orchestra.context.kinds import kind_of, weights
+from orchestra.context.counts import FOLDER, NAME, Counts
+from orchestra.context.kinds import Kind, kind_of, weights
 from orchestra.context.sheets import Sheet
 from orchestra.context.words import asked_for, terms_of, words_in
 from orchestra.core.shown import Search
 
-_K, _B = 1.2, 0.75
-_ASKED = 3.0  # the weight of a term that a model asked for
+_K, _B = 4.0, 0.8  # of files: in long texts the tenth occurrence of a term still says something
+_K_CHUNK, _B_CHUNK = 1.2, 0.75
+_IN_PATH = ((NAME, 3.0), (FOLDER, 1.0))  # times its worth counts a term in a file's name, or in that of a folder
+_ASKED = 3.0  # the weight of an identifier that a model asked for
 _MOST_TERMS = 400
 _NEIGHBOUR = 0.5  # of the better neighbour's score is added to a chunk's own: a change seldom stays in one chunk
 _HEAD = 0.5  # of the best chunk's score is the least of the first one's: imports are there, and are often changed
@@ -51,6 +55,7 @@ class Ranked(NamedTuple):
     worth: dict[str, float]
     found: dict[str, int]  # word -> files
     missing: tuple[str, ...]  # words
+    weights: dict[Kind, float]  # of the kinds of files
 
 
 def question(search: Search) -> Question:
@@ -62,7 +67,7 @@ def question(search: Search) -> Question:
         for term, word in asked_for(text):
             if term in terms or len(terms) < _MOST_TERMS:
                 words.setdefault(term, word)
-                terms[term] = max(weight, terms.get(term, 0.0))
+                terms[term] = max(weight if term == terms_of(word)[0] else 1.0, terms.get(term, 0.0))
     return Question(terms, words)
 
 
@@ -85,6 +90,9 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
             gain = worth[term] * times * (_K + 1) / (times + norm)
             scores[path] = scores.get(path, 0.0) + gain
             parts.setdefault(path, []).append((-gain, word))
+        for mark, more in _IN_PATH:
+            for path, _ in counts.occurrences(mark + term, files):
+                scores[path] += more * worth[term]
     counted_as = weights(said)
     weighed = {path: score * counted_as[kind_of(path)] for path, score in scores.items()}
     order = sorted(weighed, key=lambda path: (-weighed[path], path))
@@ -94,31 +102,29 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
         {term: value for term, value in worth.items() if found[asked.words[term]]},
         {word: files for word, files in found.items() if files},
         tuple(word for word, files in found.items() if not files),
+        counted_as,
     )
 
 
 def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     """The score of each chunk of a file (rule 3)."""
-    memo: dict[str, tuple[str, ...]] = {}
+    text = "".join(sheet.lines)
+    lines = list(accumulate(map(len, sheet.lines), initial=0))
+    starts = [lines[first - 1] for first, _ in sheet.chunks]
+    sizes = [lines[last] - lines[first - 1] for first, last in sheet.chunks]
     named = {one.line for one in sheet.definitions}
-    counted: list[dict[str, int]] = []
-    sizes: list[int] = []
-    for first, last in sheet.chunks:
-        words = words_in("".join(sheet.lines[first - 1 : last]))
-        sizes.append(len(words))
-        in_names = [word for at in range(first, last + 1) if at in named for word in words_in(sheet.lines[at - 1])]
-        times: dict[str, int] = {}
-        for word, often in Counter(words + _DEFINED * in_names).items():
-            terms = memo.get(word)
-            if terms is None:
-                terms = memo[word] = tuple(term for term in terms_of(word) if term in worth)
+    counted: list[dict[str, int]] = [{} for _ in starts]
+    for word in sorted(set(words_in(text))):
+        terms = [term for term in terms_of(word) if term in worth]
+        for at in _places(word, text) if terms else ():
+            times = counted[bisect_right(starts, at) - 1]
+            many = 1 + _DEFINED if bisect_right(lines, at) in named else 1
             for term in terms:
-                times[term] = times.get(term, 0) + often
-        counted.append(times)
+                times[term] = times.get(term, 0) + many
     usual = max(1.0, sum(sizes) / max(1, len(sizes)))
-    norms = (_K * (1 - _B + _B * size / usual) for size in sizes)
+    norms = (_K_CHUNK * (1 - _B_CHUNK + _B_CHUNK * size / usual) for size in sizes)
     own = [
-        sum(worth[term] * times[term] * (_K + 1) / (times[term] + norm) for term in worth if term in times)
+        sum(worth[term] * times[term] * (_K_CHUNK + 1) / (times[term] + norm) for term in worth if term in times)
         for times, norm in zip(counted, norms, strict=True)
     ]
     beside = [max(around) for around in zip([0.0, *own[:-1]], [*own[1:], 0.0], strict=True)]
@@ -126,6 +132,19 @@ def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
     if scores:
         scores[0] = max(scores[0], _HEAD * max(scores))
     return scores
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    """Where a word stands in a text by itself, not as a part of another one."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not any(
+            char.isascii() == word.isascii() and (char.isalnum() or char == "_")
+            for char in (text[at - 1 : at] + text[end : end + 1])
+        ):
+            yield at
+        at = text.find(word, end)
 
 
 def _best(parts: list[tuple[float, str]]) -> tuple[str, ...]:

@@ -14,10 +14,12 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 
+from msgspec import UNSET
+
 from orchestra.context.chunks import Definition, chunks, definitions
 from orchestra.context.reading import lines_of
 from orchestra.core.model import ContextArtifact
-from orchestra.core.shown import How, Lines
+from orchestra.core.shown import How, Lines, Shown
 
 _NEAR = 3
 
@@ -112,6 +114,12 @@ class Sheet:
             name += f", lines {ranges} of {'' if self._whole else 'more than '}{len(self.lines)}"
         return ContextArtifact(name=name, path=self.path, content=self.content())
 
+    def receipt(self) -> Shown:
+        """What is recorded of the file."""
+        text = self.content()
+        lines = UNSET if self.is_whole else self.shown
+        return Shown(self.path, self.how, self.reason, len(text.encode()), tokens(text), round(self.score, 3), lines)
+
     def _marks(self, shown: tuple[Lines, ...]) -> list[str]:
         """The mark before each part, and after the last; empty where nothing is missing."""
         if not shown:
@@ -126,6 +134,11 @@ class Sheet:
             rest = f"… lines from {before + 1} on not shown\n"
         ended = not self.lines or self.lines[-1].endswith("\n") or before < len(self.lines)
         return [*marks, rest if ended or not rest else "\n" + rest]
+
+
+def tokens(text: str) -> int:
+    """The estimated number of tokens, as providers/prompting.py estimates it."""
+    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
 
 
 def _mark(first: int, last: int) -> str:

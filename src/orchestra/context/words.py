@@ -6,7 +6,8 @@ Rules
 2. A word gives its stem: common English endings are cut, so that `parsing`, `parser` and `parse` are one term.
 3. Latin letters are split from all others: `get_or_create를` gives get_or_create. A run of other letters (Hangul) gives
    its pairs of letters, because endings and particles are written together with the word.
-4. Words that occur in every text (`STOP`) are no terms of a question.
+4. Words that occur in every text (`STOP`) are no terms of a question, unless they are written like code there: `add()`,
+   or in backticks.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _ENDINGS = re.compile(r"(?:ations?|ions?|ings?|ers?|ed|es|s|e)$")
 _DOUBLE = re.compile(r"([bdfgmnprt])\1$")
 _COMPOUND = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+")
 _NUMBERED = re.compile(r"\b(?:close|fix|resolve|ref|see)\w{0,3}:? {0,2}#\d+", re.IGNORECASE)  # of an issue: no words
+_LIKE_CODE = re.compile(r"`[^`\s]{2,80}`|\b\w+\(\)")
 _LONGEST = 80  # of an identifier: longer ones are data
 _MOST_TERMS = 6_000  # of one file
 
@@ -107,8 +109,13 @@ def compounds(text: str) -> list[str]:
 def asked_for(text: str) -> Iterator[tuple[str, str]]:
     """The terms of a question, each with the word it comes from; without stop words (rule 4)."""
     text = _NUMBERED.sub(" ", text)
+    code = {word for found in _LIKE_CODE.findall(text) for word in words_in(found)}
     for word in (*words_in(text), *compounds(text)):
-        if word.lower() in STOP or len(word) < 2:
+        if len(word) < 2:
+            continue
+        if word.lower() in STOP:
+            if word in code:
+                yield from ((term, word) for term in terms_of(word))
             continue
         for term in terms_of(word):
             if term not in _STOPPED:

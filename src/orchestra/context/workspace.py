@@ -9,7 +9,8 @@ Rules
 4. A file that is a secret by its name (core/secretfiles.py) is listed and never shown, even if a text names it. Only a
    person opens such a file, by `--context FILE`.
 5. The same workspace and search give the same bytes: no time, no chance, no order of a hash.
-6. All contents together have at most `total` bytes.
+6. All contents together have at most `total` bytes; with a bound for file contents alone, these have at most so many,
+   and everything else is beside them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
-from msgspec import UNSET
 
 from orchestra.context.about import NAME, Facts, about
 from orchestra.context.counts import MOST_BYTES, countable, counts_of
@@ -31,8 +31,8 @@ from orchestra.context.listing import listing
 from orchestra.context.mentions import Named, Names
 from orchestra.context.packing import Candidate, Must, Room, pack_found, pack_musts
 from orchestra.context.ranking import Ranked, question, rank
-from orchestra.context.reading import Mask, covered, text_of, why_unreadable
-from orchestra.context.sheets import Sheet
+from orchestra.context.reading import MOST_READ, Mask, covered, text_of, why_unreadable
+from orchestra.context.sheets import Sheet, tokens
 from orchestra.context.walk import Found, Walked, walk
 from orchestra.context.wanted import answers
 from orchestra.context.words import words_in
@@ -40,12 +40,14 @@ from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.shown import How, LeftOut, Opened, Receipt, Search, Shown
 
-METHOD = "bm25-parts-1"
+METHOD = "bm25-parts-2"
 _LISTING, _NOTE, _OUTLINES = 0.10, 0.03, 0.04  # of all bytes
 _LEAST = 400  # bytes of the note
 _OUTLINED = 8  # files
 _BIG = 400  # lines of a file that is worth an outline
 _CANDIDATES = 60
+_SMALL = 0.6  # of the room: if all texts of a project have no more bytes, documents and what tools wrote go in too
+_OTHERS = 300  # files, read to know that
 _ORDER: dict[How, int] = {"opened": 0, "asked": 1, "named": 2, "found": 3}  # of a receipt
 _MENTIONED = re.compile(r"[\w./~+@-]{0,200}[A-Za-z0-9_]")  # a word that may be a path; Korean particles stay behind
 
@@ -97,7 +99,8 @@ class _View:
         self._ranked = self._rank(walked, memory)
         self._answers = answers(root, search.wanted, frozenset(self._files), names, self._hides)
         self._traced = names.named_in(search.traces)
-        self._named = names.named_in(search.hints)
+        self._named = names.named_in(search.hints[:1])
+        self._told = names.named_in(search.hints[1:])
         self.withheld: list[Withheld] = []
         self._outlines: list[tuple[str, str]] = []
         self._sheets: dict[str, Sheet] = {}
@@ -113,9 +116,9 @@ class _View:
 
     def packed(self, total: int, contents: int | None) -> Room:
         """The files and parts of files that are shown."""
-        share = int((_LISTING + _NOTE) * total) + min(_LEAST, total // 4)
-        most = total - share if contents is None else min(contents, total)
-        room = Room(most)
+        rest = total - int((_LISTING + _NOTE) * total) - min(_LEAST, total // 4)
+        room = Room(rest if contents is None else min(contents, total))
+        beside = max(0, min(rest - room.left, int(_OUTLINES * total)))
         pack_musts(room, list(self._musts(room)), self._ranked.worth)
         for sheet in self._sheets.values():
             if sheet.how == "opened" and not sheet.shown:  # it may have grown since it was opened
@@ -125,17 +128,16 @@ class _View:
         if self._fits(room, taken):
             self._pack_everything(room, taken)
         elif self._matches(taken):
-            kept = int(_OUTLINES * room.left)
+            kept = int(_OUTLINES * room.left) if contents is None else 0
             room.left -= kept
             found = [
-                Candidate(hit.path, hit.score)
+                Candidate(hit.path, hit.score, self._ranked.weights[kind_of(hit.path)])
                 for hit in self._ranked.hits[: 2 * _CANDIDATES]
                 if hit.path not in taken and not secret_by_name(hit.path)
             ]
             pack_found(room, found[:_CANDIDATES], self._ranked.worth, self._read)
-            room.left += kept
             self._tell_left_out(room, found)
-            self._outline(room, [one.path for one in found])
+            self._outline([one.path for one in found if one.path in self._sheets], kept + beside, room.total)
         else:
             self._pack_overview(room)
         for hit in self._ranked.hits:
@@ -162,6 +164,7 @@ class _View:
             ("named", "in the output of a failing check", self._traced),
             ("asked", "asked for by the model", [Named(path, lines) for path, lines in asked]),
             ("named", "named in the goal", self._named),
+            ("named", "named in a plan or a note", self._told),
         ]
         for how, reason, named in groups:
             for path, lines in named:
@@ -176,7 +179,7 @@ class _View:
 
     def _lines_of(self, path: str, lines: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         """All lines of a file that matter, whatever named them."""
-        others = [n.lines for n in (*self._traced, *self._named) if n.path == path]
+        others = [n.lines for n in (*self._traced, *self._named, *self._told) if n.path == path]
         asked = [(one.lines,) for one, file in self._answers.files if file == path and one.lines]
         return tuple(dict.fromkeys((*lines, *(line for group in (*asked, *others) for line in group))))
 
@@ -184,7 +187,7 @@ class _View:
         """The files that a hint mentions and that are secrets by their name, also those that `.gitignore` hides."""
         words = {word.removeprefix("./") for hint in self._search.hints for word in _MENTIONED.findall(hint)}
         by_git = {word for word in words if secret_by_name(word) and not why_unreadable(self._root, word)}
-        named = {one.path for one in (*self._named, *self._traced)}
+        named = {one.path for one in (*self._named, *self._told, *self._traced)}
         named |= {path for path in self._files if path.rpartition("/")[2] in words}
         for path in sorted((by_git | named).difference(opened)):
             if (why := secret_by_name(path)) and not self._hides(path):
@@ -206,17 +209,27 @@ class _View:
         order = sorted(
             self._files.values(), key=lambda one: (not _is_shown_whole(one), -scores.get(one.path, 0.0), one)
         )
+        small = self._texts_of_others() <= _SMALL * room.total - (room.total - room.left)
         self._everything = True
         for one in order:
             if one.path in taken or secret_by_name(one.path) or one.size > MOST_BYTES:
                 self._everything = self._everything and one.path in taken
                 continue
-            wanted = _is_shown_whole(one) or one.path in scores or one.path.upper().startswith("README")
+            wanted = small or _is_shown_whole(one) or one.path in scores or one.path.upper().startswith("README")
             sheet = self._read(one.path) if wanted else None
-            if sheet is None or not room.add(sheet, sheet.everything):
-                self._everything = False
-            else:
+            if sheet is not None and room.add(sheet, sheet.everything):
                 sheet.reason = "" if one.path in scores else "the whole project fits"
+            elif sheet is not None or not wanted:
+                self._everything = False
+        self._everything &= all(sheet.is_whole for sheet in room.sheets)
+
+    def _texts_of_others(self) -> int:
+        """The bytes of all texts of a project, but very many bytes if too many files would have to be read for that."""
+        others = [one for one in self._files.values() if not _is_shown_whole(one)]
+        if len(others) > _OTHERS or sum(min(one.size, MOST_READ) for one in others) > _OTHERS * MOST_BYTES // 8:
+            return sys.maxsize
+        texts = sum(one.size for one in others if self._read(one.path) is not None)
+        return texts + sum(one.size for one in self._files.values() if _is_shown_whole(one))
 
     def _pack_overview(self, room: Room) -> None:
         """No word was found: the README, and outlines of the biggest source files of each folder (rule 3)."""
@@ -233,10 +246,11 @@ class _View:
         turns = [  # the biggest file of every folder, then the second ones
             (turn, -size[folder], one.path) for folder, files in folders.items() for turn, one in enumerate(files)
         ]
-        room.left = min(room.left, int(0.3 * room.total))
-        self._outline(room, [path for _, _, path in sorted(turns)[: 4 * _OUTLINED]], least=1, most=4 * _OUTLINED)
+        left = min(room.left, int(0.3 * room.total))
+        biggest = [path for _, _, path in sorted(turns)[: 4 * _OUTLINED]]
+        self._outline(biggest, left, room.total, least=1, most=4 * _OUTLINED)
 
-    def _outline(self, room: Room, paths: list[str], *, least: int = _BIG, most: int = _OUTLINED) -> None:
+    def _outline(self, paths: list[str], left: int, total: int, *, least: int = _BIG, most: int = _OUTLINED) -> None:
         """Outlines of the files that are not shown whole, as far as there is room."""
         for path in paths:
             sheet = self._read(path)
@@ -245,9 +259,9 @@ class _View:
             found = sheet.definitions
             text = f"{path}\n" + "".join(f"{one.line}: {one.text}\n" for one in found)
             size = len(text.encode())
-            if found and size <= min(room.left, max(room.total // 20, 4_000)):
+            if found and size <= min(left, max(total // 20, 4_000)):
                 self._outlines.append((path, text))
-                room.left -= size
+                left -= size
 
     def _tell_left_out(self, room: Room, found: list[Candidate]) -> None:
         """The files that were found and that there was no room for, if their words count much."""
@@ -298,17 +312,18 @@ class _View:
     def receipt(self, room: Room, duration: int) -> Receipt:
         """What was shown, and why."""
         order = sorted(room.sheets, key=lambda sheet: (_ORDER[sheet.how], -sheet.score, sheet.path))
-        shown = [_shown(sheet) for sheet in order]
+        shown = [sheet.receipt() for sheet in order]
+        contents = sum(one.bytes for one in shown)
         partly = {sheet.path for sheet in room.sheets}
         shown += (
-            Shown(path, "found", "outline", len(text.encode()), _tokens(text), lines=())
+            Shown(path, "found", "outline", len(text.encode()), tokens(text), lines=())
             for path, text in self._outlines
             if path not in partly
         )
         return Receipt(
             method=METHOD,
             files=tuple(shown),
-            bytes=sum(one.bytes for one in shown),
+            bytes=contents,
             terms=self._ranked.found,
             notFound=self._ranked.missing,
             leftOut=tuple(room.left_out),
@@ -320,21 +335,3 @@ class _View:
 def _is_shown_whole(one: Found) -> bool:
     """Whether a file of a small project is worth showing without a word of the goal in it."""
     return kind_of(one.path) in ("source", "test", "settings")
-
-
-def _shown(sheet: Sheet) -> Shown:
-    text = sheet.content()
-    return Shown(
-        sheet.path,
-        sheet.how,
-        sheet.reason,
-        len(text.encode()),
-        _tokens(text),
-        round(sheet.score, 3),
-        UNSET if sheet.is_whole else sheet.shown,
-    )
-
-
-def _tokens(text: str) -> int:
-    """The estimated number of tokens, as providers/prompting.py estimates it."""
-    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))

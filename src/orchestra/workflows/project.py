@@ -272,7 +272,8 @@ class Project:
             memory=self.memory,
             mask=self.redactor.text,
         )
-        return view(Search(hints=(goal,)), section.bytes if most is None else most + most // 8 + 2_000, contents=most)
+        total = section.bytes if most is None else most + most // 4 + 2_000  # the list of names, the note, outlines
+        return view(Search(hints=(goal,)), total, contents=most)
 
     def hide_runs(self, root: Path) -> None:
         """Add a .gitignore to the folder of runs, so that prompts and replies are not committed by accident."""
