@@ -286,10 +286,9 @@ def test_a_person_reads_a_table_that_lines_up_and_what_left_the_machine(project:
     table, _, sums = told.stdout.partition("\n\n")
     header, call, *rows = table.splitlines()
     assert call == f"plan.1, planner, to {server.url}/v1 작은모델"
-    notes = ["(files of the workspace)", "(about the files shown)"]
-    names = ["(system prompt)", "(user prompt)", *notes, "calc.py", "한글.py"]
-    assert [row[header.index("what") :] for row in rows[:6]] == names
-    assert [row.split()[:2] for row in rows[4:6]] == [["32", "0-32"], ["12", "0-12"]]
+    names = ["(system prompt)", "(user prompt)", "(files of the workspace)", "calc.py", "한글.py"]
+    assert [row[header.index("what") :] for row in rows[:5]] == names
+    assert [row.split()[:2] for row in rows[3:5]] == [["32", "0-32"], ["12", "0-12"]]
     assert f"to {server.url}/v1: 3 requests, 2 files, " in sums and "a server on this machine" in sums
     project.write_script(role("planner", PLAN), role("developer", RIGHT_PATCH))
     project.loop("--approval", "never")
