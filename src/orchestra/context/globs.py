@@ -27,7 +27,7 @@ class Globs:
         for line in lines:
             if why := wrong_glob(line):
                 raise UsageError(f"--no-context {line}: {why}")
-        self._spec = pathspec.GitIgnoreSpec.from_lines(lines)
+        self._spec = pathspec.GitIgnoreSpec.from_lines(line.removeprefix("./") for line in lines)
 
     def __call__(self, path: str) -> bool:
         """Whether a path of the workspace is hidden; that of a folder ends with `/`."""
