@@ -9,7 +9,7 @@ from orchestra.core.errors import UsageError
 
 
 def test_globs_mean_what_they_mean_in_gitignore() -> None:
-    hidden = Globs(("docs/", "*.min.js", "/data/*.csv", "!keep.min.js"))
+    hidden = Globs(("docs/", "*.min.js", "./data/*.csv", "!keep.min.js"))
     assert [path for path in ("docs/a/b.md", "x/a.min.js", "data/a.csv") if not hidden(path)] == []
     assert [path for path in ("a.md", "x/data/a.csv", "a/keep.min.js", "docs") if hidden(path)] == []
     assert not Globs(())("anything")
