@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from orchestra.context.words import asked_for, counted, stem, terms_of
@@ -44,3 +46,11 @@ def test_words_of_every_text_are_no_terms() -> None:
 
 def test_numbers_of_issues_are_no_terms() -> None:
     assert terms("close #123, fixes: #9") == set()
+
+
+def test_a_very_long_word_takes_no_longer_than_other_text() -> None:
+    began = time.process_time()
+    for piece in ("a", "a1", "aB", "7a"):  # letters of data in a reply, a patch or an output
+        assert list(asked_for(piece * 200_000)) == []
+    assert time.process_time() - began < 3
+    assert "d_model" in [word for _, word in asked_for("3d-model")]

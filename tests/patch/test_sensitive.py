@@ -135,3 +135,10 @@ def test_tests_are_known_by_their_names(path: str) -> None:
 @pytest.mark.parametrize("path", OTHERS.split())
 def test_other_files_are_no_tests(path: str) -> None:
     assert not is_test(path)
+
+
+@pytest.mark.parametrize("path", ["pytest/__init__.py", "unittest/__init__.py", "unittest/__main__.py"])
+def test_a_package_in_the_place_of_a_runner_decides_what_the_tests_mean(path: str) -> None:
+    kind = kind_of(path)
+    assert kind is not None
+    assert kind.judges

@@ -56,6 +56,8 @@ def walk(root: Path, *, most: int = MOST_FILES, most_entries: int = MOST_ENTRIES
         if any(entry.name == ".gitignore" for entry in entries):
             rules = (*above, *rules_of(root / prefix, prefix))
         for entry in sorted(entries, key=lambda entry: entry.name):
+            if len(files) > most:
+                break  # of a folder with very many files
             path = prefix + entry.name
             if not path.isprintable() or entry.is_symlink():  # rules 1 and 3
                 continue

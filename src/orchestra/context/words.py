@@ -22,7 +22,8 @@ _ANY = re.compile(r"[A-Za-z_][A-Za-z0-9_]+|[^\W0-9A-Za-z_]+")
 _PIECES = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _ENDINGS = re.compile(r"(?:ations?|ions?|ings?|ers?|ed|es|s|e)$")
 _DOUBLE = re.compile(r"([bdfgmnprt])\1$")
-_COMPOUND = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+")
+# A match begins where a word begins: else a long word without a hyphen is searched again from each of its letters.
+_COMPOUND = re.compile(r"(?<![A-Za-z0-9])[0-9]*+([A-Za-z][A-Za-z0-9]*+(?:-[A-Za-z0-9]++)+)")
 _NUMBERED = re.compile(r"\b(?:close|fix|resolve|ref|see)\w{0,3}:? {0,2}#\d+", re.IGNORECASE)  # of an issue: no words
 _LIKE_CODE = re.compile(r"`[^`\s]{2,80}`|\b\w+\(\)")
 _LONGEST = 80  # of an identifier: longer ones are data

@@ -132,6 +132,7 @@ TABLE = (
         "decides what the tests mean",
         """
         conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml pytest.py unittest.py tox.ini tox.toml noxfile.py
+        pytest/__init__.py pytest/__main__.py _pytest/__init__.py unittest/__init__.py unittest/__main__.py
         .coveragerc nose2.cfg behave.ini .behaverc
         jest.config.* jest.setup.* jest.preset.* vitest.config.* vitest.workspace.* vitest.setup.* karma.conf.*
         .mocharc* mocha.opts .nycrc* .c8rc* .taprc ava.config.* jasmine.json wdio.conf.* cypress.json cypress.config.*

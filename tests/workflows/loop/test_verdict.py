@@ -82,3 +82,12 @@ def test_rows_of_an_older_run_have_no_before() -> None:
     assert msgspec.to_builtins(row) == {"command": "pytest -q", "status": "pass", "exitCode": 0}
     [skipped] = check_results(JOB, (done("pass"),), Baseline(known=True))
     assert msgspec.to_builtins(skipped)["before"] == "not_run"  # --no-baseline
+
+
+def test_a_check_that_turned_green_although_nothing_was_changed_proves_nothing() -> None:
+    verdict = decide((done("pass"),), None, JOB, before("fail"), untouched=True)
+    assert verdict.decision == "pass"
+    assert verdict.grounds.startswith("The check passes, which proves nothing: this run changed no file")
+    assert prove_nothing(check_results(JOB, (done("pass"),), before("fail")), untouched=True)
+    green = decide((done("pass"),), None, JOB, before("pass"), untouched=True)
+    assert green == decide((done("pass"),), None, JOB, before("pass"))

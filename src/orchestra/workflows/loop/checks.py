@@ -165,9 +165,16 @@ def compared(result: CheckResult) -> str:
     return _COMPARED.get((result.before, result.status), "could not be run")
 
 
-def prove_nothing(results: tuple[CheckResult, ...]) -> bool:
-    """Whether every check passes and passed before the plan too (rule 1)."""
+def prove_nothing(results: tuple[CheckResult, ...], *, untouched: bool = False) -> bool:
+    """Whether every check passes and passed before the plan too (rule 1), or one turned green without any change."""
+    if untouched and turned_by_itself(results):
+        return True
     return bool(results) and all(result.before == result.status == "pass" for result in results)
+
+
+def turned_by_itself(results: tuple[CheckResult, ...]) -> list[str]:
+    """The checks that were red and are green, for a run that has changed nothing: they give two results."""
+    return [result.command for result in results if (result.before, result.status) == ("fail", "pass")]
 
 
 def describe_checks(job: Job, outcomes: tuple[CommandOutcome, ...]) -> str:

@@ -78,6 +78,7 @@ async def loop(ctx: Context, job: Job) -> Verdict:
     plan = await make_plan(ctx, job, baseline)
     turn = Turn("execute", 1, before_notes(job, baseline), traces=failing_output(baseline.outcomes), wanted=plan.wanted)
     checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
+    untouched = True
     while True:
         try:
             written = await write(ctx, job, plan, turn)
@@ -88,13 +89,14 @@ async def loop(ctx: Context, job: Job) -> Verdict:
                 case Ask() as asked:
                     next_turn = await answer(ctx, job, turn, asked)
                 case Noop() as noop:
-                    nothing = Change(_NOTHING, f"nothing was changed: {noop.reason}", checks)
+                    nothing = Change(_NOTHING, f"nothing was changed: {noop.reason}", checks, untouched)
                     next_turn = await judge(ctx, job, plan, turn, nothing, baseline)
                 case Patch() as patch:
                     applied = await apply(ctx, job, turn, written, patch)
                     if isinstance(applied, Problem):
                         next_turn = fix_or_end(job, turn, applied)
                     else:
+                        untouched = False
                         checks = tuple(dict.fromkeys((*checks, *applied.checks)))
                         next_turn = await judge(ctx, job, plan, turn, replace(applied, checks=checks), baseline)
                 case unreachable:
@@ -184,7 +186,7 @@ async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, 
     """Run the checks, call the evaluator, record the verdict, and return the next turn or the end."""
     checks, turn = await run_with_environment(ctx, job, turn, change, baseline)
     opinion = await hear_evaluator(ctx, job, plan, turn, change, checks)
-    verdict = decide(checks, opinion, job, baseline)
+    verdict = decide(checks, opinion, job, baseline, untouched=change.untouched)
     if changed := checks_changed(change.checks):
         verdict = replace(verdict, grounds=f"{changed}. {verdict.grounds}")
     evaluation = _evaluation(job, verdict, checks, change, baseline)
@@ -192,7 +194,7 @@ async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, 
     await ctx.at("evaluate", turn.iteration).perform("verdict", Evaluate(evaluation, name))
     match verdict.decision:
         case "pass":
-            return Verdict(status="completed", result=_result(turn, evaluation))
+            return Verdict(status="completed", result=_result(turn, evaluation, change))
         case "fixable":
             problem = Problem(
                 "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{change.diff}"
@@ -243,14 +245,14 @@ def _evaluation(
     )
 
 
-def _result(turn: Turn, evaluation: Evaluation) -> dict[str, Any]:
+def _result(turn: Turn, evaluation: Evaluation, change: Change) -> dict[str, Any]:
     """What a completed run returns: how many iterations, on what grounds, and what each check proves."""
     result: dict[str, Any] = {"iterations": turn.iteration, "grounds": evaluation.grounds}
     if evaluation.checksChanged:
         result["checksChanged"] = evaluation.checksChanged
     if any(check.before for check in evaluation.checks):
         result["checks"] = to_builtins(evaluation.checks)
-        result["provesNothing"] = prove_nothing(evaluation.checks)
+        result["provesNothing"] = prove_nothing(evaluation.checks, untouched=change.untouched)
     return result
 
 

@@ -87,6 +87,7 @@ class Change(Struct, frozen=True):
     files: Applied
     diff: str
     checks: tuple[str, ...]
+    untouched: bool = False  # no patch of the run has been applied
 
 
 class Opinion(Struct, frozen=True):
