@@ -44,3 +44,7 @@ def test_words_of_every_text_are_no_terms() -> None:
 
 def test_numbers_of_issues_are_no_terms() -> None:
     assert terms("close #123, fixes: #9") == set()
+
+
+def test_a_stop_word_that_is_written_like_code_is_a_term() -> None:
+    assert dict(asked_for("fix `get` and add() of the new cache")) == {"get": "get", "add": "add", "cach": "cache"}
