@@ -77,3 +77,12 @@ def test_files_are_opened_and_hidden(shop: Project) -> None:
 def test_bad_input_is_refused_in_one_message(shop: Project, words: tuple[str, ...], why: str) -> None:
     done = shop.run("context", *words)
     assert done.returncode == 2 and why in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("file", ["/etc/passwd", "../x", ".env"])
+def test_a_configuration_that_shows_what_it_may_not_is_refused_everywhere(tmp_path: Path, file: str) -> None:
+    project = Project(tmp_path / "p")
+    project.configure(f"context: {{show: [{file}]}}\n")
+    for words in (("context", "x"), ("config", "validate")):
+        done = project.run(*words)
+        assert done.returncode == 2 and f"context.show: {file}" in done.stderr, done.stderr

@@ -39,6 +39,15 @@ def test_ignored_files_links_and_odd_names_are_left_out(tmp_path: Path) -> None:
     assert paths(root) == [".gitignore", "a.py", "sub/.gitignore", "sub/keep.log"]
 
 
+def test_a_folder_build_is_source_unless_gitignore_names_it(tmp_path: Path) -> None:
+    root = write(tmp_path, {"a.py": "x", "build/b.py": "x", "dist/c.py": "x"})
+    assert paths(root) == ["a.py"]
+    write(root, {".gitignore": "*.log\n"})
+    assert paths(root) == [".gitignore", "a.py", "build/b.py"]
+    write(root, {".gitignore": "build/\n"})
+    assert paths(root) == [".gitignore", "a.py"]
+
+
 def test_a_folder_of_very_many_files_is_bounded_and_said(tmp_path: Path) -> None:
     root = write(tmp_path, {f"many/{at}.txt": "" for at in range(300)} | {"src/a.py": "x"})
     taken = walk(root, most=100)

@@ -119,6 +119,26 @@ def test_a_named_big_file_is_shown_in_the_parts_that_matter(project: Path) -> No
     assert "A patch may change only lines that are shown." in note(got)
 
 
+def test_a_file_that_only_a_plan_names_is_told_from_one_of_the_goal(project: Path) -> None:
+    got = gather(project, Search(hints=("fix src/huge.py", "change module3.py and src/huge.py")), 40_000)
+    reasons = {one.path: one.reason for one in got.receipt.files}
+    assert reasons["src/huge.py"] == "named in the goal"
+    assert reasons["src/part3/module3.py"] == "named in a plan or a note"
+
+
+def test_a_word_of_the_goal_in_the_name_of_a_file_counts_more_than_in_its_text(tmp_path: Path) -> None:
+    body = "def run(value):\n    return value\n" * 400
+    files = {f"src/a{at}.py": body + "routing = 1\n" * 3 for at in range(9)}
+    root = write(tmp_path, files | {"src/routing.py": body})
+    assert shown(root, "the routing is slow", 20_000).receipt.files[0].path == "src/routing.py"
+
+
+def test_the_bytes_of_contents_are_used_up(project: Path) -> None:
+    got = gather(project, Search(hints=("filler",)), 60_000, contents=30_000)
+    assert 29_000 < got.receipt.bytes <= 30_000
+    assert got.receipt.bytes == sum(len(text.encode()) for text in contents(got).values())
+
+
 def test_files_and_lines_of_a_failing_check_come_first(project: Path) -> None:
     trace = f'  File "{project}/src/huge.py", line 7777, in filler\nsrc/part4/module4.py:3: AssertionError\n'
     got = gather(project, Search(hints=("round_totals",), traces=(trace,)), 40_000)

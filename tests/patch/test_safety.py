@@ -326,6 +326,15 @@ def test_what_checks_are_judged_by() -> None:
     assert not judged_by(touching("tests/test_a.py"), made={"tests/test_a.py"})
 
 
+def test_a_new_file_that_takes_the_place_of_a_module_of_python_s_own_is_shown() -> None:
+    for path in ("argparse.py", "re/__init__.py"):
+        assert judged_by(creating(path)) and "takes the place of Python's own module" in "".join(
+            risks([creating(path)])
+        )
+    for change in (touching("argparse.py"), creating("src/argparse.py"), creating("shop.py"), creating("json")):
+        assert not judged_by(change)
+
+
 @pytest.mark.parametrize(
     "path",
     [

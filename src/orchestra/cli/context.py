@@ -53,6 +53,7 @@ def context(
         raise UsageError('the goal is empty; say what to reach: orchestra context "fix the failing test"')
     opened = App(project).project
     opened.refuse_home()
+    opened.refuse_context()
     gathered = opened.shown(goal, most, context=tuple(map(options.clean, context)), hidden=hidden)
     if as_json:
         print_json(_record(gathered.receipt))

@@ -54,6 +54,7 @@ def validate(file: Path | None, project: Path) -> int:
     opened = app.project
     if opened.config_path is None:
         raise UsageError(f"there is no {FILE_NAME} in {opened.path}; write one: orchestra init")
+    opened.refuse_context()
     wrong = (
         *opened.providers.mistakes(app.workflows.wrong_role),
         *missing_workflows(opened.config, opened.place),

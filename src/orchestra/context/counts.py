@@ -15,6 +15,7 @@ Rules
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import sys
@@ -60,6 +61,12 @@ def countable(files: Iterable[Found]) -> list[Found]:
             break
         taken.append(one)
     return taken
+
+
+@functools.lru_cache(maxsize=10_000)
+def _of_folders(path: str) -> tuple[dict[str, int], tuple[str, ...]]:
+    """How often each term occurs in a folder's path, and its terms without those of words with hyphens."""
+    return counted(" ".join((path, *compounds(path)))), tuple(counted(path))
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
@@ -144,14 +151,14 @@ class Counts:
         if one.size <= MOST_BYTES and kind_of(one.path) != "generated":
             text = text_of(self._root, one.path, MOST_BYTES if is_code(one.path) else _MOST_OTHER)
             terms = counted(text.text) if text is not None else {}
-        bare = one.path.rpartition(".")[0] or one.path
-        for term, times in counted(" ".join((bare, *compounds(bare)))).items():
+        folders, _, name = (one.path.rpartition(".")[0] or one.path).rpartition("/")
+        named = counted(" ".join((name, *compounds(name))))
+        above, plain = _of_folders(folders)
+        for term, times in (*named.items(), *above.items()):
             terms[term] = terms.get(term, 0) + _PATH_WEIGHT * times
         length = sum(terms.values())
-        folders, _, name = bare.rpartition("/")
-        named = counted(" ".join((name, *compounds(name))))
         terms.update((NAME + term, 1) for term in named)
-        terms.update((FOLDER + term, 1) for term in counted(folders) if term not in named)
+        terms.update((FOLDER + term, 1) for term in plain if term not in named)
         at = len(self._sizes)
         self._ids[one.path] = at
         self._sizes.append(one.size)

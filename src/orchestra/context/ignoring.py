@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import functools
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pathspec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from orchestra.core.errors import OddFile
 from orchestra.core.files import MIB, read_bounded
@@ -34,21 +36,9 @@ BUILDS = frozenset({"dist", "build", "target"})  # unless the project itself has
 class _OneFile:
     """The patterns of one `.gitignore`, and the folder they start from."""
 
-    def __init__(self, prefix: str, patterns: list[str]) -> None:
+    def __init__(self, prefix: str, text: str) -> None:
         self.prefix = prefix
-        self._spec = pathspec.GitIgnoreSpec.from_lines(patterns)
-
-    @functools.cached_property
-    def _may_match(self) -> re.Pattern[str] | None:
-        """One pattern that matches wherever any of the patterns matches; None if there is no such."""
-        sources = [str(one.regex.pattern) for one in self._spec.patterns if one.regex is not None]
-        if len(sources) > _MOST_UNITED:
-            return None
-        united = "|".join(f"(?:{source.replace('(?P<ps_d>', '(?:')})" for source in sources)
-        try:
-            return re.compile(united or r"(?!)")
-        except re.error:
-            return None
+        self._spec, self._may_match = _compiled(text)
 
     def names(self, path: str) -> bool | None:
         """Whether these patterns name the path; None if no pattern says anything about the path."""
@@ -64,19 +54,28 @@ Rules = tuple[_OneFile, ...]  # from the root downwards
 def rules_of(folder: Path, prefix: str) -> Rules:
     """The rules of a folder's own `.gitignore`; `prefix` is the folder's path in the workspace, with a slash."""
     try:
-        lines = read_bounded(folder / ".gitignore", _MOST_RULES).decode("utf-8", "replace").splitlines()
+        text = read_bounded(folder / ".gitignore", _MOST_RULES).decode("utf-8", "replace")
     except (OSError, OddFile):
         return ()
-    patterns: list[str] = []
-    for line in lines[:_MOST_LINES]:
+    return (_OneFile(prefix, text),)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(text: str) -> tuple[pathspec.GitIgnoreSpec, re.Pattern[str] | None]:
+    """The patterns of a `.gitignore`, and one that matches wherever any of them does; None if there is no such."""
+    patterns: list[GitIgnoreSpecPattern] = []
+    for line in text.splitlines()[:_MOST_LINES]:
         if len(line) > _MOST_LINE or _FOLDERS.sub("", line).count("*") > _MOST_STARS:
             continue  # rule 2: matching it could take forever
-        try:
-            pathspec.GitIgnoreSpec.from_lines([line])
-            patterns.append(line)
-        except (ValueError, re.error):
-            continue  # git ignores a line it cannot read, and so do we
-    return (_OneFile(prefix, patterns),)
+        with suppress(ValueError, re.error):  # git ignores a line it cannot read, and so do we
+            patterns += pathspec.GitIgnoreSpec.from_lines([line]).patterns
+    spec = pathspec.GitIgnoreSpec(patterns)
+    sources = [str(one.regex.pattern) for one in spec.patterns if one.regex is not None]
+    united = "|".join(f"(?:{source.replace('(?P<ps_d>', '(?:')})" for source in sources)
+    try:
+        return spec, re.compile(united or r"(?!)") if len(sources) <= _MOST_UNITED else None
+    except re.error:
+        return spec, None
 
 
 def ignored(path: str, rules: Rules) -> bool:

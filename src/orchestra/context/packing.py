@@ -23,6 +23,7 @@ _PARTS_SHARE = 0.35  # of the room: the parts of one named file that does not fi
 _PARTS_FILES = 40  # of the found ones
 _LOOKED_AT = 5  # times the room: so many bytes of found files are cut into chunks, the others have no chance
 _BY_FILE = 0.7  # of a chunk's rank is its file's, the rest its own
+_MARK = 64  # bytes, more than the line has that stands for a gap
 _AROUND = 12  # lines around a line that was named, if the chunk it is in does not fit
 
 
@@ -53,6 +54,11 @@ class Room:
         if sheet not in self.sheets:
             self.sheets.append(sheet)
         return True
+
+    def may_fit(self, sheet: Sheet, lines: Lines) -> bool:
+        """False if these lines do not fit for sure; quicker than to find out what exactly they cost."""
+        shown = sum(sheet.size_of((max(first, lines[0]), min(last, lines[1]))) for first, last in sheet.shown)
+        return sheet.size_of(lines) - shown - _MARK <= self.left
 
 
 def pack_musts(room: Room, musts: Sequence[Must], worth: dict[str, float]) -> None:
@@ -144,4 +150,5 @@ def pack_found(
     best_chunk = max((own for _, own, _, _ in rated), default=1.0) or 1.0
     rated.sort(key=lambda one: (-(_BY_FILE * one[0] + (1 - _BY_FILE) * one[1] / best_chunk), one[3].path, one[2]))
     for _, _, piece, sheet in rated:
-        room.add(sheet, (piece,))
+        if room.may_fit(sheet, piece):
+            room.add(sheet, (piece,))

@@ -2,7 +2,8 @@
 
 Rules
 1. Links are not followed, and no process is started. A folder that cannot be read is left out.
-2. `.git`, run folders, what `.gitignore` names, and well-known build and cache folders are left out (ignoring.py).
+2. `.git`, run folders, what `.gitignore` names, and well-known build and cache folders are left out (ignoring.py). A
+   folder `build` is left out only if `.gitignore` names it, or there is none.
 3. A name that cannot be shown in one line (a newline, bytes that are no text) is left out.
 4. Folders near the root come first. At most `MOST_FILES` files are taken and `MOST_ENTRIES` entries looked at; `more`
    is then true.
@@ -21,6 +22,7 @@ from orchestra.context.ignoring import BUILDS, CACHES, REPOSITORIES, RUN_FOLDERS
 MOST_FILES = 50_000
 MOST_ENTRIES = 400_000
 _SKIPPED = REPOSITORIES | RUN_FOLDERS | CACHES | BUILDS | {".idea", ".vscode"}
+_SOURCE_TOO = "build"  # often output, in some projects source: where there is a .gitignore, it knows
 
 
 class Found(NamedTuple):
@@ -62,7 +64,8 @@ def walk(root: Path, *, most: int = MOST_FILES, most_entries: int = MOST_ENTRIES
             if not path.isprintable() or entry.is_symlink():  # rules 1 and 3
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _SKIPPED and not ignored(path + "/", rules):
+                skipped = entry.name in _SKIPPED and not (entry.name == _SOURCE_TOO and rules)
+                if not skipped and not ignored(path + "/", rules):
                     queue.append((path + "/", rules))
             elif entry.is_file(follow_symlinks=False) and not ignored(path, rules):
                 files += _stat(path, entry)

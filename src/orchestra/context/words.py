@@ -94,9 +94,10 @@ def words_in(text: str) -> list[str]:
 def counted(text: str) -> dict[str, int]:
     """How often each term occurs in a text."""
     out: dict[str, int] = {}
+    get = out.get
     for word, times in Counter(words_in(text)).items():
         for term in terms_of(word):
-            out[term] = out.get(term, 0) + times
+            out[term] = get(term, 0) + times
         if len(out) > _MOST_TERMS:
             break
     return out

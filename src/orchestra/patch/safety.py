@@ -15,6 +15,7 @@ patch/gatekeeper.py, apply.read_images and locate.compute. Secrets in added line
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
@@ -78,6 +79,8 @@ def risks(
             reasons.append(f"makes {path} executable")
         kinds = [(name, kind) for name in change.paths if (kind := kind_of(name))]
         reasons += [f"{name}: {kind.reason}" for name, kind in kinds]
+        if shadowed := _shadowed(change):
+            reasons.append(f"{path}: takes the place of Python's own module {shadowed}, for checks too")
         if tested and not any(kind.judges for _, kind in kinds):  # that reason is more precise
             reasons.append(f"{_DONE[change.kind]} {tested}, a test that was there before")
         reasons += [
@@ -123,7 +126,15 @@ def _imported(path: str, folders: Mapping[str, str]) -> str:
 def judged_by(change: FileChange, made: Set[str] = frozenset()) -> bool:
     """Whether the change can alter the meaning of a check: an existing test, or a file that configures checks."""
     kinds = (kind_of(path) for path in change.paths)
-    return bool(_edited_test(change, made)) or any(kind.judges for kind in kinds if kind)
+    return bool(_edited_test(change, made) or _shadowed(change)) or any(kind.judges for kind in kinds if kind)
+
+
+def _shadowed(change: FileChange) -> str:
+    """The module of Python's own library whose place a new file at the project's top would take; else empty."""
+    if change.kind != "create":
+        return ""
+    name = change.path.removesuffix("/__init__.py").removesuffix(".py")
+    return name if name != change.path and name in sys.stdlib_module_names else ""
 
 
 def _edited_test(change: FileChange, made: Set[str]) -> str:
