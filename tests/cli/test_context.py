@@ -77,3 +77,24 @@ def test_files_are_opened_and_hidden(shop: Project) -> None:
 def test_bad_input_is_refused_in_one_message(shop: Project, words: tuple[str, ...], why: str) -> None:
     done = shop.run("context", *words)
     assert done.returncode == 2 and why in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_count_of_an_identifier_is_not_that_of_its_words(shop: Project) -> None:
+    (shop.path / "src/other.py").write_text("totals = 1\n")
+    told = json.loads(shop.run("context", "round_totals", "--json", "--bytes", "20000").stdout)
+    assert told["terms"] == {"round_totals": 1, "round": 1, "totals": 2}
+    reasons = {one["path"]: one["reason"] for one in told["files"]}
+    assert reasons["src/totals.py"] == "words: round_totals" and reasons["src/other.py"] == "words: totals"
+
+
+def test_the_projects_rules_are_named(shop: Project) -> None:
+    (shop.path / "AGENTS.md").write_text("Use single quotes.\n")
+    assert "rules of the project: AGENTS.md\n" in shop.run("context", "round_totals").stdout
+    assert json.loads(shop.run("context", "round_totals", "--json").stdout)["rules"] == ["AGENTS.md"]
+
+
+def test_a_configuration_that_no_run_may_have_is_refused_here_too(shop: Project) -> None:
+    (shop.path / ".env").write_text("A=1\n")
+    (shop.path / "orchestra.config.yaml").write_text("context: {show: [.env]}\n")
+    done = shop.run("context", "round_totals")
+    assert done.returncode == 2 and "context.show: .env is a secret by its name" in done.stderr

@@ -44,3 +44,8 @@ def test_words_of_every_text_are_no_terms() -> None:
 
 def test_numbers_of_issues_are_no_terms() -> None:
     assert terms("close #123, fixes: #9") == set()
+
+
+def test_a_term_of_an_identifier_stands_for_the_identifier_or_for_one_of_its_words() -> None:
+    assert dict(asked_for("bytes2Human")) == {"bytes2human": "bytes2Human", "byt": "bytes", "human": "human"}
+    assert set(dict(asked_for("정렬한다")).values()) == {"정렬한다"}

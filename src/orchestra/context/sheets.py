@@ -17,7 +17,7 @@ from itertools import accumulate
 from orchestra.context.chunks import Definition, chunks, definitions
 from orchestra.context.reading import lines_of
 from orchestra.core.model import ContextArtifact
-from orchestra.core.shown import How, Lines
+from orchestra.core.shown import How, Lines, ranges
 
 _NEAR = 3
 
@@ -84,11 +84,6 @@ class Sheet:
         marks = sum(len(mark.encode()) for mark in self._marks(shown) if mark)
         return marks + sum(self._ends[last] - self._ends[first - 1] for first, last in shown)
 
-    def size_of(self, lines: Lines) -> int:
-        """The bytes of a range of lines."""
-        first, last = max(1, lines[0]), min(lines[1], len(self.lines))
-        return self._ends[last] - self._ends[first - 1] if first <= last else 0
-
     def gaps(self) -> tuple[Lines, ...]:
         """The lines that are not shown."""
         ends = [0, *(last for _, last in self.shown)]
@@ -108,8 +103,8 @@ class Sheet:
         """The file as a model sees it."""
         name = self.path
         if not self.is_whole:
-            ranges = ", ".join(f"{first}-{last}" if first < last else str(first) for first, last in self.shown)
-            name += f", lines {ranges} of {'' if self._whole else 'more than '}{len(self.lines)}"
+            most = f"{'' if self._whole else 'more than '}{len(self.lines)}"
+            name += f", lines {ranges(self.shown, len(self.shown))} of {most}"
         return ContextArtifact(name=name, path=self.path, content=self.content())
 
     def _marks(self, shown: tuple[Lines, ...]) -> list[str]:
