@@ -86,3 +86,17 @@ def test_a_configuration_that_shows_what_it_may_not_is_refused_everywhere(tmp_pa
     for words in (("context", "x"), ("config", "validate")):
         done = project.run(*words)
         assert done.returncode == 2 and f"context.show: {file}" in done.stderr, done.stderr
+
+
+def test_the_count_of_an_identifier_is_not_that_of_its_words(shop: Project) -> None:
+    (shop.path / "src/other.py").write_text("totals = 1\n")
+    told = json.loads(shop.run("context", "round_totals", "--json", "--bytes", "20000").stdout)
+    assert told["terms"] == {"round_totals": 1, "round": 1, "totals": 2}
+    reasons = {one["path"]: one["reason"] for one in told["files"]}
+    assert reasons["src/totals.py"] == "words: round_totals" and reasons["src/other.py"] == "words: totals"
+
+
+def test_the_projects_rules_are_named(shop: Project) -> None:
+    (shop.path / "AGENTS.md").write_text("Use single quotes.\n")
+    assert "rules of the project: AGENTS.md\n" in shop.run("context", "round_totals").stdout
+    assert json.loads(shop.run("context", "round_totals", "--json").stdout)["rules"] == ["AGENTS.md"]

@@ -31,7 +31,7 @@ RECEIPT = Receipt(
 
 def test_every_fact_of_a_receipt_has_its_line() -> None:
     assert list(receipt_lines(RECEIPT)) == [
-        "context: 2 files, 2 KB (1 named, 1 found); left out: huge.py, lines 3-5, big.py",
+        "context: 2 files, 2 KB (1 named, 1 found, 1 outlined); left out: huge.py, lines 3-5, big.py",
         "how        tokens (about)  score  file      lines   why",
         "named      100             3.26   src/a.py  all     named in the goal",
         "found      200             1.00   src/b.py  3-5, 9  terms: order_by",

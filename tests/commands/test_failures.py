@@ -312,3 +312,32 @@ def test_a_service_of_this_machine_is_reached_only_by_an_agreed_port(tmp_path: P
         assert done.returncode == 0 and f"reach port {port} of this machine" in done.stderr, done
         told = project.run("policy", "explain", "--", "python", "db.py").stdout
         assert f"to port {port} of this machine" in told
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '[tool.setuptools]\npy-modules = ["newmod"]\n',
+        '[tool.ruff.lint.isort]\nknown-first-party = ["newmod"]\n',
+        '[project]\nname = "p"\n[project.optional-dependencies]\nnewmod = ["declared-lib"]\n',
+    ],
+)
+def test_a_list_that_is_no_list_of_dependencies_requires_nothing(work: Path, settings: str) -> None:
+    (work / "pyproject.toml").write_text(settings)
+    assert judged(work, 1, "ModuleNotFoundError: No module named 'newmod'\n") is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '[project]\ndependencies = ["unheard-of>=2"]\n',
+        '[project.optional-dependencies]\ntest = ["unheard-of"]\n',
+        '[dependency-groups]\nanything = ["unheard-of"]\n',
+        '[tool.poetry.dependencies]\nunheard-of = "^1"\n',
+        '[tool.poetry.group.dev.dependencies]\nunheard-of = {version = "1"}\n',
+        '[tool.hatch.envs.test]\ndependencies = ["unheard-of"]\n',
+    ],
+)
+def test_every_list_of_dependencies_requires_its_packages(work: Path, settings: str) -> None:
+    (work / "pyproject.toml").write_text(settings)
+    assert judged(work, 1, "ModuleNotFoundError: No module named 'unheard_of'\n") is not None

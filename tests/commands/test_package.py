@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestra.commands.described import environment_lines
-from orchestra.commands.environment import find_environment
+from orchestra.commands.environment import Choice, find_environment
 from orchestra.commands.package import PackageCopy, package_copy, package_name
 from orchestra.commands.tools import Toolbox
 
@@ -117,3 +117,15 @@ def test_the_name_of_the_package(tmp_path: Path, file: str, text: str, name: str
 def test_odd_metadata_is_no_trouble(work: Path, text: str) -> None:
     (installed(work) / "direct_url.json").write_text(text)
     assert copy(work).kind in ("copy", "elsewhere")
+
+
+def test_who_chose_no_environment_is_not_told_to_make_one(work: Path) -> None:
+    used = find_environment(str(work), {}, Choice("none", "--environment"), own="")
+    [said] = environment_lines(Toolbox("/usr/bin", work, environment=used, own=""), str(work))
+    assert said.startswith("environment: none (--environment); ") and "To make one" not in said
+
+
+def test_why_none_of_two_environments_is_used_is_told(work: Path) -> None:
+    (work / "venv/bin").mkdir(parents=True)
+    (work / "venv/pyvenv.cfg").touch()
+    assert line(work).startswith("environment: both .venv and venv are environments, so neither is used")

@@ -86,3 +86,15 @@ def test_a_term_is_found_where_it_is_defined(root: Path) -> None:
     got = shown(root, "zzz", 20_000, asked=(Wanted(search="wanted_thing"),))
     assert "def wanted_thing" in contents(got)["src/near.py"]
     assert "You asked for search: wanted_thing: found in 1 file, shown in src/near.py." in note(got)
+
+
+def test_an_answer_counts_the_files_of_the_term_as_it_is_written(root: Path) -> None:
+    write(root, {"src/a.py": "def order(): ...\n", "src/b.py": "def walk(): ...\norder = 1\n"})
+    terms = ("order_by", "order", "preorder", "Order", "test", "wanted_thing")
+    got = note(shown(root, "zzz", 20_000, asked=tuple(Wanted(search=term) for term in terms)))
+    assert "You asked for search: order_by: not found as it is written; order in 2 files." in got
+    assert "You asked for search: order: found in 2 files" in got
+    assert "You asked for search: Order: found in 2 files" in got
+    assert "You asked for search: preorder: found nowhere." in got
+    assert "You asked for search: test: too common a word to search for." in got
+    assert "You asked for search: wanted_thing: found in 1 file" in got

@@ -55,3 +55,8 @@ def test_a_very_long_word_is_no_obstacle() -> None:
 
 def test_a_stop_word_that_is_written_like_code_is_a_term() -> None:
     assert dict(asked_for("fix `get` and add() of the new cache")) == {"get": "get", "add": "add", "cach": "cache"}
+
+
+def test_a_term_of_an_identifier_stands_for_the_identifier_or_for_one_of_its_words() -> None:
+    assert dict(asked_for("bytes2Human")) == {"bytes2human": "bytes2Human", "byt": "bytes", "human": "human"}
+    assert set(dict(asked_for("정렬한다")).values()) == {"정렬한다"}

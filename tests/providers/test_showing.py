@@ -128,7 +128,7 @@ def test_a_reply_and_its_record_have_the_lines_that_were_shown(tmp_path: Path) -
 
 
 def test_a_person_sees_one_line_a_call_and_a_retry_of_the_same_request_adds_none(tmp_path: Path) -> None:
-    line = "context: 2 files, 1 KB (1 named, 1 found); left out: huge.py, lines 3-5"
+    line = "context: 2 files, 1 KB (1 named, 1 found, 1 outlined); left out: huge.py, lines 3-5"
     _, told, sent = perform(tmp_path / "run", call(), "one", "two", times=2)
     assert [(notice.text, notice.progress) for notice in told] == [
         (line, True),
@@ -252,7 +252,7 @@ def test_the_same_project_and_words_give_the_same_request_digest(tmp_path: Path)
         done = project.loop()
         assert done.returncode == 3, done.stderr
         outcomes = (line["payload"]["outcome"] for line in records(done.stdout) if line["type"] == "PHASE_COMPLETED")
-        return [outcome["request"] for outcome in outcomes if "request" in outcome]
+        return [outcome["request"] for outcome in outcomes if "request" in outcome]  # the others are checks
 
     first = digests()
     assert len(first) == 2 and digests() == first

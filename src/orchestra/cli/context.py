@@ -14,7 +14,7 @@ from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
-from orchestra.core.shown import Receipt, Shown
+from orchestra.core.shown import Receipt, Shown, ranges
 from orchestra.core.text import some
 
 _TERMS = 30
@@ -71,6 +71,7 @@ def _record(receipt: Receipt) -> dict[str, Any]:
         "method": receipt.method,
         "terms": receipt.terms,
         "leftOut": receipt.leftOut,
+        "rules": receipt.rules,
         "durationMs": receipt.durationMs,
     }
 
@@ -89,14 +90,16 @@ def _lines(receipt: Receipt) -> Iterator[str]:
         found = [f"{safe(word)} ({files})" for word, files in receipt.terms.items()]
         yield f"words found, and in how many files: {some(found, _TERMS)}"
     else:
-        yield "no word of the goal was found; a model is asked for English search terms first"
+        yield "no word of the goal was found; the planner of a loop is asked for English search terms first"
     if receipt.notFound:
         yield f"words found nowhere: {some([safe(word) for word in receipt.notFound], _TERMS)}"
-    yield f"{safe(receipt.line)} ({receipt.method}, {receipt.durationMs} ms)"
+    if receipt.rules:
+        yield f"rules of the project: {', '.join(map(safe, receipt.rules))}"
+    yield safe(receipt.line)
+    yield f"method: {receipt.method}, {receipt.durationMs} ms"
 
 
 def _range(one: Shown) -> str:
     if isinstance(one.lines, UnsetType):
         return "all"
-    ranges = [f"{first}-{last}" if first < last else str(first) for first, last in one.lines]
-    return some(ranges, 3) if ranges else "its definitions"
+    return ranges(one.lines, 3) or "its definitions"

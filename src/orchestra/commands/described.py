@@ -23,9 +23,12 @@ def environment_lines(toolbox: Toolbox, workspace: str) -> Iterator[str]:
         yield f"environment: {', '.join(parts)}" + copy_text(package_copy(used, workspace), used.python, workspace)
     elif toolbox.has_node_modules:
         yield "environment: node_modules/.bin"
-    elif name := package_name(workspace):
+    elif not used.note and (name := package_name(workspace)):
         python = toolbox.resolve("python")
         found = "there is no python" if isinstance(python, NoTool) else f"python is {python.path}"
+        if used.source:  # a person chose `none`
+            yield f"environment: none ({used.source.rstrip(':')}); {found}"
+            return
         cure = "python3 -m venv .venv && .venv/bin/python -m pip install -e ."
         yield f"environment: none; {found}, which may have another copy of {name} or none. To make one: {cure}"
     if used.note:

@@ -114,9 +114,12 @@ class ProjectFiles:
         whole = read_toml(f"{self._root}/pyproject.toml")
         project, tool = whole.get("project"), whole.get("tool")
         poetry = tool.get("poetry") if isinstance(tool, dict) else None
-        for section in (project, whole.get("dependency-groups"), whole.get("build-system"), poetry, tool):
+        for section in (project, whole.get("build-system"), poetry, tool):
             yield from _dependencies(section)
-        yield from _dependencies(read_toml(f"{self._root}/Pipfile"))
+        yield from _texts(whole.get("dependency-groups"))
+        pipfile = read_toml(f"{self._root}/Pipfile")
+        for section in (pipfile.get("packages"), pipfile.get("dev-packages")):
+            yield from section if isinstance(section, dict) else ()
 
     def _from_lists(self) -> Iterator[str]:
         """Names in requirements*.txt, in setup.cfg and setup.py, and in the lists that tox has."""
@@ -177,18 +180,19 @@ def listening_ports() -> frozenset[int]:
 
 
 def _dependencies(section: object) -> Iterator[str]:
-    """The names in the lists and tables of dependencies of a TOML section, at any depth."""
+    """The names in the lists and tables of dependencies of a TOML section, at any depth.
+
+    No other list counts: `packages`, `py-modules` or `known-first-party` name the project's own modules, new ones too.
+    """
     if not isinstance(section, dict):
         return
     for key, value in section.items():
-        if "depend" in key or key in ("requires", "packages", "dev-packages", "dev", "test", "tests", "lint", "docs"):
-            if isinstance(value, dict):
-                yield from (str(name) for name in value)
+        if "depend" in key or key == "requires":
+            if isinstance(value, dict):  # of poetry: name -> version; a list is an extra with its packages
+                yield from (str(name) for name, what in value.items() if not isinstance(what, list))
             yield from _texts(value)
         elif isinstance(value, dict):
             yield from _dependencies(value)
-        elif isinstance(value, list) and key not in ("classifiers", "keywords", "authors"):
-            yield from _texts(value)
 
 
 def _texts(value: object) -> Iterator[str]:

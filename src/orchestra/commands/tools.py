@@ -93,7 +93,7 @@ class Toolbox:
 
         `own` is the environment that orchestra runs in, if it must not serve; empty: it may.
         """
-        self.environment = environment or Environment()
+        self.environment = Environment() if environment is None else environment
         self._workspace = os.path.realpath(workspace)
         self._mapped = mapped or {}
         self._environ = environ or {}

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from orchestra.context.sheets import Sheet
+from orchestra.context.words import asked_for, compounds, words_in
 from orchestra.core.shown import Search, Wanted
 from orchestra.core.text import count, some
 
@@ -32,6 +33,7 @@ class Facts(NamedTuple):
     everything: bool  # every file of the project is shown whole
     outlined: Sequence[str]
     found: dict[str, int]  # word -> files
+    files_with: dict[str, int]  # term -> files
     missing: Sequence[str]
     refused: dict[Wanted, str]
     withheld: Sequence[str]
@@ -90,12 +92,17 @@ def _answered(facts: Facts) -> list[str]:
 
 
 def _where(term: str, facts: Facts) -> str:
-    """In how many files a term was found."""
-    wanted = term.lower()
-    files = max((many for word, many in facts.found.items() if word.lower() in wanted), default=0)
+    """In how many files a search term was found as it is written; else, in how many its words were found."""
+    asked = {found: word for found, word in asked_for(term) if found in facts.files_with}
+    if not asked:
+        return "too common a word to search for"
+    typed = {*words_in(term), *compounds(term)}
+    files = max((facts.files_with[found] for found, word in asked.items() if word in typed), default=0)
     if not files:
-        return "found nowhere"
-    with_it = [
-        sheet.path for sheet in facts.sheets if any(wanted in line.lower() for line in sheet.content().split("\n"))
-    ]
+        parts = [
+            f"{word} in {count(many, 'file')}" for found, word in asked.items() if (many := facts.files_with[found])
+        ]
+        return f"not found as it is written; {some(parts, 6)}" if parts else "found nowhere"
+    wanted = term.lower()
+    with_it = [sheet.path for sheet in facts.sheets if wanted in sheet.content().lower()]
     return f"found in {count(files, 'file')}" + (f", shown in {some(with_it, 6)}" if with_it else "")

@@ -49,10 +49,10 @@ class Room:
         grows = sheet.cost(shown) - (sheet.cost(sheet.shown) if sheet.shown else 0)
         if not shown or grows > self.left or (most is not None and grows > most):
             return False
+        if not sheet.shown:
+            self.sheets.append(sheet)
         sheet.shown = shown
         self.left -= grows
-        if sheet not in self.sheets:
-            self.sheets.append(sheet)
         return True
 
     def may_fit(self, sheet: Sheet, lines: Lines) -> bool:

@@ -34,7 +34,7 @@ _DEFINED = 2  # a term in a definition's line counts as so many more
 
 
 class Question(NamedTuple):
-    """The terms of a question: their weights, and the words that they come from."""
+    """The terms of a question: their weights, and the words that they stand for."""
 
     terms: dict[str, float]
     words: dict[str, str]
@@ -56,6 +56,7 @@ class Ranked(NamedTuple):
     found: dict[str, int]  # word -> files
     missing: tuple[str, ...]  # words
     weights: dict[Kind, float]  # of the kinds of files
+    files: dict[str, int]  # term -> files
 
 
 def question(search: Search) -> Question:
@@ -80,9 +81,10 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
     parts: dict[str, list[tuple[float, str]]] = {}
     worth: dict[str, float] = {}
     found: dict[str, int] = {}
+    files_with: dict[str, int] = {}
     for term, weight in asked.terms.items():
         places = counts.occurrences(term, files)
-        word = asked.words[term]
+        word, files_with[term] = asked.words[term], len(places)
         found[word] = max(found.get(word, 0), len(places))
         worth[term] = weight * math.log(1 + (many - len(places) + 0.5) / (len(places) + 0.5))
         for path, times in places:
@@ -103,6 +105,7 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
         {word: files for word, files in found.items() if files},
         tuple(word for word, files in found.items() if not files),
         counted_as,
+        files_with,
     )
 
 
@@ -148,5 +151,7 @@ def _places(word: str, text: str) -> Iterator[int]:
 
 
 def _best(parts: list[tuple[float, str]]) -> tuple[str, ...]:
-    """The words of a file that count most."""
-    return tuple(dict.fromkeys(word for _, word in sorted(parts)))[:4]
+    """The words of a file that count most, without those that are a part of another one."""
+    words = dict.fromkeys(word for _, word in sorted(parts))
+    lower = [word.lower() for word in words]
+    return tuple(word for word in words if sum(word.lower() in other for other in lower) == 1)[:4]

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from orchestra.context.chunks import Definition, chunks, definitions
 from orchestra.context.reading import lines_of
 from orchestra.core.model import ContextArtifact
-from orchestra.core.shown import How, Lines, Shown
+from orchestra.core.shown import How, Lines, Shown, ranges
 
 _NEAR = 3
 
@@ -110,8 +110,8 @@ class Sheet:
         """The file as a model sees it."""
         name = self.path
         if not self.is_whole:
-            ranges = ", ".join(f"{first}-{last}" if first < last else str(first) for first, last in self.shown)
-            name += f", lines {ranges} of {'' if self._whole else 'more than '}{len(self.lines)}"
+            most = f"{'' if self._whole else 'more than '}{len(self.lines)}"
+            name += f", lines {ranges(self.shown, len(self.shown))} of {most}"
         return ContextArtifact(name=name, path=self.path, content=self.content())
 
     def receipt(self) -> Shown:

@@ -7,7 +7,6 @@ Rules
 3. A name that cannot be shown in one line (a newline, bytes that are no text) is left out.
 4. Folders near the root come first. At most `MOST_FILES` files are taken and `MOST_ENTRIES` entries looked at; `more`
    is then true.
-5. `hidden` globs remove files from everything, as if they were not there.
 """
 
 from __future__ import annotations

@@ -109,7 +109,10 @@ def compounds(text: str) -> list[str]:
 
 
 def asked_for(text: str) -> Iterator[tuple[str, str]]:
-    """The terms of a question, each with the word it comes from; without stop words (rule 4)."""
+    """The terms of a question, each with the word that it stands for; without stop words (rule 4).
+
+    The first term of an identifier stands for the identifier, the others for its words.
+    """
     text = _NUMBERED.sub(" ", text)
     code = {word for found in _LIKE_CODE.findall(text) for word in words_in(found)}
     for word in (*words_in(text), *compounds(text)):
@@ -119,9 +122,10 @@ def asked_for(text: str) -> Iterator[tuple[str, str]]:
             if word in code:
                 yield from ((term, word) for term in terms_of(word))
             continue
-        for term in terms_of(word):
+        pieces = {stem(piece.lower()): piece.lower() for piece in _PIECES.findall(word)} if word.isascii() else {}
+        for at, term in enumerate(terms_of(word)):
             if term not in _STOPPED:
-                yield term, word
+                yield term, pieces.get(term, word) if at else word
 
 
 _STOPPED = frozenset(stem(word) for word in STOP) | STOP

@@ -237,7 +237,7 @@ class _View:
         for path in readme[:1]:
             if (sheet := self._read(path)) is not None:
                 pack_musts(room, [Must(sheet, ())], {})
-                sheet.reason = "no word of the goal was found; this describes the project"
+                sheet.reason = "no word was found; about the project"
         source = [one for one in self._files.values() if kind_of(one.path) == "source" and one.size <= MOST_BYTES]
         folders: dict[str, list[Found]] = {}
         for one in sorted(source, key=lambda one: (-one.size, one.path)):
@@ -290,6 +290,7 @@ class _View:
             found=self._ranked.found
             if self._matches({sheet.path for sheet in room.sheets if sheet.how != "found"})
             else {},
+            files_with=self._ranked.files,
             missing=self._ranked.missing,
             refused=self._answers.refused,
             withheld=[one.path for one in self.withheld],

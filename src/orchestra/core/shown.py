@@ -34,10 +34,13 @@ class Wanted(Struct, frozen=True, omit_defaults=True):
     lines: Lines | None = None
     search: str = ""
 
+    @property
+    def place(self) -> str:
+        """The file, with its lines if only these are wanted: `PATH:A-B`."""
+        return self.file + (f":{self.lines[0]}-{self.lines[1]}" if self.lines else "")
+
     def __str__(self) -> str:
-        if self.search:
-            return f"search: {self.search}"
-        return f"file: {self.file}" + (f":{self.lines[0]}-{self.lines[1]}" if self.lines else "")
+        return f"search: {self.search}" if self.search else f"file: {self.place}"
 
 
 class Search(Struct, frozen=True):
@@ -101,9 +104,11 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
 
     @property
     def line(self) -> str:
-        """One line for a person: how many files, how they were found, what was left out."""
+        """One line for a person: how many files, how they were found, what is only outlined, what was left out."""
         how = Counter(file.how for file in self.contents)
         words = [f"{how[one]} {word}" for one, word in _WORDS.items() if how[one]]
+        if outlines := len(self.files) - len(self.contents):
+            words.append(f"{outlines} outlined")
         found = f" ({', '.join(words)})" if words else ""
         out = [file.path + spoken(file.lines) for file in self.leftOut]
         left = f"; left out: {some(out)}" if out else ""

@@ -263,6 +263,7 @@ class Project:
     def shown(self, goal: str, most: int | None, *, context: tuple[str, ...], hidden: tuple[str, ...]) -> Gathered:
         """What a model would be shown for a goal; `most` bounds the bytes of file contents alone."""
         section = self.config.context
+        self.refuse_context()
         files = tuple(recorded(self.path, file) for file in self.opened(context))
         view = View(
             self.path,

@@ -45,6 +45,9 @@ def project(tmp_path: Path) -> Project:
 def test_a_planner_that_asks_is_shown_it_and_asked_again(project: Project) -> None:
     assert project.loop("--approval", "never").returncode == 0
     assert planned(project) == ["plan.1", "plan.2"]
+    told = project.run("report", "last").stdout
+    assert "the planner asks to see deep/hidden.py, unusual_name (plan.1)" in told
+    assert "plan done (plan.2)" in told and "plan done (plan.1)" not in told
     asked = prompt(project, "plan/iter-0001")
     assert "You asked to see:\n\n- file: deep/hidden.py\n- search: unusual_name" in asked["prompt"]["user"]
     assert "You may ask 2 more times" in asked["prompt"]["user"]

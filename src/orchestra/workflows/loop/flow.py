@@ -307,7 +307,7 @@ def fix_or_end(job: Job, turn: Turn, problem: Problem, traces: tuple[str, ...] =
     """The next fix, with the problem; or the end, if a person ended the run or the fixes are used up."""
     if problem.end:
         return Verdict(status="canceled", result={"reason": problem.text})
-    if turn.iteration > job.maxFixIterations:  # iteration 1 is no fix: the fixes done are iteration - 1 (S1-71, S1-72)
+    if fixes_used_up(job, turn):
         fixes = "1 fix" if job.maxFixIterations == 1 else f"{job.maxFixIterations} fixes"
         error = ErrorInfo(FIX_LIMIT, f"still failing after {fixes}. Last problem: {problem.text}")
         return Verdict(status="failed", error=error, exit_code=1)
@@ -315,7 +315,7 @@ def fix_or_end(job: Job, turn: Turn, problem: Problem, traces: tuple[str, ...] =
 
 
 def fixes_used_up(job: Job, turn: Turn) -> bool:
-    """Iteration 1 is no fix, so the fixes done are iteration - 1: the third is allowed, the fourth is not (S1-72)."""
+    """Iteration 1 is no fix: the fixes done are iteration - 1. The third is allowed, the fourth not (S1-71, S1-72)."""
     return turn.iteration > job.maxFixIterations
 
 

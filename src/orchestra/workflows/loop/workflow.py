@@ -12,7 +12,7 @@ from msgspec import UnsetType
 from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
 from orchestra.core.context import Handlers
-from orchestra.core.errors import PolicyError, UsageError
+from orchestra.core.errors import ContractError, PolicyError, UsageError
 from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
@@ -22,11 +22,12 @@ from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
 from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
-from orchestra.workflows.headline import VERDICTS, headline
+from orchestra.workflows.headline import VERDICTS, headline, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation
 from orchestra.workflows.loop.evaluation import record_evaluation
 from orchestra.workflows.loop.flow import FIX_LIMIT, loop
+from orchestra.workflows.loop.need import read_need
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.loop.states import TABLE
 from orchestra.workflows.loop.verdict import NOTHING_PROVED
@@ -108,12 +109,22 @@ def _effects(running: Running) -> Handlers:
 
 def _headline(event: Event) -> str:
     outcome = outcome_of(event)
+    if event.type == "PHASE_COMPLETED" and event.phase == "plan" and (asked := _asked_to_see(outcome.text)):
+        return f"the planner asks to see {short(asked)} ({key_of(event)})"
     if event.type != "PHASE_COMPLETED" or not outcome.is_command:
         return headline(event)
     if not key_of(event).startswith(BASELINE):
         return f"check {headline(event)}"
     green = "; it is green already, so it cannot show that the goal is reached" if outcome.status == "pass" else ""
     return f"before any change: {headline(event)}{green}"
+
+
+def _asked_to_see(text: str) -> str:
+    """What a planner's reply asks to see, in one line; empty if the reply is a plan."""
+    try:
+        return ", ".join(one.search or one.place for one in read_need(text) or ())
+    except ContractError:
+        return ""
 
 
 def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterator[ShownLine]:
