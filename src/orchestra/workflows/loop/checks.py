@@ -140,7 +140,7 @@ def ask_for_environment(missing: tuple[Missing, ...], question_id: str, file: st
     cures = [one.cure for one in missing if one.cure]
     return AskPerson(
         questionId=question_id,
-        question=f"{'; '.join(map(str, missing))}. Answer when that is cured: the checks run again.",
+        question=f"{'; '.join(map(str, missing))}. Answer when it is cured: the checks run again. Or cancel the run.",
         reason="what is missing lies outside the project, so no patch can mend it",
         needed_input=tuple(dict.fromkeys(cures)),
         artifact=file,

@@ -57,7 +57,7 @@ def _passed(results: tuple[CheckResult, ...], opinion: Opinion | None, *, untouc
         what = ", ".join(f"`{command}`" for command in turned)
         return f"{passed}, which proves nothing: this run changed no file, and {what} was red before. {TWO_RESULTS}."
     if prove_nothing(results):
-        return f"{passed} (green before: proves nothing). {NOTHING_PROVED[0].upper()}{NOTHING_PROVED[1:]}."
+        return f"{passed} (green before: proves nothing)."
     return f"{passed}: {compared(results[0]) if len(told) == 1 else '; '.join(told)}."
 
 
