@@ -1,4 +1,4 @@
-"""What a model is shown of the workspace: what decides it (`Search`), and the receipt of what was shown. Data only.
+"""What a model is shown of the workspace: what decides it (`Search`), and the receipt of what was shown. Pure.
 
 Rules
 1. A receipt is kept beside the prompt of its call, and the journal has the names and the line ranges.
@@ -17,6 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core.text import count, some
 
 Lines = tuple[int, int]
+_LEFT_SHOWN = 3  # in the line for a person; the receipt has all
 _MARKS = " \t>*_`#:."
 How = Literal["opened", "asked", "named", "found"]  # by a person; by the model; in a text; by its words
 
@@ -111,7 +112,7 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
             words.append(f"{outlines} outlined")
         found = f" ({', '.join(words)})" if words else ""
         out = [file.path + spoken(file.lines) for file in self.leftOut]
-        left = f"; left out: {some(out)}" if out else ""
+        left = f"; left out: {some(out, _LEFT_SHOWN)}" if out else ""
         return f"context: {count(len(self.contents), 'file')}, {-(-self.bytes // 1000)} KB{found}{left}"
 
 
