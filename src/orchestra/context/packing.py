@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from orchestra.context.ranking import chunk_scores
+from orchestra.context.ranking import Sought, chunk_scores
 from orchestra.context.sheets import Sheet
 from orchestra.core.shown import LeftOut, Lines
 
@@ -21,7 +21,7 @@ _WHOLE_FILES = 3  # of the found ones
 _WHOLE_SHARE, _WHOLE_ALL = 0.3, 0.5  # of the room: each of these files, and all of them
 _PARTS_SHARE = 0.35  # of the room: the parts of one named file that does not fit
 _PARTS_FILES = 40  # of the found ones
-_LOOKED_AT = 5  # times the room: so many bytes of found files are cut into chunks, the others have no chance
+_LOOKED_AT, _MOST_LOOKED_AT = 5, 500_000  # times the room, and bytes: so much of the found files is cut into chunks
 _BY_FILE = 0.7  # of a chunk's rank is its file's, the rest its own
 _MARK = 64  # bytes, more than the line has that stands for a gap
 _AROUND = 12  # lines around a line that was named, if the chunk it is in does not fit
@@ -61,7 +61,7 @@ class Room:
         return sheet.size_of(lines) - shown - _MARK <= self.left
 
 
-def pack_musts(room: Room, musts: Sequence[Must], worth: dict[str, float]) -> None:
+def pack_musts(room: Room, musts: Sequence[Must], sought: Sought) -> None:
     """Show the files that must go in (rule 1)."""
     floor = min(_FLOOR, room.left // (2 * len(musts))) if musts else 0
     for at, must in enumerate(musts):
@@ -70,7 +70,7 @@ def pack_musts(room: Room, musts: Sequence[Must], worth: dict[str, float]) -> No
         if not must.only and room.add(sheet, sheet.everything, allowed):
             continue
         most = allowed if must.only else max(min(allowed, int(_PARTS_SHARE * room.total)), floor)
-        _pack_parts(room, must, worth, most)
+        _pack_parts(room, must, sought, most)
         if not sheet.shown:
             why = f"its {sheet.size} bytes do not fit" if not must.only else "its lines do not fit"
             room.left_out.append(LeftOut(sheet.path, why, must.lines))
@@ -78,7 +78,7 @@ def pack_musts(room: Room, musts: Sequence[Must], worth: dict[str, float]) -> No
             room.left_out.append(LeftOut(sheet.path, "there is no room for the whole file", sheet.gaps()))
 
 
-def _pack_parts(room: Room, must: Must, worth: dict[str, float], most: int) -> None:
+def _pack_parts(room: Room, must: Must, sought: Sought, most: int) -> None:
     """Show the parts of a file that matter: around its named lines, then its best chunks."""
     sheet = must.sheet
     before = room.left
@@ -93,7 +93,7 @@ def _pack_parts(room: Room, must: Must, worth: dict[str, float], most: int) -> N
             _add_lines(room, sheet, (first - _AROUND, last + _AROUND), most - (before - room.left))
     if must.only:
         return
-    scores = chunk_scores(sheet, worth)
+    scores = chunk_scores(sheet, sought)
     order = sorted(zip(scores, pieces, strict=True), key=lambda pair: (-pair[0], pair[1]))
     for _, piece in order:
         room.add(sheet, (piece,), most - (before - room.left))
@@ -122,14 +122,12 @@ class Candidate(NamedTuple):
     weight: float
 
 
-def pack_found(
-    room: Room, found: Sequence[Candidate], worth: dict[str, float], read: Callable[[str], Sheet | None]
-) -> None:
+def pack_found(room: Room, found: Sequence[Candidate], sought: Sought, read: Callable[[str], Sheet | None]) -> None:
     """Fill the room with the best files, and the best chunks of the others (rule 2)."""
     sheets: list[tuple[Candidate, Sheet]] = []
     looked_at = 0
     for one in found[:_PARTS_FILES]:
-        if looked_at <= _LOOKED_AT * room.left and (sheet := read(one.path)) is not None:
+        if looked_at <= min(_LOOKED_AT * room.left, _MOST_LOOKED_AT) and (sheet := read(one.path)) is not None:
             sheets.append((one, sheet))
             looked_at += sheet.size
     if not sheets:
@@ -142,7 +140,7 @@ def pack_found(
     rated: list[tuple[float, float, Lines, Sheet]] = []  # its file's score, its own
     for one, sheet in sheets:
         if not sheet.is_whole:
-            own = chunk_scores(sheet, worth)
+            own = chunk_scores(sheet, sought)
             rated += (
                 (one.score / best_file, one.weight * score, piece, sheet)
                 for piece, score in zip(sheet.chunks, own, strict=True)

@@ -109,17 +109,29 @@ def rank(counts: Counts, paths: Sequence[str], asked: Question, said: Iterable[s
     )
 
 
-def chunk_scores(sheet: Sheet, worth: dict[str, float]) -> list[float]:
+class Sought(dict[str, tuple[str, ...]]):
+    """The terms of a question that a word has, by the word. A word is looked at once, in however many files it is."""
+
+    def __init__(self, worth: dict[str, float]) -> None:
+        self.worth = worth
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        found = self[word] = tuple(term for term in terms_of(word) if term in self.worth)
+        return found
+
+
+def chunk_scores(sheet: Sheet, sought: Sought) -> list[float]:
     """The score of each chunk of a file (rule 3)."""
+    worth = sought.worth
     text = "".join(sheet.lines)
     lines = list(accumulate(map(len, sheet.lines), initial=0))
     starts = [lines[first - 1] for first, _ in sheet.chunks]
     sizes = [lines[last] - lines[first - 1] for first, last in sheet.chunks]
     named = {one.line for one in sheet.definitions}
     counted: list[dict[str, int]] = [{} for _ in starts]
-    for word in sorted(set(words_in(text))):
-        terms = [term for term in terms_of(word) if term in worth]
-        for at in _places(word, text) if terms else ():
+    for word in filter(sought.__getitem__, set(words_in(text))):
+        terms = sought[word]
+        for at in _places(word, text):
             times = counted[bisect_right(starts, at) - 1]
             many = 1 + _DEFINED if bisect_right(lines, at) in named else 1
             for term in terms:

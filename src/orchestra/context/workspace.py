@@ -30,7 +30,7 @@ from orchestra.context.kinds import WEIGHTS, kind_of, weights
 from orchestra.context.listing import listing
 from orchestra.context.mentions import Named, Names
 from orchestra.context.packing import Candidate, Must, Room, pack_found, pack_musts
-from orchestra.context.ranking import Ranked, question, rank
+from orchestra.context.ranking import Ranked, Sought, question, rank
 from orchestra.context.reading import MOST_READ, Mask, covered, text_of, why_unreadable
 from orchestra.context.sheets import Sheet, tokens
 from orchestra.context.walk import Found, Walked, walk
@@ -40,7 +40,7 @@ from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.shown import How, LeftOut, Opened, Receipt, Search, Shown
 
-METHOD = "bm25-parts-2"
+METHOD = "bm25-parts-3"
 _LISTING, _NOTE, _OUTLINES = 0.10, 0.03, 0.04  # of all bytes
 _LEAST = 400  # bytes of the note
 _OUTLINED = 8  # files
@@ -119,7 +119,8 @@ class _View:
         rest = total - int((_LISTING + _NOTE) * total) - min(_LEAST, total // 4)
         room = Room(rest if contents is None else min(contents, total))
         beside = max(0, min(rest - room.left, int(_OUTLINES * total)))
-        pack_musts(room, list(self._musts(room)), self._ranked.worth)
+        sought = Sought(self._ranked.worth)
+        pack_musts(room, list(self._musts(room)), sought)
         for sheet in self._sheets.values():
             if sheet.how == "opened" and not sheet.shown:  # it may have grown since it was opened
                 why = f"its {sheet.size} bytes do not fit into what this model can read"
@@ -135,7 +136,7 @@ class _View:
                 for hit in self._ranked.hits[: 2 * _CANDIDATES]
                 if hit.path not in taken and not secret_by_name(hit.path)
             ]
-            pack_found(room, found[:_CANDIDATES], self._ranked.worth, self._read)
+            pack_found(room, found[:_CANDIDATES], sought, self._read)
             self._tell_left_out(room, found)
             self._outline([one.path for one in found if one.path in self._sheets], kept + beside, room.total)
         else:
@@ -236,7 +237,7 @@ class _View:
         readme = [path for path in self._files if path.upper().startswith("README") and not secret_by_name(path)]
         for path in readme[:1]:
             if (sheet := self._read(path)) is not None:
-                pack_musts(room, [Must(sheet, ())], {})
+                pack_musts(room, [Must(sheet, ())], Sought({}))
                 sheet.reason = "no word was found; about the project"
         source = [one for one in self._files.values() if kind_of(one.path) == "source" and one.size <= MOST_BYTES]
         folders: dict[str, list[Found]] = {}
