@@ -195,7 +195,6 @@ def test_requests_are_summed_up_if_asked_and_only_then(tmp_path: Path) -> None:
     assert all(line["thinkBypass"] for line in lines)
     assert [part["name"] for part in lines[0]["context"]] == [
         "files of the workspace",
-        "about the files shown",
         "calc.py",
         "orchestra.config.yaml",
         "the checks before any change",

@@ -91,7 +91,9 @@ class Zygote:
     def left(self, work: Path) -> list[str]:
         """What a finished case has left on the machine; spawners of killed processes are given time to end."""
         until(lambda: not _spawners(self.tmp))
-        return [str(path) for path in (*self.tmp.iterdir(), *work.parent.glob("cache/orchestra/*/"))]
+        kept = work.parent / "cache" / "orchestra" / "context"  # counts of words, kept for later runs
+        found = (*self.tmp.iterdir(), *work.parent.glob("cache/orchestra/*/"))
+        return [str(path) for path in found if path != kept]
 
     def undisturbed(self) -> tuple[Path, Operations]:
         """A case that nobody cuts short, over; and its disk operations."""

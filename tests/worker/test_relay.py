@@ -182,7 +182,7 @@ def test_connections_end_with_the_command(tmp_path: Path) -> None:
     def patient(sock: socket.socket) -> None:
         try:
             while sock.recv(100):
-                pass
+                sock.sendall(b"y")
         finally:
             ended.set()
 
@@ -190,6 +190,7 @@ def test_connections_end_with_the_command(tmp_path: Path) -> None:
     import os, socket, sys
     sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20)
     sock.sendall(b"x")
+    sock.recv(1)  # the service has it
     os._exit(3)
     """
     with serving(patient) as port:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from orchestra.context.counts import FOLDER, NAME, Counts
 from orchestra.context.kinds import Kind, kind_of, weights
 from orchestra.context.sheets import Sheet
-from orchestra.context.words import asked_for, terms_of, words_in
+from orchestra.context.words import asked_for, compounds, terms_of, words_in
 from orchestra.core.shown import Search
 
 _K, _B = 4.0, 0.8  # of files: in long texts the tenth occurrence of a term still says something
@@ -65,10 +65,11 @@ def question(search: Search) -> Question:
     words: dict[str, str] = {}
     asked = [(one.search, _ASKED) for one in search.wanted if one.search]
     for text, weight in (*asked, *((hint, 1.0) for hint in search.hints)):
+        whole = {found[0] for word in (*words_in(text), *compounds(text)) if (found := terms_of(word))}
         for term, word in asked_for(text):
             if term in terms or len(terms) < _MOST_TERMS:
                 words.setdefault(term, word)
-                terms[term] = max(weight if term == terms_of(word)[0] else 1.0, terms.get(term, 0.0))
+                terms[term] = max(weight if term in whole else 1.0, terms.get(term, 0.0))  # rule 1
     return Question(terms, words)
 
 
