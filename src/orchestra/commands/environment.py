@@ -187,8 +187,7 @@ def _outside(name: str, found: Environment) -> Environment:
 def _of_poetry(root: str, environ: Mapping[str, str]) -> Environment:
     """The environment in poetry's own folder. Its name has a hash of the project's path, so no other project's fits."""
     project = read_toml(f"{root}/pyproject.toml")
-    tool = project.get("tool")
-    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    poetry = poetry_section(project)
     if not isinstance(poetry, dict) and not os.path.isfile(f"{root}/poetry.lock"):
         return Environment()
     sections = (project.get("project"), poetry)
@@ -232,6 +231,12 @@ def _poetry_minor(folder: str, name: str) -> str:
     entry = read_toml(f"{folder}/envs.toml").get(name)
     minor = entry.get("minor") if isinstance(entry, dict) else ""
     return minor if isinstance(minor, str) else ""
+
+
+def poetry_section(project: Mapping[str, object]) -> object:
+    """`tool.poetry` of a pyproject.toml; None if there is none."""
+    tool = project.get("tool")
+    return tool.get("poetry") if isinstance(tool, dict) else None
 
 
 def read_toml(path: str) -> dict[str, object]:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from orchestra.commands.environment import Environment, read_toml
+from orchestra.commands.environment import Environment, poetry_section, read_toml
 from orchestra.commands.installation import plain, text
 from orchestra.policy.policy import within
 
@@ -53,8 +53,7 @@ def package_copy(environment: Environment, workspace: str) -> PackageCopy:
 def package_name(root: str) -> str:
     """The name of the project's package (rule 1); empty if it has none."""
     project = read_toml(f"{root}/pyproject.toml")
-    tool = project.get("tool")
-    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    poetry = poetry_section(project)
     for section in (project.get("project"), poetry):
         if isinstance(section, dict) and isinstance(section.get("name"), str):
             return str(section["name"])

@@ -16,7 +16,7 @@ from functools import cached_property
 import msgspec
 
 from orchestra.commands.described import short
-from orchestra.commands.environment import USUAL, Environment, is_venv, read_toml
+from orchestra.commands.environment import USUAL, Environment, is_venv, poetry_section, read_toml
 from orchestra.commands.installation import text
 from orchestra.commands.package import normal_name
 from orchestra.policy.policy import within
@@ -113,8 +113,7 @@ class ProjectFiles:
     def _from_pyproject(self) -> Iterator[str]:
         whole = read_toml(f"{self._root}/pyproject.toml")
         project, tool = whole.get("project"), whole.get("tool")
-        poetry = tool.get("poetry") if isinstance(tool, dict) else None
-        for section in (project, whole.get("build-system"), poetry, tool):
+        for section in (project, whole.get("build-system"), poetry_section(whole), tool):
             yield from _dependencies(section)
         yield from _texts(whole.get("dependency-groups"))
         pipfile = read_toml(f"{self._root}/Pipfile")

@@ -20,6 +20,7 @@ from orchestra.context.chunks import Definition, chunks, definitions
 from orchestra.context.reading import lines_of
 from orchestra.core.model import ContextArtifact
 from orchestra.core.shown import How, Lines, Shown, ranges
+from orchestra.core.text import estimated_tokens
 
 _NEAR = 3
 
@@ -118,7 +119,9 @@ class Sheet:
         """What is recorded of the file."""
         text = self.content()
         lines = UNSET if self.is_whole else self.shown
-        return Shown(self.path, self.how, self.reason, len(text.encode()), tokens(text), round(self.score, 3), lines)
+        return Shown(
+            self.path, self.how, self.reason, len(text.encode()), estimated_tokens(text), round(self.score, 3), lines
+        )
 
     def _marks(self, shown: tuple[Lines, ...]) -> list[str]:
         """The mark before each part, and after the last; empty where nothing is missing."""
@@ -134,11 +137,6 @@ class Sheet:
             rest = f"… lines from {before + 1} on not shown\n"
         ended = not self.lines or self.lines[-1].endswith("\n") or before < len(self.lines)
         return [*marks, rest if ended or not rest else "\n" + rest]
-
-
-def tokens(text: str) -> int:
-    """The estimated number of tokens, as providers/prompting.py estimates it."""
-    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
 
 
 def _mark(first: int, last: int) -> str:

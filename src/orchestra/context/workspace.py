@@ -32,13 +32,14 @@ from orchestra.context.mentions import Named, Names
 from orchestra.context.packing import Candidate, Must, Room, pack_found, pack_musts
 from orchestra.context.ranking import Ranked, Sought, question, rank
 from orchestra.context.reading import MOST_READ, Mask, covered, text_of, why_unreadable
-from orchestra.context.sheets import Sheet, tokens
+from orchestra.context.sheets import Sheet
 from orchestra.context.walk import Found, Walked, walk
 from orchestra.context.wanted import answers
 from orchestra.context.words import words_in
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.shown import How, LeftOut, Opened, Receipt, Search, Shown
+from orchestra.core.text import estimated_tokens
 
 METHOD = "bm25-parts-3"
 _LISTING, _NOTE, _OUTLINES = 0.10, 0.03, 0.04  # of all bytes
@@ -318,7 +319,7 @@ class _View:
         contents = sum(one.bytes for one in shown)
         partly = {sheet.path for sheet in room.sheets}
         shown += (
-            Shown(path, "found", "outline", len(text.encode()), tokens(text), lines=())
+            Shown(path, "found", "outline", len(text.encode()), estimated_tokens(text), lines=())
             for path, text in self._outlines
             if path not in partly
         )

@@ -50,6 +50,11 @@ def checks_changed(names: Sequence[str]) -> str:
     return f"the checks were changed by this run: {some(names)}" if names else ""
 
 
+def estimated_tokens(text: str) -> int:
+    """The estimated number of tokens: four characters a token, or three bytes if that gives more (Hangul)."""
+    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
+
+
 def count(number: int, what: str) -> str:
     """A number and its noun, such as "1 run" or "2 runs"."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"

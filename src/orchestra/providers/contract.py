@@ -17,9 +17,10 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core.calls import PastCall
 from orchestra.core.model import Destination, Provider, ProviderFailure, ProviderRequest, ProviderResponse, Usage
 from orchestra.core.records import Phase, Role
+from orchestra.core.text import estimated_tokens
 from orchestra.providers.bounds import Bounds, cut
 from orchestra.providers.prices import Price
-from orchestra.providers.prompting import estimated_tokens, user_text
+from orchestra.providers.prompting import user_text
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 
 from orchestra.core.model import ContextArtifact, ProviderRequest
+from orchestra.core.text import estimated_tokens
 
 THINK_BYPASS = "<think></think>"  # S5-47: an empty think block, as if the assistant had already thought
 
@@ -27,11 +28,6 @@ def context(artifacts: Iterable[ContextArtifact]) -> str:
 def user_text(request: ProviderRequest) -> str:
     """Context and prompt in one text, for models that take one."""
     return "\n\n".join(part for part in (context(request.contextArtifacts), request.prompt.user) if part)
-
-
-def estimated_tokens(text: str) -> int:
-    """The estimated number of tokens: four characters a token, or three bytes if that gives more (Hangul)."""
-    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
 
 
 def token_counts(request: ProviderRequest) -> list[tuple[str, int, int]]:

@@ -13,7 +13,7 @@ from orchestra.core.disk import PRIVATE
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import ProviderRequest
 from orchestra.core.records import utc
-from orchestra.providers.prompting import estimated_tokens
+from orchestra.core.text import estimated_tokens
 
 NAME = "llm-requests.log"
 
