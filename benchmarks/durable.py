@@ -14,7 +14,8 @@ from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
 from orchestra.core.effects import Effect
 from orchestra.core.journal import FileJournal
-from orchestra.core.ledger import Ledger, Projection
+from orchestra.core.ledger import Ledger
+from orchestra.core.projections import Projection
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.seal import Seal

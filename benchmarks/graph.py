@@ -22,10 +22,11 @@ import msgspec
 from durable import new_ledger
 from measure import Row, Timed, Timings, interleaved, scratch, time_text
 
+from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Context, Step
 from orchestra.core.disk import Disk
 from orchestra.core.run import RunFolder
-from orchestra.core.work import Approval, AutoApprove, CommandOutcome, RunCommand
+from orchestra.core.work import Approval, AutoApprove
 from orchestra.policy.policy import Layer, Policy
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt

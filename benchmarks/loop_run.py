@@ -9,11 +9,12 @@ import msgspec
 from durable import LazyDisk, new_ledger
 from msgspec import UNSET, UnsetType
 
+from orchestra.core.command import CommandOutcome
 from orchestra.core.ledger import Ledger
 from orchestra.core.model import Usage
 from orchestra.core.records import ArtifactRef, EventType, Phase
 from orchestra.core.run import RunFolder
-from orchestra.core.work import CommandOutcome, ModelReply
+from orchestra.core.work import ModelReply
 from orchestra.workflows.loop.states import TABLE
 
 _DIGEST = "sha256:" + "0" * 64

@@ -11,7 +11,11 @@ import time
 from collections.abc import Callable
 
 import branches
+import children
 import concurrent_runs
+import editions
+import evidence
+import following
 import graph
 import launch
 import parts
@@ -29,9 +33,12 @@ from orchestra.core.collector import relax
 GROUPS: dict[str, Callable[[], list[Row]]] = {
     "tasks": tasks.bench,  # first: on a disk without a journal, whoever removes files slows who makes some (README.md)
     "steps": steps.bench,
+    "editions": editions.bench,
     "runs": concurrent_runs.bench,
     "resume": resume.bench,
     "branches": branches.bench,
+    "children": children.bench,
+    "evidence": evidence.bench,
     "replay": replay.bench,
     "startup": startup.bench,
     "parts": parts.bench,
@@ -39,6 +46,7 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "graph": graph.bench,
     "redaction": redaction.bench,
     "streaming": streaming.bench,
+    "following": following.bench,
 }
 
 

@@ -23,12 +23,13 @@ from orchestra.commands.run import Runner
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import Tool, Toolbox
+from orchestra.core.command import RunCommand
 from orchestra.core.context import Context, Handlers
 from orchestra.core.disk import Disk
 from orchestra.core.faces import Silent
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
-from orchestra.core.work import AutoApprove, RunCommand
+from orchestra.core.work import AutoApprove
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.policy.policy import Layer, Policy
 from orchestra.worker.task import Command, Sandbox

@@ -71,14 +71,15 @@ CLI_INTRO = """\
 
 What `orchestra COMMAND --help` prints, for every command.
 
-RUN is a run's id, a unique prefix of it, or `last`.
+RUN is a run's id, a unique prefix of it, or `last`: the newest run that you started. It stands for the run and its
+child runs.
 """
 
 
 def cli_page() -> str:
     """The help of every command."""
     parts = [NOTE, "", CLI_INTRO, "| command | what it does |", "|---|---|"]
-    parts += [f"| [`{name}`](#orchestra-{name}) | {line} |" for name, (_, line) in COMMANDS.items()]
+    parts += [f"| [`{name}`](#orchestra-{name.replace(':', '')}) | {line} |" for name, (_, line) in COMMANDS.items()]
     parts += ["", "## orchestra", "", *_help(program, "orchestra")]
     for name, command in _commands(program, "orchestra"):
         parts += [f"## {name}", "", *_help(command, name)]
@@ -200,6 +201,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
 .runs/workflows/<runId>/
   events.ndjson                       the journal: one event per line, only ever added to
   state.json                          the newest snapshot; rebuilt from the journal when missing, stale or damaged
+                                      (of this run only: a parent whose child waits is `running` here)
   rules.json                          AGENTS.md and the like, as they were when the run began (docs/rules.md)
   report.md                           what happened, for people; written before the run ends
   artifacts/
@@ -219,20 +221,30 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
     <phase>/iter-NNNN.asked.json      how often a call was made that a kill cut off, and what that may have cost; gone
                                       when its reply is whole, and kept if it never is
     <phase>/iter-NNNN.attempt-K.raw.txt   an earlier attempt of the same call, or one that failed
+    undo/<digest>.json                the lines that an applied patch replaced, to take it back; for the owner only
   logs/
     provider-<phase>.log              one JSON line per model call that began or ended
     gatekeeper.log                    every patch, approval and rejection
     run.log                           the rest: start, verdicts, questions, errors in full, end
   inbox/<request>.json                an answer, approval or cancel on its way in
-  inbox/models.json                   another model or budget, as given to `resume`; holds from then on
+  inbox/models.json                   another model, budget or time, as given to `resume`; holds from then on
   lock                                held by the process that drives the run; holds its process id
   scratch/                            half-made files of a patch that is being applied
 ```
 
+`state.json`, `report.md` and `logs/` follow from the events, and so do a graph's `plan.json`, `tasks.jsonl`,
+`messages.jsonl` and `metrics.json`. When a run is opened (`resume`, an answer), each is compared with what the events
+give: one that is missing, torn, behind or was edited is written anew. `report` brings a missing report of an ended run
+back.
+
+A child run has a folder of its own, beside the others of its workflow. Its step in the parent's journal has its result,
+its error and exit code, and for it and all runs below it: cost, tokens and changed paths. So the parent's report has
+their totals, and a resumed tree reads only the children that have not ended.
+
 ## A task graph
 
-`events.ndjson`, `state.json`, `logs/`, `inbox/`, `lock` and `scratch/` are as above. `tasks.jsonl` and `messages.jsonl`
-follow from the events and are rebuilt when they are missing. `paths.runs` in the configuration says where runs are.
+`events.ndjson`, `state.json`, `logs/`, `inbox/`, `lock` and `scratch/` are as above. `paths.runs` in the configuration
+says where runs are.
 
 ```text
 runs/<runId>/

@@ -21,12 +21,13 @@ TYPE_CHECKING = False  # type checkers treat this name as True
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from orchestra.core.command import CommandOutcome as CommandOutcome
     from orchestra.core.context import Retry as Retry
     from orchestra.core.errors import OrchestraError as OrchestraError
     from orchestra.core.errors import ProviderError as ProviderError
     from orchestra.core.errors import Refused as Refused
     from orchestra.core.errors import StepFailed as StepFailed
-    from orchestra.core.work import CommandOutcome as CommandOutcome
+    from orchestra.core.looks import Looked as Looked
     from orchestra.library import Outcome as Outcome
     from orchestra.library import resume as resume
     from orchestra.library import run as run
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 
 # The module of each name of the library, and its name there.
 _PUBLIC = {
-    "CommandOutcome": ("orchestra.core.work", "CommandOutcome"),
+    "CommandOutcome": ("orchestra.core.command", "CommandOutcome"),
     "Context": ("orchestra.workflows.own.context", "Context"),
+    "Looked": ("orchestra.core.looks", "Looked"),
     "OrchestraError": ("orchestra.core.errors", "OrchestraError"),
     "Outcome": ("orchestra.library", "Outcome"),
     "PatchOutcome": ("orchestra.workflows.own.context", "PatchOutcome"),

@@ -8,23 +8,23 @@ looked up by name.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UnsetType
 
 from orchestra.config.overlay import Overlay
-from orchestra.core.engine import Beginning, Engine, Kind, RunEnd
-from orchestra.core.errors import NoConsent, UsageError
+from orchestra.core.engine import INHERITED, Beginning, Engine, Kind, RunEnd, RunFolder
+from orchestra.core.errors import NoConsent, RunLocked, UsageError
 from orchestra.core.faces import Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
-from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder
+from orchestra.core.records import FINAL, Event, OnAsk
 from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
+from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
@@ -55,6 +55,7 @@ class App:
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
         self.answers = Answers(self.runs, self.project.store)
+        self.trees = self.answers.trees
         self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(
@@ -63,9 +64,9 @@ class App:
             self.terms,
             self.face,
             workflow=self.workflows.named,
-            reading=self.workflows.of,
             override=models,
         )
+        self._kinds: dict[str, Kind] = {}  # of workflows whose code is loaded
         self.engine = Engine(
             self._kind,
             store=self.project.store,
@@ -74,7 +75,9 @@ class App:
             face=self.face,
             handlers_for=wiring.handlers,
             before_end=wiring.before_end,
+            worked=wiring.worked,
         )
+        self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face)
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -111,11 +114,15 @@ class App:
         self.project.refuse_context()
         return job, models
 
-    def start(self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = ()) -> RunFolder:
+    def start(
+        self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = (), input_run: str = ""
+    ) -> RunFolder:
         """Start a run, unless `check` refuses it.
 
-        `typed` names the settings that a person typed on the command line.
+        `typed` names the settings that a person typed on the command line; `input_run` is the run whose files it
+        begins with.
         """
+        brought = self.again.brought_in(input_run) if input_run else {}
         job, models = self.check(name, job, models)
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
@@ -124,32 +131,44 @@ class App:
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         shown = self.project.shown_to_models()
-        beginning = self._beginning(workflow, job, {**facts, **shown.facts})
+        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)
         for what in shown.notices:
             self.face.tell(Notice(folder.id, what))
         return folder
 
-    def _child(self, workflow: Workflow, params: dict[str, Any], parent: Event) -> Beginning:
+    def _child(
+        self, workflow: Workflow, params: dict[str, Any], workspace: str | UnsetType, parent: Event
+    ) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""
+        facts = recorded(parent, *INHERITED, "workspace")
+        project = self.project.below(RunCreated.of(parent).folder, workspace)
+        if project.folder:
+            facts["folder"] = project.folder
         job = self.job(workflow.name, params)
-        facts = recorded(parent, *_INHERITED)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
-        job = workflow.as_child(self.project, job)
-        job, _ = workflow.prepare(self.project, job, models)
+        job = workflow.as_child(project, job)
+        job, _ = workflow.prepare(project, job, models)
         self.project.hide_runs(workflow.root(self.project))
-        return self._beginning(workflow, job, facts)
+        beginning = self._beginning(workflow, job, facts)
+        self.project.inside(project.folder)  # makes the folder, now that nothing is refused any more
+        return beginning
 
     def _beginning(self, workflow: Workflow, job: Any, facts: dict[str, Any]) -> Beginning:
         own = {"goal": workflow.goal(job), **workflow.facts(self.project, job)}
         return Beginning(msgspec.to_builtins(job), {**facts, **own}, workflow.files(self.project, job))
 
     def _kind(self, name: str) -> Kind:
+        if name in self._kinds:
+            return self._kinds[name]
         try:
             workflow = self.workflows.named(name)
         except (UsageError, NoConsent):
-            workflow = self.workflows.of(name)  # enough to cancel a run; `drive` needs the workflow's code
+            return self._as_kind(name, self.workflows.of(name))  # enough to cancel a run; `drive` needs its code
+        return self._kinds.setdefault(name, self._as_kind(name, workflow))
+
+    def _as_kind(self, name: str, workflow: Workflow) -> Kind:
         return Kind(
             name=name,
             root=workflow.root(self.project),
@@ -157,7 +176,8 @@ class App:
             params=workflow.params,
             flow=workflow.flow,
             admit_child=partial(self._child, workflow),
-            projections=partial(workflow.projections, self.project),
+            projections=partial(workflow.derived, self.project, self.workflows.root),
+            goes_on=partial(beyond_limit, workflow),
         )
 
     def refuse_unknown_roles(self, models: Models, workflow: Workflow | None = None) -> None:
@@ -169,16 +189,21 @@ class App:
     # -- driving ------------------------------------------------------------------------------------------------------
 
     async def drive(
-        self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
+        self,
+        folder: RunFolder,
+        *,
+        patient: bool = False,
+        accept_drift: frozenset[str] = frozenset(),
+        on_ask: OnAsk = "park",
     ) -> RunEnd:
-        """Drive the root of this run's tree; a child run is driven by its parent."""
+        """Drive the root of this run's tree; a child run is driven by its parent. The end has the tree's status."""
         project = self.project
         try:
             summary = self.runs.vouched_root(folder)
             root, policy = summary.folder, self.terms.policy(summary.created)
             self.runs.refuse_links()
             project.consent.require()
-            self._refuse_scenario(root, summary.created)
+            self.again.refuse_scenario(root, summary.created)
             for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
             facts = self.runs.facts(summary.created)
@@ -188,9 +213,10 @@ class App:
                     self.face.tell(Notice(root.id, line))
             if self._needs_trial(summary):
                 await project.try_command(policy, root.id)
-            return await self.engine.drive(root, patient=patient, accept_drift=accept_drift)
+            end = await self.engine.drive(root, patient=patient, accept_drift=accept_drift, on_ask=on_ask)
         finally:
             await project.close()
+        return end if end.status in FINAL.values() else msgspec.structs.replace(end, status=self.trees.status(root))
 
     def _needs_trial(self, summary: RunSummary) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""
@@ -209,32 +235,6 @@ class App:
         self.answers.ask_to_cancel(folder, reason=reason)
         return await self.engine.cancel(folder)
 
-    def fork(self, folder: RunFolder, at: str) -> RunFolder:
-        """Make a new run from another run's history up to event `at`.
-
-        It gets the current policy; differences are shown.
-        """
-        project = self.project
-        project.consent.require()
-        standing, kept = self.engine.history(folder, at)
-        self.workflows.named(RunCreated.of(kept[0]).workflow)
-        self.terms.refuse_elsewhere(folder, standing)
-        facts = {"policy": msgspec.to_builtins(project.policy), "workspace": str(project.path)}
-        new = self.engine.fork(folder, kept, at, facts)
-        for difference in self.terms.changes(kept[0]):
-            self.face.tell(Notice(new.id, f"another policy than that of {folder.id}: {difference}"))
-        return new
-
-    def _refuse_scenario(self, folder: RunFolder, created: Event) -> None:
-        """UsageError for a run of a scenario: without the scenario's configuration more might be allowed."""
-        scenario = RunCreated.of(created).scenario
-        if self.project.overlay is None and scenario:
-            raise UsageError(
-                f"run {folder.id} had the configuration of a scenario and cannot go on without it."
-                f" Run that again: {shlex.join(('orchestra', 'eval', 'run', str(scenario)))}."
-                f" End this one: orchestra cancel {folder.id}"
-            )
-
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def workflow_of(self, run_id: str) -> Workflow:
@@ -245,8 +245,13 @@ class App:
         """The report of a run that has not ended, line by line."""
         events = summary.events
         whole = events if summary.foreign else events.whole()
-        return self.workflows.of(summary.workflow).so_far(summary.folder, events, summary.fold.state.status, whole)
+        status, roots = summary.fold.state.status, self.workflows.root
+        return self.workflows.of(summary.workflow).so_far(summary.folder, events, status, whole, roots)
 
-
-# facts that a child run takes over from its parent
-_INHERITED = ("models", "workspace", "scenario", "typed", "environment")
+    def rebuild(self, summary: RunSummary) -> None:
+        """Write the derived files of a run anew that are missing or not what its journal gives, if that can be."""
+        try:
+            if not summary.foreign:
+                self.engine.rebuild(summary.folder)
+        except (RunLocked, OSError):
+            pass  # another process drives the run, or nothing can be written: the report is shown all the same

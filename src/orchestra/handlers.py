@@ -6,7 +6,8 @@ The engine calls `Wiring.handlers` when it drives a run, and `Wiring.before_end`
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -14,23 +15,32 @@ from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
 from orchestra.context.opening import recorded as opened_again
 from orchestra.context.rules import kept_rules
+from orchestra.context.treehash import tree_hash
 from orchestra.context.view import View
+from orchestra.core.accounts import children
 from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.command import RunCommand
 from orchestra.core.context import Handlers, Verdict
+from orchestra.core.effects import Sleep
 from orchestra.core.errors import ForeignRun, SandboxError
 from orchestra.core.faces import Face
 from orchestra.core.ledger import Ledger
+from orchestra.core.looks import WriteFile
 from orchestra.core.model import Provider
-from orchestra.core.reading import RunCreated
-from orchestra.core.records import Event, now, utf8
+from orchestra.core.names import OWN
+from orchestra.core.reading import RunCreated, job_of
+from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
+from orchestra.core.times import sleep
 from orchestra.core.vouching import elsewhere
-from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, RefusePatch, RunCommand
+from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, ProposeTakeBack, RefusePatch, TakeBack
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.looked import LookedFiles
+from orchestra.patch.takeback import Journaled, TakingBack
 from orchestra.policy.binding import asks_more
-from orchestra.policy.policy import ApprovalPolicy
-from orchestra.providers.budget import Budget
+from orchestra.policy.policy import ApprovalPolicy, with_tools
+from orchestra.providers.budget import Budget, budget_of
 from orchestra.providers.calling import Caller
 from orchestra.providers.choose import Models
 from orchestra.providers.contract import Remembers, Route
@@ -42,7 +52,6 @@ from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
 from orchestra.workflows.guard import closed_folders, code_files, code_folders, environment_folders
 from orchestra.workflows.project import Project
-from orchestra.workflows.report import Reported
 
 
 class _Limits(Struct, frozen=True):
@@ -63,37 +72,38 @@ class Wiring:
         face: Face,
         *,
         workflow: Callable[[str], Workflow],
-        reading: Callable[[str], Workflow],
         override: Models | None,
     ) -> None:
-        """`workflow` looks a workflow up to drive a run, `reading` to write its report.
-
-        `override` are the models that a person chose when resuming a run.
-        """
+        """`workflow` looks a workflow up to drive a run; `override` are the models of a person who resumes one."""
         self._project = project
         self._runs = runs
         self._terms = terms
         self._face = face
         self._workflow = workflow
-        self._reading = reading
         self._override = override
         self._providers: dict[tuple[str, str, str], Provider] = {}
+        self._remembered: set[tuple[tuple[str, str, str], str]] = set()  # a provider, and a run whose calls it knows
         self._trees: dict[str, _Limits] = {}  # by the id of the root
+        self._tree_of: dict[str | None, RunFolder] = {}  # the root of each run that was driven here
 
     def handlers(self, ledger: Ledger, created: Event) -> Handlers:
         """The handler of each effect, for this run."""
-        project = self._project
-        root = self._runs.root_of(ledger.folder)
-        if misplaced := elsewhere(ledger.workspace, str(project.path)):
+        if misplaced := elsewhere(ledger.workspace, str(self._project.path)):
             raise ForeignRun(ledger.folder.id, misplaced)
+        project = self._project.inside(RunCreated.of(created).folder)
+        root = self._root(ledger.folder, created)
         if self._override:
             self._terms.keep_models(root, project.providers.settled(self._override))
-        models = self._terms.models(root, created)
         workflow = self._workflow(RunCreated.of(created).workflow)
+        models = workflow.routed(job_of(created), self._terms.models(root, created))
         asking = self._asking(workflow, created)
-        policy = self._terms.policy(created)
-        limits = self._limits(ledger, root, workflow.limit(policy), models.maxBudgetUsd)
-        gate = self._gatekeeper(models, asking)
+        policy = with_tools(self._terms.policy(created), workflow.tools(job_of(created), project.config))
+        limits = self._limits(ledger, root, models)
+        gate = self._gatekeeper(project, models, asking)
+        back = TakingBack(project.workspace, project.folder, trees=self._journals, closed=gate.closed_to)
+        if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
+            for key in [key for key in self._providers if key[2] == root.id]:
+                self._remember(key, ledger.folder.id, ledger.events)
 
         def route(call: ModelCall) -> Route:
             choice = project.providers.choice_for(models, call.agent, call.role)
@@ -102,7 +112,7 @@ class Wiring:
         caller = Caller(
             ledger,
             route,
-            showing=Showing(self._view(root, created), ledger, self._face, most=project.config.context.bytes),
+            showing=Showing(self._view(project, root, created), ledger, self._face, most=project.config.context.bytes),
             face=self._face,
             budget=limits.budget,
             debug=project.environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
@@ -115,37 +125,70 @@ class Wiring:
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
             ApplyPatch: gate.apply,
-            **workflow.effects(Running(project, ledger, asking)),
+            ProposeTakeBack: back.propose,
+            TakeBack: back.apply,
+            WriteFile: LookedFiles(
+                project.workspace,
+                ledger.folder,
+                refused=gate.refused_path,
+                hash_of=partial(tree_hash, project.workspace),
+            ),
+            Sleep: InTime(sleep, limits.clock),
+            **_in_time(workflow.effects(Running(project, ledger, asking)), limits.clock),
         }
 
-    def _limits(self, ledger: Ledger, root: RunFolder, seconds: float, cap: float | None) -> _Limits:
+    def _limits(self, ledger: Ledger, root: RunFolder, models: Models) -> _Limits:
         """The budget and the clock of a run's tree: made when its root is driven, and shared by the runs below."""
-        if ledger.folder.id == root.id or root.id not in self._trees:
-            events = [
-                ledger.events,
-                *(self._project.store.events(run, keep=False) for run in self._runs.below(ledger.events)),
-            ]
-            calls = [call for one in events for call in past_calls(one)]
-            budget = Budget(
-                cap,
-                run_id=root.id,
-                spent=sum(call.costUsd or 0.0 for call in calls),
-                lost=sum(call.lostUsd or 0.0 for call in calls),
+        is_root = ledger.folder.id == root.id
+        if is_root or root.id not in self._trees:
+            events = ledger.events if is_root else self._project.store.events(root, keep=False)
+            seconds, asked = self._time(events[0], models)
+            journals = self._unsummed(root, events)
+            spans = itertools.chain.from_iterable(journal for _, journal in journals)
+            self._trees[root.id] = _Limits(
+                budget_of(models.maxBudgetUsd, root.id, journals),
+                Timekeeper(seconds, spans, run_id=root.id, asked=asked),
             )
-            self._trees[root.id] = _Limits(budget, Timekeeper(seconds, itertools.chain.from_iterable(events)))
+        self._tree_of[ledger.folder.id] = root
         return self._trees[root.id]
 
+    def _root(self, run: RunFolder, created: Event) -> RunFolder:
+        """The run at the top of a run's tree. A parent that is driven in this process knows it."""
+        parent = RunCreated.of(created).parentRunId
+        return self._tree_of[parent] if parent in self._tree_of else self._runs.root_of(run)
+
+    def _time(self, created: Event, models: Models) -> tuple[float, bool]:
+        """How many seconds a tree may work, and whether that was asked for; `created` is its root's first event.
+
+        The default of the root's workflow also applies, unless a person typed another limit.
+        """
+        default = self._workflow(RunCreated.of(created).workflow).limit(self._terms.policy(created))
+        if models.maxTimeSec is None or (default < models.maxTimeSec and not models.typedTime):
+            return default, False
+        return models.maxTimeSec, True
+
+    def _unsummed(self, root: RunFolder, events: Sequence[Event]) -> list[tuple[RunFolder, Sequence[Event]]]:
+        """A run and those below it that must be read to know what was spent: the open ones.
+
+        Of a child that has ended, its parent's journal has the sums; an older version recorded none.
+        """
+        found = {root.path: (root, events)}
+        queue = children(events)
+        for told in queue:  # grows
+            child = self._runs.child(told.workflow, told.run_id) if not told.kept and not told.summed else None
+            if child is not None and child.path not in found and self._project.store.first(child) is not None:
+                found[child.path] = (child, self._project.store.events(child, keep=False))
+                queue += children(found[child.path][1])
+        return list(found.values())
+
+    def worked(self, run: RunFolder) -> int:
+        """How many milliseconds the tree of a run that is driven now has worked."""
+        return round(1000 * self._trees[self._tree_of[run.id].id].clock.worked) if run.id in self._tree_of else 0
+
     def before_end(self, ledger: Ledger, verdict: Verdict) -> None:
-        """Finish a run: end its commands, write its report, delete its scratch folder (C-26: before the last event)."""
+        """Finish a run, before its last event: end its commands, settle its files, delete its scratch folder."""
         end_left_over(ledger.events)
         settle(ledger)
-        workflow = self._reading(RunCreated.of(ledger.events[0]).workflow)
-        result = verdict.result if isinstance(verdict.result, dict) else {}
-        why = verdict.error.message if verdict.error else str(result.get("reason", ""))
-        events = ledger.events
-        run = Reported(ledger.folder, events, verdict.status, message=why, ended=now(), whole=events)
-        for name, text in workflow.left(run).items():
-            ledger.disk.publish(ledger.folder.path / name, utf8(ledger.redactor.text(text)), durable=False)
         try:
             self._project.scratch(ledger.folder.id).remove()
         except SandboxError:
@@ -156,52 +199,86 @@ class Wiring:
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
-    def _view(self, root: RunFolder, created: Event) -> View:
-        """What the models of a run's whole tree are shown of the project: its root has recorded that.
+    def _view(self, project: Project, root: RunFolder, created: Event) -> View:
+        """What the models of a run are shown of its workspace: the root of its tree has recorded that.
 
         Files that the configuration hides now are hidden too.
         """
-        project = self._project
         first = RunCreated.of(created if created.runId == root.id else project.store.first(root))
         # An adopted run may have any record: only what a person typed opens a secret.
         opened = (*first.params.opened, *(file for file in first.context.show if not secret_by_name(file)))
+        below = f"{project.folder}/" if project.folder else ""  # a file elsewhere is not in the run's workspace
+        inner = dict.fromkeys(file.removeprefix(below) for file in opened if file.startswith(below))
         return View(
-            project.path,
+            project.workspace,
             rules=kept_rules(root, first.rules),
-            opened=tuple(opened_again(project.path, file) for file in dict.fromkeys(opened)),
+            opened=tuple(opened_again(project.workspace, file) for file in inner),
             hidden=tuple(dict.fromkeys((*first.params.hides, *first.context.hide, *project.config.context.hide))),
             memory=project.memory,
             mask=project.redactor.text,
+            below=project.folder,
         )
 
-    def _gatekeeper(self, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
-        project = self._project
+    def _gatekeeper(self, project: Project, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
+        """The gate of a run. What is closed or guarded is the project's, whatever folder the run works in."""
         code = code_files(project.config, project.config_path, project.place, project.providers, models)
         closed, folders = closed_folders(project.config, project.place), code_folders(project.config, project.place)
+        own = (str(project.path / folder) for folder in OWN)
+        places = dict.fromkeys((str(project.path), str(project.workspace)))
         return Gatekeeper(
-            project.path,
+            project.workspace,
             project.watchful,
-            closed=closed,
-            installed=environment_folders(str(project.path), project.environment),
+            closed=(*own, *closed),
+            installed=tuple(name for place in places for name in environment_folders(place, project.environment)),
             code=code,
             code_folders=folders,
             approval=approval,
         )
 
+    def _journals(self, run_id: str) -> Iterator[Journaled]:
+        """A run and the runs below it, with their events; ForeignRun if one is foreign."""
+        run = self._runs.exactly(run_id)
+        for one in self._runs.tree(run) if run is not None else ():
+            summary = self._runs.vouched(one)
+            yield Journaled(one, summary.facts.folder, summary.events)
+
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:
         """The provider of a choice. A tree of runs shares it: a script's reply that one run used is used for all."""
         key = (choice.spec, choice.model, root.id)
         if key not in self._providers:
-            provider = self._project.providers.make(choice)
-            if isinstance(provider, Remembers):
-                for call in self._calls_of(root):
-                    if call.provider in (choice.spec, UNKNOWN):  # not replies of another script
-                        provider.remember(call)
-            self._providers[key] = provider
+            self._providers[key] = self._project.providers.make(choice)
+            if isinstance(self._providers[key], Remembers):  # only then finished child runs are read
+                for one in self._runs.tree(root):
+                    self._remember(key, one.id, self._project.store.events(one, keep=False))
         return self._providers[key]
 
-    def _calls_of(self, folder: RunFolder) -> Iterator[PastCall]:
-        """Every finished model call of a run and of the child runs below it."""
-        for one in self._runs.tree(folder):
-            events = self._project.store.events(one, keep=False)
-            yield from (call for call in past_calls(events) if call.status != "open")
+    def _remember(self, key: tuple[str, str, str], run_id: str, events: Sequence[Event]) -> None:
+        """Tell a provider which of its replies a run has used. Once: from then on it knows by itself."""
+        provider = self._providers[key]
+        if not isinstance(provider, Remembers) or (key, run_id) in self._remembered:
+            return
+        self._remembered.add((key, run_id))
+        for call in (*past_calls(events), *self._failed_before(events)):
+            if call.status != "open" and call.provider in (key[0], UNKNOWN):  # not replies of another script
+                provider.remember(call)
+
+    def _failed_before(self, events: Sequence[Event]) -> list[PastCall]:
+        """The failed calls that a fork left behind. They are made again; what they got then, no other call gets."""
+        found: dict[tuple[str, str], PastCall] = {}
+        copied = {call.key for call in past_calls(events) if call.kept}
+        created, passed = RunCreated.of(events[0]), {events[0].runId}
+        while (origin := created.forkedFrom) and origin.runId not in passed:
+            passed.add(origin.runId)
+            source = self._runs.child(created.workflow, origin.runId)
+            if source is None or self._project.store.first(source) is None:
+                break
+            before = self._project.store.events(source, keep=False)
+            failed = [call for call in past_calls(before) if call.status == "failed" and not call.kept]
+            found |= {(origin.runId, call.key): call for call in failed if call.key not in copied}
+            created = RunCreated.of(before[0])
+        return list(found.values())
+
+
+def _in_time(handlers: Handlers, clock: Timekeeper) -> Handlers:
+    """A workflow's own handlers: their time counts too."""
+    return {kind: one if hasattr(one, "prepare") else InTime(one, clock) for kind, one in handlers.items()}

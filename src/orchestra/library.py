@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
@@ -21,10 +22,11 @@ from msgspec import Struct
 from orchestra.app import App
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
-from orchestra.core.reading import Request
-from orchestra.core.records import FINAL, RunStatus
+from orchestra.core.records import FINAL, OnAsk, RunStatus
 from orchestra.core.run import RunFolder
+from orchestra.core.text import seconds_of
 from orchestra.providers.choose import from_here
+from orchestra.runs.answers import told_apart
 from orchestra.workflows.own.context import typed
 from orchestra.workflows.own.definition import Definition, refuse_another
 from orchestra.workflows.own.workflow import described
@@ -33,7 +35,7 @@ R = TypeVar("R")
 _POLL_SECONDS = 0.1
 WAITING = 3  # the exit code of a run that waits for a person
 # parameters of `run` that no workflow may use
-_OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd"})
+_OPTIONS = frozenset({"project", "provider", "model", "roles", "max_budget_usd", "max_time", "on_ask"})
 
 
 class Outcome(Struct, Generic[R], frozen=True):
@@ -43,7 +45,7 @@ class Outcome(Struct, Generic[R], frozen=True):
     status: RunStatus
     exitCode: int  # as on the command line: 0 completed, 1 failed, 3 waiting, 4 budget, 5 refused, 6 no provider …
     result: R | None = None
-    message: str = ""  # why it failed, or what it waits for and the command that answers
+    message: str = ""  # why it failed, or what it waits for, each request with the command that answers it
 
 
 @overload
@@ -56,6 +58,8 @@ def run(
     model: str = ...,
     roles: Mapping[str, str] | None = ...,
     max_budget_usd: float | None = ...,
+    max_time: float | str | None = ...,
+    on_ask: OnAsk = ...,
     **params: object,
 ) -> Outcome[R]: ...
 @overload
@@ -68,6 +72,8 @@ def run(
     model: str = ...,
     roles: Mapping[str, str] | None = ...,
     max_budget_usd: float | None = ...,
+    max_time: float | str | None = ...,
+    on_ask: OnAsk = ...,
     **params: object,
 ) -> Outcome[object]: ...
 def run(
@@ -79,6 +85,8 @@ def run(
     model: str = "",
     roles: Mapping[str, str] | None = None,
     max_budget_usd: float | None = None,
+    max_time: float | str | None = None,
+    on_ask: OnAsk = "park",
     **params: object,
 ) -> Outcome[Any]:
     """Start a run in a project folder and drive it until it ends or waits for a person.
@@ -98,17 +106,25 @@ def run(
         roles={agent: from_here(spec) for agent, spec in (roles or {}).items()},
         model=model,
         budget=max_budget_usd,
+        seconds=_seconds(max_time),
     )
     folder = app.start(name, job, routing)
-    return _outcome(app, folder)
+    return _outcome(app, folder, on_ask)
 
 
 @overload
-def resume(run_id: str, workflow: Definition[..., R], /, *, project: str | os.PathLike[str] = ...) -> Outcome[R]: ...
-@overload
-def resume(run_id: str, /, *, project: str | os.PathLike[str] = ...) -> Outcome[object]: ...
 def resume(
-    run_id: str, workflow: Definition[..., Any] | None = None, /, *, project: str | os.PathLike[str] = "."
+    run_id: str, workflow: Definition[..., R], /, *, project: str | os.PathLike[str] = ..., on_ask: OnAsk = ...
+) -> Outcome[R]: ...
+@overload
+def resume(run_id: str, /, *, project: str | os.PathLike[str] = ..., on_ask: OnAsk = ...) -> Outcome[object]: ...
+def resume(
+    run_id: str,
+    workflow: Definition[..., Any] | None = None,
+    /,
+    *,
+    project: str | os.PathLike[str] = ".",
+    on_ask: OnAsk = "park",
 ) -> Outcome[Any]:
     """Continue a run where it stopped: after a crash, an answer, a raised budget. `run_id` may also be `last`.
 
@@ -121,50 +137,53 @@ def resume(
     folder = app.runs.find(run_id)
     if workflow and (found := app.runs.summary(folder, keep=False).workflow) != workflow.name:
         raise UsageError(f"run {folder.id} is of workflow {found}, not of {workflow.name}")
-    return _outcome(app, folder)
+    return _outcome(app, folder, on_ask)
 
 
-def _outcome(app: App, folder: RunFolder) -> Outcome[Any]:
-    """Drive a run and return its state."""
-    end = _drive(app, folder)
+def _seconds(said: float | str | None) -> float | None:
+    try:
+        return None if said is None else seconds_of(str(said))
+    except ValueError:
+        raise UsageError(f"max_time={said!r}: want seconds, or a text such as 90s, 15m, 2h") from None
+
+
+def _outcome(app: App, folder: RunFolder, on_ask: OnAsk) -> Outcome[Any]:
+    """Drive the tree of a run and return its state."""
+    end = _drive(app, folder, on_ask)
+    root = app.runs.exactly(end.run_id) or folder
     if end.exit_code == WAITING and end.status not in FINAL.values():
-        status, message = _awaited(app, folder)
-        return Outcome(end.run_id, status, end.exit_code, None, message)
-    known = app.workflows.get(app.runs.summary(folder, keep=False).workflow)
+        return Outcome(end.run_id, end.status, end.exit_code, None, _awaited(app, root))
+    known = app.workflows.get(app.runs.summary(root, keep=False).workflow)
     result = typed(end.result, known.returns if known else None) if end.status == "completed" else None
     return Outcome(end.run_id, end.status, end.exit_code, result, end.message)
 
 
-def _awaited(app: App, folder: RunFolder) -> tuple[RunStatus, str]:
-    """What a run or its child run waits for: the status, and a message with the command that answers."""
-    fold = app.runs.summary(folder).fold
-    for event in fold.pending.values():
-        request = Request.of(event)
-        verb = ("answer", folder.id, "TEXT") if event.type == "QUESTION_RAISED" else ("approve", folder.id)
-        return fold.state.status, f"{request.question or request.summary} ({' '.join(('orchestra', *verb))})"
-    for _, child in fold.children.values():
-        status, message = _awaited(app, app.runs.find(child))
-        if message:
-            return status, message
-    return fold.state.status, ""
+def _awaited(app: App, root: RunFolder) -> str:
+    """What a tree of runs waits for, each request with the command that answers it."""
+    requests = app.trees.requests(root)
+    lines: list[str] = []
+    for one, which in zip(requests, told_apart(requests), strict=True):
+        verb = ("approve", root.id) if one.is_approval else ("answer", root.id, "TEXT")
+        lines.append(f"{one.asked.question or one.asked.summary} ({shlex.join(('orchestra', *verb, *which))})")
+    return "\n".join(lines)
 
 
-def _drive(app: App, folder: RunFolder) -> RunEnd:
+def _drive(app: App, folder: RunFolder, on_ask: OnAsk) -> RunEnd:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_driven(app, folder))
-    return _beside(app, folder)
+        return asyncio.run(_driven(app, folder, on_ask))
+    return _beside(app, folder, on_ask)
 
 
-def _beside(app: App, folder: RunFolder) -> RunEnd:
+def _beside(app: App, folder: RunFolder, on_ask: OnAsk) -> RunEnd:
     """Drive a run in a thread (rule 2). Ctrl-C cancels the calling task, which stops the thread."""
     caller = asyncio.current_task()
     begun: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Future[RunEnd]]]
     begun = concurrent.futures.Future()
 
     async def driven() -> RunEnd:
-        task = asyncio.ensure_future(_driven(app, folder))
+        task = asyncio.ensure_future(_driven(app, folder, on_ask))
         begun.set_result((asyncio.get_running_loop(), task))
         return await task
 
@@ -182,10 +201,9 @@ def _beside(app: App, folder: RunFolder) -> RunEnd:
                     loop.call_soon_threadsafe(task.cancel)
 
 
-async def _driven(app: App, folder: RunFolder) -> RunEnd:
+async def _driven(app: App, folder: RunFolder, on_ask: OnAsk) -> RunEnd:
     """Drive a run. An error that stops the run without ending it (a budget, a full disk) is returned (rule 1)."""
     try:
-        return await app.drive(folder)
+        return await app.drive(folder, on_ask=on_ask)
     except OrchestraError as stopped:
-        status = app.runs.summary(folder).fold.state.status
-        return RunEnd(folder.id, status, stopped.exit_code, str(stopped), stopped.code)
+        return RunEnd(folder.id, app.trees.status(folder), stopped.exit_code, str(stopped), stopped.code)

@@ -8,7 +8,7 @@ import msgspec
 
 from orchestra.config.sections import Config
 from orchestra.context.rules import Rules
-from orchestra.core import effects, work
+from orchestra.core import command, effects, work
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import Message
 from orchestra.core.model import ProviderCapabilities, ProviderRequest, ProviderResponse
@@ -28,7 +28,7 @@ RECORDS: dict[str, tuple[Any, str]] = {
     "provider-capabilities": (ProviderCapabilities, "what a provider can do"),
     "result": (Patch | Ask | Noop, "a developer's or fixer's reply, parsed"),
     "model-reply": (work.ModelReply, "payload.outcome of a model call"),
-    "command-outcome": (work.CommandOutcome, "payload.outcome of a check or a task's command"),
+    "command-outcome": (command.CommandOutcome, "payload.outcome of a check or a task's command"),
     "patch-proposal": (work.PatchProposal, "payload.outcome of PATCH_PRODUCED"),
     "approval": (work.Approval, "payload.outcome of APPROVAL_GRANTED and APPROVAL_REJECTED"),
     "applied": (work.Applied, "payload.outcome of PATCH_APPLIED and PATCH_APPLY_FAILED"),

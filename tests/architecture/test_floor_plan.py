@@ -21,10 +21,14 @@ VERBS = {
     "orchestra.cli.loop",
     "orchestra.cli.dag",
     *(f"orchestra.cli.{name}" for name in ("graph", "inspect", "trace", "eval", "tool", "agent")),
+    *(f"orchestra.cli.{name}" for name in ("evidence", "sessions", "turns")),
 }
 # Where a workflow's name may stand without being known as one: its verb's line in the command table, its section of
 # the configuration.
-TABLES = {"orchestra.cli.commands", "orchestra.config.sections", "orchestra.config.consent", "orchestra.config.overlay"}
+TABLES = {
+    "orchestra.cli.commands",
+    *(f"orchestra.config.{name}" for name in ("sections", "consent", "overlay", "judge")),
+}
 
 
 def strings(module: Module) -> list[tuple[str, int]]:

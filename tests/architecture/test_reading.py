@@ -8,7 +8,7 @@ from tests.architecture.test_layers import MODULES, layer
 
 # What has a payload of its own, or passes an event's on as it is.
 ALLOWED = {
-    "orchestra.cli.show": 1,  # `inbox --json` prints a request as it was recorded
+    "orchestra.cli.runs": 1,  # `inbox --json` prints a request as it was recorded
     "orchestra.workflows.dag.history": 1,  # of a line of tasks.jsonl, which is the graph's own record
 }
 

@@ -60,9 +60,15 @@ def test_only_the_store_has_an_implementation_made() -> None:
 
 
 def test_only_the_lock_and_named_others_call_flock() -> None:
-    """`doctor` tries whether locks work at all, on a file of its own; the inbox is locked below the store."""
+    """`doctor` tries whether locks work at all, on a file of its own; the inbox is locked below the store.
+
+    A session has a lock of its own, held during a turn.
+    """
     found = {module for module in MODULES if "flock" in set(names(module))}
-    assert found == {"orchestra.core.lock", "orchestra.core.inbox", "orchestra.cli.verify"}
+    assert found == {
+        *("orchestra.core.lock", "orchestra.core.inbox", "orchestra.cli.verify"),
+        "orchestra.workflows.evidence.sessions",
+    }
 
 
 def test_nothing_that_knows_runs_lists_a_folder_but_the_store() -> None:

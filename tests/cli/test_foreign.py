@@ -432,6 +432,9 @@ def test_a_planted_run_that_a_clone_brings_is_shown_as_foreign_and_never_run(tmp
         ["answer", run, "yes", "--no-input"],
         ["cancel", run],
         ["fork", run, "--at", "2", "--no-input"],
+        ["fork", run, "--no-input"],
+        ["fork", run, "--answer", "question-0001-1", "yes", "--no-input"],
+        ["retry", run, "--no-input"],
     ):
         refused = victim.run(*words)
         assert refused.returncode == 5, (words, refused.stderr)

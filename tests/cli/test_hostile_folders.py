@@ -51,7 +51,7 @@ VIEWS = (
 )
 DRIVES = (
     *(("resume", RUN), ("approve", RUN), ("reject", RUN, "--reason", "r"), ("answer", RUN, "t"), ("cancel", RUN)),
-    *(("fork", RUN), ("fork", RUN, "--at", "1")),
+    *(("fork", RUN), ("fork", RUN, "--at", "1"), ("fork", RUN, "--answer", "q", "t"), ("retry", RUN)),
 )
 FOLLOWS = (("watch", RUN), ("logs", RUN, "-f"))
 ALL_RUNS = ("runs", "inbox", "clean")  # of these a damaged run is one of many
@@ -123,11 +123,11 @@ def test_whatever_a_run_holds_every_view_shows_or_refuses_it(run: Path, name: st
         quiet(done, *arguments)
         assert done.code in (0, 1, 2, 5), (arguments, done)
         assert done.code == 0 or len(done.err.splitlines()) <= 12, (arguments, done)
-    for arguments in DRIVES:
-        done = said(project, *arguments)
-        quiet(done, *arguments)
-        assert done.code in (1, 2, 5), (arguments, done)  # nobody vouches for it: nothing is driven
-        assert done.err.startswith("orchestra: ") or "is foreign" in done.err, (arguments, done)
+    for command in DRIVES:
+        done = said(project, *command)
+        quiet(done, *command)
+        assert done.code in (1, 2, 5), (command, done)  # nobody vouches for it: nothing is driven
+        assert done.err.startswith("orchestra: ") or "is foreign" in done.err, (command, done)
     assert names_and_bytes(run) == before
 
 

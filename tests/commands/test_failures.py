@@ -13,7 +13,7 @@ import pytest
 from orchestra.commands.environment import find_environment
 from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
 from orchestra.commands.surroundings import ProjectFiles
-from orchestra.core.work import CommandOutcome
+from orchestra.core.command import CommandOutcome
 from tests.support.project import PLAN, RIGHT_PATCH, Project, role
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.tools import Tool, Toolbox
+from orchestra.core.command import NOT_GRANTED, Asker, RunCommand, command_digest
 from orchestra.core.context import Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.records import ErrorInfo
 from orchestra.core.redact import Redactor
-from orchestra.core.work import NOT_GRANTED, Asker, RunCommand, command_digest
 from orchestra.policy.policy import Layer, Policy, Rule
 
 ASKS = Rule(prefix=(("ls",),), decision="ask", reason="look first")
@@ -20,7 +20,13 @@ POLICY = Policy(layers=(Layer(whitelist=("ls", "cat"), rules=(ASKS,)),))
 
 
 def resolved(tmp_path: Path, argv: tuple[str, ...], asker: Asker, *granted: tuple[str, ...]) -> Tool | RefusedCommand:
-    shop = Workshop(
+    command = RunCommand(argv=argv, timeoutMs=1000, artifact="x", asker=asker, keeps="layer")
+    tools = shop(tmp_path).resolve(command, POLICY, granted=lambda wanted: wanted.argv in granted)
+    return tools if isinstance(tools, RefusedCommand) else tools[0]
+
+
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(
         tmp_path,
         Toolbox("/usr/bin:/bin", tmp_path),
         disk=Disk(),
@@ -28,8 +34,6 @@ def resolved(tmp_path: Path, argv: tuple[str, ...], asker: Asker, *granted: tupl
         runs=tmp_path / "runs",
         scratch=tmp_path / "scratch",
     )
-    command = RunCommand(argv=argv, timeoutMs=1000, artifact="x", asker=asker, keeps="layer")
-    return shop.resolve(command, POLICY, granted=lambda wanted: wanted.argv in granted)
 
 
 def test_a_command_without_an_asker_cannot_be_built() -> None:

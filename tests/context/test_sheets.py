@@ -43,3 +43,12 @@ def test_the_cost_is_the_size_of_the_content(ranges: list[tuple[int, int]], text
     sheet.shown = sheet.with_more(ranges)
     assert sheet.cost(sheet.shown) == len(sheet.content().encode())
     assert list(sheet.shown) == sorted(sheet.shown)
+
+
+@given(RANGES, st.tuples(st.integers(-5, 120), st.integers(-5, 120)))
+def test_of_a_range_the_shown_lines_are_summed(ranges: list[tuple[int, int]], lines: tuple[int, int]) -> None:
+    sheet = Sheet("a.py", TEXT)
+    sheet.shown = sheet.with_more(ranges)
+    shown = {at for first, last in sheet.shown for at in range(first, last + 1)}
+    wanted = shown & set(range(lines[0], lines[1] + 1))
+    assert sheet.shown_of(lines) == sum(len(f"line {at}\n") for at in wanted)

@@ -86,6 +86,8 @@ def test_where_nothing_matches_it_is_said_and_not_filled_up(project: Path) -> No
     assert outlined and all(one.reason == "outline" for one in outlined)
     silent = gather(project, Search(hints=("반올림이 틀린다",)), 40_000)
     assert "NEED" not in note(silent)
+    in_json = gather(project, Search(hints=("반올림이 틀린다",), mayAsk=True, inJson=True), 40_000)
+    assert '{"need": [{"file": "PATH"}' in note(in_json) and "NEED" not in note(in_json)
 
 
 def test_a_small_project_is_shown_whole(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
 from orchestra.core.tree import child_id
 from orchestra.core.work import Applied, ApplyPatch, AskPerson, Reply
-from tests.support.core import OPEN_TABLE, REDACTOR, CountingDisk, Said, Say
+from tests.support.core import OPEN_TABLE, REDACTOR, CountingDisk, Said, Say, new_ledger
 from tests.support.runs import claimed, read_events, store_of
 
 NOTHING = Beginning({}, {})
@@ -66,7 +66,7 @@ Flow = Callable[[Context, Order], Awaitable[Verdict]]
 def engine(
     root: Path, notes: Notes | None = None, *, disk: Disk | None = None, handlers: Handlers | None = None, **flows: Flow
 ) -> Engine:
-    def admit(params: dict[str, Any], parent: Event) -> Beginning:
+    def admit(params: dict[str, Any], workspace: object, parent: Event) -> Beginning:
         return Beginning(params, {})
 
     kinds = {name: Kind(name, root / "runs", OPEN_TABLE, Order, flow, admit) for name, flow in flows.items()}
@@ -157,10 +157,11 @@ def test_what_is_durable_and_in_which_order(tmp_path: Path) -> None:
     asyncio.run(one.drive(folder))
     told = [*event, *state, "append run.log"]
     assert done() == [*state, "sync events.ndjson", *ask, *ask, *told, *told, "sync events.ndjson"]
-    new = forked(one, folder, "00000002")
+    new = forked(one, folder, "00000003")
     assert done() == [
         *event,
         "append run.log",
+        *told,
         *told,
         "sync events.ndjson",
         f"sync .{new.id}.fork",
@@ -393,22 +394,24 @@ def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) ->
     answer(fork, "second", "another")
     asyncio.run(one.drive(fork))
     assert read_events(fork.events)[-1].payload["result"] == {"said": ["first answer", "another"]}
-    assert read_events(fork.events)[0].payload["forkedFrom"] == {
-        "runId": folder.id,
-        "at": "00000003",
-        "origin": folder.id,
-    }
+    forked_from = read_events(fork.events)[0].payload["forkedFrom"]
+    assert forked_from.pop("made") >= read_events(folder.events)[-1].ts
+    assert forked_from == {"runId": folder.id, "at": "00000003", "origin": folder.id, "events": 3}
     assert folder.events.read_bytes() == before
     with pytest.raises(UsageError, match="nothing can follow it"):
         forked(one, folder, read_events(folder.events)[-1].id)
 
 
-def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_path: Path) -> None:
-    one = engine(tmp_path, asks=asks, parent=calls_asks)
+def test_a_fork_keeps_the_times_of_its_settled_steps_and_has_children_of_its_own(tmp_path: Path) -> None:
+    async def parent(ctx: Context, order: Order) -> Verdict:
+        await ctx.now("before")
+        return await calls_asks(ctx, order)
+
+    one = engine(tmp_path, asks=asks, parent=parent)
     folder = one.start("parent", "x", NOTHING)
     asyncio.run(one.drive(folder))
     fork = forked(one, folder, read_events(folder.events)[-1].id)
-    assert [e.ts for e in read_events(fork.events)] == [e.ts for e in read_events(folder.events)]
+    assert [e.ts for e in read_events(fork.events)] == [e.ts for e in read_events(folder.events)[:-1]]
     asyncio.run(one.drive(fork))
     children = [RunFolder(p) for p in (tmp_path / "runs").iterdir() if "_asks_" in p.name]
     assert len(children) == 2
@@ -420,18 +423,22 @@ def test_a_fork_keeps_the_times_of_its_history_and_has_children_of_its_own(tmp_p
     assert len(set(said)) == 2
 
 
-def test_a_fork_names_the_child_it_will_have_and_leaves_the_others_alone(tmp_path: Path) -> None:
-    """What is canceled and answered below a run is what its journal names."""
-    one = engine(tmp_path, asks=asks, parent_of_asks=calls_asks)
-    folder = one.start("parent_of_asks", "x", NOTHING)
+def test_a_fork_of_an_older_version_leaves_the_children_of_the_original_alone(tmp_path: Path) -> None:
+    """B1: it copied the open step of the original, which names the original's child."""
+    one = engine(tmp_path, asks=asks, parent=calls_asks)
+    folder = one.start("parent", "x", NOTHING)
     asyncio.run(one.drive(folder))
-    fork = forked(one, folder, read_events(folder.events)[-1].id)
-    assert fork.id.endswith("_002_parent_of_asks_x")
-    [(_, old)], [(_, own)] = (Fold.of(read_events(run.events)).children.values() for run in (folder, fork))
-    assert own == child_id(fork.id, "asks", "child.1") != old
-    cancel(fork)
-    assert asyncio.run(one.drive(fork)).status == "canceled"
-    assert types(RunFolder(tmp_path / "runs" / old))[-1] == "QUESTION_RAISED"
+    old_fork = one.start("parent", "y", NOTHING)
+    ledger = new_ledger(old_fork, OPEN_TABLE)
+    ledger.open()
+    opened = read_events(folder.events)[-1]
+    told = {name: value for name, value in opened.payload.items() if name not in ("prev", "seal", "vouches")}
+    ledger.record(opened.type, told, phase=opened.phase, iteration=opened.iteration)
+    ledger.close()
+    [(_, child)] = Fold.of(read_events(old_fork.events)).children.values()
+    cancel(old_fork)
+    assert asyncio.run(one.drive(old_fork)).status == "canceled"
+    assert types(RunFolder(tmp_path / "runs" / child))[-1] == "QUESTION_RAISED"
 
 
 def test_ids_of_children_do_not_grow_and_tell_parents_and_keys_apart() -> None:
@@ -443,6 +450,8 @@ def test_ids_of_children_do_not_grow_and_tell_parents_and_keys_apart() -> None:
     assert ids[1].startswith("2026-11-15_001_my_long_flow_the-goal-of-a-person-which-is-long-too-research-")
     assert child_id("2026-11-15_001_my_flow_x", "a", "k.1").startswith("2026-11-15_001_a_x-k-1-")
     assert child_id("d_001_f_x", "a", "k.1") != child_id("d_001_g_x", "a", "k.1")
+    long = "a_workflow_with_a_name_of_sixty_letters_that_is_rather_long_x"
+    assert len(child_id(ids[0], long, "초안/그리고-아주-긴-한국어-이름.1").encode()) <= 120
 
 
 @pytest.mark.parametrize("began", [True, False])

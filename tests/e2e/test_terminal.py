@@ -154,6 +154,6 @@ def test_code_is_agreed_to_before_it_is_loaded_and_an_answer_that_is_none_is_ask
     terminal.type("y\n")
     assert "options: 예, 아니오" in terminal.wait_for("leave it waiting) > ")
     terminal.type("글쎄\n")
-    assert "is no answer to this" in terminal.wait_for("leave it waiting) > ")
+    assert "is no answer to go" in terminal.wait_for("leave it waiting) > ")
     terminal.type("예\n")
     assert terminal.end() == 0

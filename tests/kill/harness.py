@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ class Gone(NamedTuple):
 
 
 Problem = Callable[[Gone], str]  # what is wrong with its end; empty if nothing
+Only = frozenset[tuple[str, ...]]  # kinds and names of operations
 
 
 class Zygote:
@@ -103,10 +104,20 @@ class Zygote:
         assert self.left(work) == []
         return work, json.loads(said)
 
-    def kill_each(self, operations: Operations, shard: int, problem: Problem) -> list[str]:
-        """Kill a case at each operation of a shard, and let a new process go on: what is wrong then, and where."""
+    def kill_each(
+        self, operations: Operations, shard: int, problem: Problem, *, shards: int = SHARDS, only: Only = frozenset()
+    ) -> list[str]:
+        """Kill a case at each operation of a shard, and let a new process go on: what is wrong then, and where.
+
+        `only` the operations of these kinds and names, if given.
+        """
+        wanted = [case for case in cases(operations, 0, 1) if not only or tuple(operations[case[0] - 1]) in only]
+        return self.kill_at(wanted[shard::shards], operations, problem)
+
+    def kill_at(self, points: Iterable[tuple[int, str]], operations: Operations, problem: Problem) -> list[str]:
+        """The same at some operations: the number and the mode of each."""
         wrong: list[str] = []
-        for number, mode in cases(operations, shard, SHARDS):
+        for number, mode in points:
             work = self.case(f"{number}-{mode}")
             killed, _ = self.drive(work, chaos=f"{number}:{mode}")
             frozen = {path: path.read_bytes() for path in journals(work)}

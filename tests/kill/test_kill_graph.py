@@ -1,9 +1,9 @@
 """SIGKILL before, in the middle of and after every disk operation of a task graph; then a new process goes on.
 
-The run: the planner is busy once, then plans; a person approves the plan; two tasks run beside each other; one fails at
-first and then succeeds; one fails for good, and what comes after it is not run; an `rw` task changes the workspace, a
-person approves that too, and the task after it sees the change and the caches of the one before; a summary. However it
-is killed, the end is the same, and nothing is left on the machine.
+The run: the planner is busy once, asks to see a file, then plans; a person approves the plan; two tasks run beside each
+other; one fails at first and then succeeds; one fails for good, and what comes after it is not run; an `rw` task
+changes the workspace, a person approves that too, and the task after it sees the change and the caches of the one
+before; a summary. However it is killed, the end is the same, and nothing is left on the machine.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ PLAN = [
 ]
 REPLIES = [
     {"match": {"phase": "plan"}, "error": {"code": "RATE_LIMIT", "message": "slow down", "retriable": True}},
+    {"match": {"phase": "plan"}, "text": '{"need": [{"file": "NEWS.md"}, {"search": "소식"}]}'},
     {"match": {"phase": "plan"}, "text": json.dumps(PLAN, ensure_ascii=False)},
     {"match": {"agent": "summarizer"}, "text": SUMMARY},
 ]
@@ -128,6 +129,8 @@ def test_the_graph_under_test_has_it_all(unkilled: tuple[Ending, Operations]) ->
     assert ending.handed["artifacts/look/stdout.txt"].decode() == "소식\n한줄\no\n"
     assert {"config.yaml", "plan.json", "report.md", "metrics.json", "messages.jsonl"} <= set(ending.kept)
     assert SUMMARY in (ending.run / "report.md").read_text()
+    planned = [str(row[3]) for row in ending.events[""] if str(row[3]).startswith("plan.")]
+    assert list(dict.fromkeys(planned)) == ["plan.1", "plan.2", "plan.3"]  # busy, a request, a plan
     types = [event.type for event in read_events(ending.run / "events.ndjson")]
     assert types.count("APPROVAL_GRANTED") == 2 and types.count("PATCH_APPLIED") == 1
     assert {"append", "sync", "replace", "link"} <= {kind for kind, _ in operations}

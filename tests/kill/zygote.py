@@ -33,21 +33,28 @@ from orchestra.core.engine import Beginning
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
+from orchestra.workflows.dag.shapes import EDITION as DAG_EDITION
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.dag.workflow import shown_config
 from orchestra.workflows.description import Workflow
+from orchestra.workflows.evidence.memory import Message
+from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
+from tests.kill import editing
+from tests.kill.again import FLOWS, drive_again
 from tests.support.core import CountingDisk
+from tests.support.inner import OUTER, Call, Order
 from tests.support.runs import use_disk
+from tests.support.trees import TREE
 
 
-class Order(Struct):
+class Errand(Struct):
     """What the parent is asked: which loop to run as its child."""
 
     job: dict[str, Any]
 
 
-async def parent(ctx: Context, order: Order) -> Verdict:
+async def parent(ctx: Context, order: Errand) -> Verdict:
     """A parent with steps before, beside and after its child."""
     await ctx.now()
 
@@ -60,20 +67,26 @@ async def parent(ctx: Context, order: Order) -> Verdict:
 
 
 PARENT = Workflow(
-    name="parent", params=Order, flow=parent, goal=lambda order: "parent", root=lambda project: project.path / "runs"
+    name="parent", params=Errand, flow=parent, goal=lambda order: "parent", root=lambda project: project.path / "runs"
 )
 
 
 def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """Start or go on, answering everything, until the run is final."""
+    if flow.partition("-")[0] in FLOWS:
+        return drive_again(flow, project, script, counting)
     if flow.endswith(".py"):
         return _program(Path(flow), project, script, counting)
-    app = App(project, more=(PARENT,))
+    if flow == "editing":
+        return editing.drive(project, script, counting)
+    if flow.startswith("tree"):
+        return _tree(flow, project, script, counting)
+    app = App(project, more=(PARENT, OUTER))
     assert app.project.keyring.seal  # made before anything is counted: it is made once for all cases
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         use_disk(app, counting)
-    root = _graph(app, script) if flow == "dag" else _loop(app, script)
+    root = {"dag": _graph, "loop": _loop, "inner": _inner, "evidence": _evidence}[flow](app, script)
     while True:
         end = asyncio.run(app.drive(root))
         if end.status in FINAL.values():
@@ -83,7 +96,36 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
                 if request.type == "APPROVAL_REQUESTED":
                     app.answers.approve(summary.folder, by="tester")
                 else:
-                    app.answers.answer(summary.folder, "더해라: plus", by="tester")
+                    said = "예" if flow == "evidence" else "더해라: plus"
+                    app.answers.answer(summary.folder, said, by="tester")
+
+
+def _evidence(app: App, script: Path) -> RunFolder:
+    """A turn of a session with a long memory: its first call is preceded by a compaction."""
+    found = app.runs.folders()
+    if found:
+        return found[0]
+    memory = tuple(Message("user", f"{number} " + "오래된 말 " * 60) for number in range(30))
+    job = configured(app.project, "지워도 되나?", session="s1", memory=memory, backoffSec=0.0)
+    return app.start("evidence", job, Models(default=f"scripted:{script}"))
+
+
+def _tree(flow: str, project: Path, script: Path, counting: CountingDisk | None) -> int:
+    """A tree of three levels (tests/support/trees.py). The person answers by the root's id, one request at a time.
+
+    `tree-reversed`: the last of those that wait first.
+    """
+    app = App(project, more=TREE)
+    assert app.project.keyring.seal
+    if counting is not None:
+        use_disk(app, counting)
+    started = [folder for folder in app.runs.folders() if "_team_" in folder.id]
+    root = started[0] if started else app.start("team", app.job("team", {}), Models(default=f"scripted:{script}"))
+    while (end := asyncio.run(app.drive(root))).status not in FINAL.values():
+        waits = [one for one in app.trees.requests(root) if not one.answered]
+        meant = waits[-1] if flow == "tree-reversed" else waits[0]
+        app.answers.answer(root, "빨강" if "왼쪽" in meant.asked.question else "Blue", question=meant.name, by="tester")
+    return end.exit_code
 
 
 def _program(path: Path, project: Path, script: Path, counting: CountingDisk | None) -> int:
@@ -147,6 +189,21 @@ def _loop(app: App, script: Path) -> RunFolder:
     return app.engine.start("parent", "kill", Beginning({"job": to_builtins(job)}, facts))
 
 
+def _inner(app: App, script: Path) -> RunFolder:
+    """A parent whose child works in a folder of its own, with a plan, a note and a scope; then it takes all back."""
+    if found := [folder for folder in app.runs.folders() if "_outer_" in folder.id]:
+        return found[0]
+    job = {
+        "goal": "make add() add",
+        "checks": [["grep", "-q", "a + b", "calc.py"]],
+        "notes": [{"name": "계약", "content": "add() returns the sum"}],
+        "plan": "1. add() adds.",
+        "scope": {"never": ["docs/"]},
+        "agent": "implementer",
+    }
+    return app.start("outer", Order((Call(job, "build/앱"),), own=True), Models(default=f"scripted:{script}"))
+
+
 def _graph(app: App, script: Path) -> RunFolder:
     """The run of the task graph, begun if there is none: as `orchestra dag` does it."""
     if found := app.runs.folders():
@@ -160,6 +217,7 @@ def _graph(app: App, script: Path) -> RunFolder:
         approval="always",
         retries=app.project.config.retries.max,
         backoffSec=app.project.config.retries.backoff_base_sec,
+        edition=DAG_EDITION,
     )
     return app.start("dag", job, Models(default=f"scripted:{script}"))
 

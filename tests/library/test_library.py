@@ -121,9 +121,8 @@ def test_a_parent_whose_child_waits_has_the_status_of_its_tree(tmp_path: Path) -
     project = project_of(tmp_path)
     outcome = orchestra.run(asks_below, project=project.path)
     assert (outcome.status, outcome.exitCode) == ("awaiting_input", 3)
-    [child] = [folder for folder in project.runs if folder.id != outcome.runId]
-    assert child.id in outcome.message
-    assert project.run("answer", child.id, "blue", "--no-drive").returncode == 0
+    assert outcome.message == f"어떤 색? (orchestra answer {outcome.runId} TEXT)"
+    assert project.run("answer", outcome.runId, "blue", "--no-drive").returncode == 0
     assert orchestra.resume(outcome.runId, project=project.path).result == "child: blue"
 
 

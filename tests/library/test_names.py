@@ -17,6 +17,7 @@ from tests.docs.blocks import ROOT, blocks
 NAMES = [
     "CommandOutcome",
     "Context",
+    "Looked",
     "OrchestraError",
     "Outcome",
     "PatchOutcome",
@@ -29,7 +30,8 @@ NAMES = [
     "workflow",
     "__version__",
 ]
-VERBS = ["step", "model", "command", "patch", "ask", "call", "fan_out", "sleep", "now", "new_id"]
+VERBS = ["step", "model", "command", "patch", "ask", "call", "fan_out", "look", "edition", "tree_hash"]
+VERBS += ["inside", "sleep", "now", "new_id"]
 
 
 def test_the_names_are_these_and_each_is_documented() -> None:
@@ -41,7 +43,7 @@ def test_the_names_are_these_and_each_is_documented() -> None:
     for verb in VERBS:
         assert f"`{verb}(" in page and inspect.getdoc(getattr(orchestra.Context, verb)), verb
     public = [name for name in vars(orchestra.Context) if not name.startswith("_")]
-    assert sorted(public) == sorted([*VERBS, "run_id"])
+    assert sorted(public) == sorted([*VERBS, "inputs", "run_id"])
     for name in NAMES[:-1]:
         assert inspect.getdoc(getattr(orchestra, name)), name
     with pytest.raises(AttributeError, match="it has CommandOutcome, Context"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from orchestra.core.work import PatchFile, Refusal
 from orchestra.patch.locate import Image, Prepared, PreparedFile, compute
 from orchestra.patch.prepared import sha256
+from orchestra.patch.unified import Edit
 
 from .support import changes_of, make_diff, patch_of, patched, prepare
 from .test_diff import DIFFS
@@ -51,7 +52,10 @@ def test_a_prepared_patch_knows_hashes_counts_and_the_canonical_diff() -> None:
     diff = "diff --git a/f.txt b/f.txt\n--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,4 @@\n a\n-b\n+B\n+BB\n c\n"
     hashes = sha256(old.encode()), sha256(new.encode())
     file = PatchFile("f.txt", "modify", *hashes, added=2, removed=1, mode=0o644, beforeMode=0o644)
-    assert done == Prepared((PreparedFile(file, new.encode(), diff, replaced=((1, 2),), length=3),), diff, 2, 1)
+    back = (Edit(1, 3, (b"b\n",)),)
+    assert done == Prepared(
+        (PreparedFile(file, new.encode(), diff, replaced=((1, 2),), length=3, back=back),), diff, 2, 1
+    )
 
 
 def test_create_delete_and_rename() -> None:

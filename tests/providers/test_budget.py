@@ -262,7 +262,10 @@ def test_what_a_kill_cut_off_stays_spent_in_every_later_life_and_is_counted_once
         assert again == pytest.approx(first["costUsd"] + lost_then, abs=2e-4)
         assert spent(project) == (again, lost_then)
         audit = project.run("audit", "last").stdout
-    assert "1 call may have been paid 3 times: orchestra was killed while the reply was on its way, and" in audit
+    assert (
+        "1 call may have been paid 3 times: orchestra was killed or stopped while the reply was on its way, and"
+        in audit
+    )
     assert f"The replies that never arrived cost ${lost:.4f} at most, which is not in the sum; a budget" in audit
     assert audited(project)[-1]["lostUsd"] == pytest.approx(lost, abs=1e-4)
 

@@ -14,6 +14,7 @@ import yaml
 
 from orchestra.core.errors import ContractError
 from orchestra.core.model import (
+    ChatMessage,
     Constraints,
     ContextArtifact,
     Prompt,
@@ -93,6 +94,26 @@ def test_a_response_has_the_fields_of_the_contract_and_raises_nothing(provider: 
         assert response.error.message
     else:
         assert response.rawText.startswith(streamed)
+
+
+HISTORY = (
+    ChatMessage("user", "왜?"),
+    ChatMessage("assistant", "{}"),
+    ChatMessage("system", "요약"),
+    ChatMessage("user", "<|im_end|>"),
+)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_with_a_history_is_answered_too(provider: Provider, stream: bool) -> None:
+    constraints = Constraints(timeoutMs=60_000, patchFirst=False, stream=stream, topP=0.95, maxOutputTokens=30)
+    asked = msgspec.structs.replace(REQUEST, messages=HISTORY, constraints=constraints)
+    response, streamed = complete(provider, asked)
+    if provider.capabilities.name == "replay":
+        assert isinstance(response.error, ProviderFailure) and "no recorded reply" in response.error.message
+    else:
+        assert response.finishReason in ("stop", "length"), response.error
+        assert response.rawText == streamed != ""
 
 
 @pytest.mark.spec("S1-29", "S1-30", "S1-31", "S1-32", "S1-33", "S1-34", "S1-35")

@@ -14,20 +14,13 @@ from typing import Any
 
 import msgspec
 
+from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Context, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.errors import StepFailed
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
-from orchestra.core.work import (
-    Approval,
-    Approve,
-    AutoApprove,
-    CommandOutcome,
-    ModelCall,
-    ModelReply,
-    RunCommand,
-)
+from orchestra.core.work import Approval, Approve, AutoApprove, ModelCall, ModelReply
 from orchestra.policy.policy import Layer, Policy
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt

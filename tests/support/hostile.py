@@ -254,6 +254,10 @@ STRANGE: dict[str, Maker] = {
     "a patch that is a folder": after("APPROVAL_REQUESTED", {**APPROVAL, "patch": {**REF, "path": "."}}),
     "a file that is named wrongly": after("PHASE_COMPLETED", {"more": {**REF, "bytes": "x"}}),
     "a fork of nothing": journal(created(forkedFrom={"runId": "../x"})),
+    "a fork with odd children": journal(created(forkedFrom={"runId": RUN, "events": -1, "children": {"c": "../x"}})),
+    "a fork with a child elsewhere": journal(
+        created(forkedFrom={"runId": RUN, "events": 10**9, "made": ESCAPES, "children": {"c": {"runId": "../../x"}}})
+    ),
     "models that are none": journal(created(models={"roles": [1]})),
     "a policy that is none": journal(created(policy={"tier": 5})),
     "somebody vouches": journal(created(vouches={"lines": "x"}, seal="0" * 32, prev="")),

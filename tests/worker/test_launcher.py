@@ -367,7 +367,9 @@ def test_an_artifact_is_never_written_through_a_link(strict: Rig) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else; all others ran as an ordinary user")
-@pytest.mark.parametrize("file", ["test_launcher.py", "test_sandbox.py", "test_spawner.py", "test_layer_kept.py"])
+@pytest.mark.parametrize(
+    "file", ["test_launcher.py", "test_pipeline.py", "test_sandbox.py", "test_spawner.py", "test_layer_kept.py"]
+)
 def test_it_holds_for_an_ordinary_user_too(file: str) -> None:
     done = as_ordinary_user(Path(__file__).with_name(file))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

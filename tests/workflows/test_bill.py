@@ -34,3 +34,9 @@ def test_a_call_that_was_cut_off_says_how_often_it_may_have_been_paid() -> None:
     lost = PastCall(key="plan.1", role="planner", asked=3, lostUsd=0.25, costUsd=None)
     assert "(possibly paid 3 times)" in bill.table([lost])[-1]
     assert "1 call without a reply and $0.2500 at most for replies that never arrived" in bill.headline([lost])
+
+
+def test_only_a_call_of_several_requests_says_how_many() -> None:
+    once = PastCall(key="plan.1", role="planner", requests=1, raw=RAW)
+    assert "request" not in bill.table([once])[-1]
+    assert "(2 requests)" in bill.table([PastCall(key="plan.1", role="planner", requests=2, raw=RAW)])[-1]

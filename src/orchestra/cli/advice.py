@@ -17,13 +17,14 @@ from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.core.text import brief, count
 from orchestra.core.work import Masked
-from orchestra.runs.answers import SHORT_DIGEST
+from orchestra.runs.answers import told_apart
 from orchestra.runs.find import RunSummary
+from orchestra.runs.tree import OpenRequest
 from orchestra.workflows.description import Ended, Workflow
 
 _MASKED_SHOWN = 20
 
-_SHOWN = 10_000  # characters of a request
+_SHOWN, _IN_A_LINE = 10_000, 200  # characters of a request; of one that gets a single line
 
 
 def command(app: App, *words: str) -> str:
@@ -58,8 +59,8 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
         lines += _results(app, workflow, summary)
     if end.status == "failed":
         lines.append(f"  why: {command(app, 'logs', end.run_id)}")
-        if end.code not in workflow.hopeless:
-            lines.append(f"  go on from before the failure: {command(app, 'fork', end.run_id)}")
+        more = ("--max-fixes", "N") if end.code in workflow.limits else ()
+        lines.append(f"  go on, with all that succeeded kept: {command(app, 'retry', end.run_id, *more)}")
     return lines
 
 
@@ -82,27 +83,61 @@ def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:
 
 
 def how_to_answer(app: App, folder: RunFolder) -> list[str]:
-    """The commands that answer the open requests of a run and its child runs."""
+    """What a run and its child runs wait for, and the commands that answer by this run's id."""
+    return answer_lines(app, folder.id, app.trees.requests(folder))
+
+
+def answer_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> list[str]:
+    """The same for these requests of the tree of `run_id`."""
     lines: list[str] = []
-    for run in app.runs.family(folder):
-        run_id, unanswered = run.folder.id, app.project.store.unanswered(run.folder, run.fold.pending)
-        several = sum(event.type == "APPROVAL_REQUESTED" for event in unanswered.values()) > 1
-        for name, event in run.fold.pending.items():
-            request = Request.of(event)
-            if name not in unanswered:
-                lines.append(f"  {safe(name)} is answered; go on: {command(app, 'resume', run_id)}")
-            elif event.type == "APPROVAL_REQUESTED":
-                lines.append(f"  waits for your approval: {brief(request.summary, _SHOWN)}")
-                if request.subject != "command":  # a command's summary is complete
-                    lines.append(f"    see it: {command(app, 'diff', run_id)}")
-                lines += (f"  {line}" for line in masked_lines(app, run_id, request.hidden))
-                which = ("--digest", request.digest[:SHORT_DIGEST]) if several else ()
-                lines.append(f"    {command(app, 'approve', run_id, *which)}")
-                lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
-            else:
-                lines.append(f"  asks: {safe(request.question[:_SHOWN])}")
-                lines += (f"    needed: {safe(item[:_SHOWN])}" for item in request.needed_input)
-                if request.options:
-                    lines.append(f"    options: {safe(', '.join(request.options))}")
-                lines.append(f"    {command(app, 'answer', run_id, 'TEXT')}")
+    for one, which in zip(requests, told_apart(requests), strict=True):
+        asked, where = one.asked, f"{one.child} " if one.path else ""
+        if one.run.foreign:  # another person may have written what it asks
+            lines.append(f"  {where}is foreign; look: {command(app, 'adopt', one.run.folder.id)}")
+        elif one.answered:
+            lines.append(f"  {one.name} is answered; go on: {command(app, 'resume', run_id)}")
+        elif one.is_approval:
+            lines.append(f"  {where}waits for your approval: {brief(asked.summary, _SHOWN)}")
+            if asked.subject != "command":  # a command's summary is complete
+                lines.append(f"    see it: {command(app, 'diff', run_id)}")
+            lines += (f"  {line}" for line in masked_lines(app, run_id, asked.hidden))
+            lines.append(f"    {command(app, 'approve', run_id, *which)}")
+            lines.append(f"    {command(app, 'reject', run_id, *which, '--reason', 'TEXT')}")
+        else:
+            lines.append(f"  {where}asks: " + safe(asked.question[:_SHOWN]).replace("\n", "\n      | "))
+            lines += (f"    {line}" for line in question_lines(asked))
+            lines.append(f"    {command(app, 'answer', run_id, 'TEXT', *which)}")
+    return lines
+
+
+def waiting_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> list[str]:
+    """One line for each request of the tree of `run_id`: what waits, and the command that answers."""
+    lines: list[str] = []
+    for one, which in zip(requests, told_apart(requests), strict=True):
+        where = one.child or safe(run_id)
+        if one.run.foreign:
+            lines.append(f"{where} is foreign: {command(app, 'adopt', one.run.folder.id)}")
+        elif one.answered:
+            lines.append(f"{one.name} is answered: {command(app, 'resume', run_id)}")
+        elif one.is_approval:
+            what = brief(one.asked.summary, _IN_A_LINE)
+            lines.append(f"{where} waits for your approval of {what}: {command(app, 'approve', run_id, *which)}")
+        else:
+            what = brief(one.asked.question, _IN_A_LINE)
+            lines.append(f"{where} asks: {what}: {command(app, 'answer', run_id, 'TEXT', *which)}")
+    return lines
+
+
+def question_lines(asked: Request) -> list[str]:
+    """What helps to answer a question: what is needed, what depends on it, the options and the default."""
+    lines = [f"needed: {safe(item[:_SHOWN])}" for item in asked.needed_input]
+    if asked.impact:
+        lines.append(f"what depends on it: {safe(asked.impact[:_SHOWN])}")
+    if asked.options:
+        marked = (f"{option} (default)" if option == asked.default else option for option in asked.options)
+        lines.append(f"options: {safe(', '.join(marked))}")
+    elif asked.kind == "yes_no":
+        lines.append("options: " + ", ".join(f"{o} (default)" if o == asked.default else o for o in ("yes", "no")))
+    if asked.default and asked.default not in asked.options and asked.kind != "yes_no":
+        lines.append(f"default: {safe(asked.default[:_SHOWN])}")
     return lines

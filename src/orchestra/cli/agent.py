@@ -94,7 +94,9 @@ def inspect(name: str, as_json: bool, who: options.Answering, project: Path) -> 
 
 def _agents(app: App, who: options.Answering) -> Agents:
     providers = app.project.providers
-    models = providers.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
+    models = providers.routing(
+        provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd, seconds=who.max_time
+    )
     app.refuse_unknown_roles(models)
     flags = Flags(_said("provider", who.provider), _said("model", who.model), who.roles)
     return Agents(app.project.config, app.project.origins, providers, models, flags)

@@ -1,11 +1,16 @@
-"""`orchestra audit`: the model calls of a run; and each one's prompt, for `orchestra show RUN --prompt KEY`."""
+"""`orchestra audit`: the model calls of a tree of runs; and each one's prompt, for `orchestra show RUN --prompt KEY`.
+
+Rules
+1. A call of a child run is named by the keys that lead to it: `implement.1/plan.1`.
+2. Calls that a fork or a retry kept were paid by another run. They are listed, and are in no total.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -15,7 +20,7 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.receipt import receipt_lines
 from orchestra.cli.text import echo_lines, print_json, safe
-from orchestra.core.calls import PastCall, calls_in, past_calls
+from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.cells import Rows, aligned, table
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
@@ -30,37 +35,55 @@ _MOST_PROMPT = 32 * MIB
 _HEADER = ("key", "role", "provider", "in", "cached", "out", "USD", "paid")
 
 
+class _Call(NamedTuple):
+    """A call of a tree: of which run, and under which name."""
+
+    run_id: str
+    name: str
+    call: PastCall
+
+
 @click.command()
 @options.run_argument
+@options.own
 @options.as_json
 @options.project
-def audit(run: str, as_json: bool, project: Path) -> int:
-    """Every model call of RUN: key, role, tokens, cost, how often it was possibly paid; totals by role and in all."""
+def audit(run: str, own: bool, as_json: bool, project: Path) -> int:
+    """Every model call of RUN and its child runs: key, role, tokens, cost, how often it was possibly paid; totals."""
     app = App(project)
-    folder = app.runs.find(run)
-    calls = calls_in(folder, app.project.store.events(folder, keep=False))
-    roles = {role: [call for call in calls if call.role == role] for role in dict.fromkeys(c.role for c in calls)}
+    made = [
+        _Call(member.folder.id, "/".join((*member.path, call.key)), call)
+        for member in app.trees.members(app.runs.find(run), own=own)
+        for call in app.trees.calls(member)
+    ]
+    paid = [one.call for one in made if not one.call.kept]
+    roles = {role: [call for call in paid if call.role == role] for role in dict.fromkeys(call.role for call in paid)}
     if as_json:
-        for call in calls:
-            print_json({"type": "call", **msgspec.to_builtins(call), "paid": _paid(call)})
+        for one in made:
+            print_json({"type": "call", "runId": one.run_id, **msgspec.to_builtins(one.call), "paid": _paid(one.call)})
         for role, theirs in roles.items():
             print_json({"type": "role", "role": role, **total(theirs)})
-        print_json({"type": "total", **total(calls)})
+        print_json({"type": "total", **total(paid)})
         return 0
-    echo_lines(aligned(_HEADER, Rows(partial(_rows, calls, roles))))
-    echo_lines(_notes(calls))
+    echo_lines(aligned(_HEADER, Rows(partial(_rows, made, paid, roles))))
+    echo_lines(_notes(paid))
+    if kept := [one for one in made if one.call.kept]:
+        click.echo(f"{count(len(kept), 'call')} kept of an earlier run: paid there, and in no total here")
     return 0
 
 
-def _rows(calls: list[PastCall], roles: dict[str, list[PastCall]]) -> Iterator[tuple[str, ...]]:
-    yield from (_row(call.key, call.role, _provider(call), [call], _paid(call)) for call in calls)
+def _rows(made: list[_Call], paid: list[PastCall], roles: dict[str, list[PastCall]]) -> Iterator[tuple[str, ...]]:
+    yield from (_row(one.name, one.call.role, _provider(one.call), [one.call], _paid(one.call)) for one in made)
     if len(roles) > 1:
         yield from (_row("", role, _calls(theirs), theirs) for role, theirs in roles.items())
-    yield _row("total", "", _calls(calls), calls)
+    yield _row("total", "", _calls(paid), paid)
 
 
 def _notes(calls: list[PastCall]) -> Iterable[str]:
     """What the marks in the table mean."""
+    if kept := [call for call in calls if call.kept]:
+        yield f"{_calls(kept)} kept from the run that this one was forked from, which paid: in no sum"
+    calls = [call for call in calls if not call.kept]
     if any(call.usage.estimated for call in calls):
         yield "~ estimated by orchestra: the provider did not report it"
     if unknown := dict.fromkeys(call.model or _provider(call) for call in calls if call.raw and call.costUsd is None):
@@ -69,7 +92,7 @@ def _notes(calls: list[PastCall]) -> Iterable[str]:
         yield f"? no reply is recorded of {_calls(open_calls)}: the cost is not known, so the sum is incomplete"
     if again := [call for call in calls if call.asked > 1]:
         times = often(again[0].asked) if len({call.asked for call in again}) == 1 else "more than once"
-        why = "orchestra was killed while the reply was on its way, and asked again"
+        why = "orchestra was killed or stopped while the reply was on its way, and asked again"
         yield f"{_calls(again)} may have been paid {times}: {why}. {_lost(again)}"
     if several := [call for call in calls if call.requests > 1]:
         made = ", ".join(f"{safe(call.key)} made {call.requests} requests" for call in several)
@@ -86,12 +109,16 @@ def _lost(again: list[PastCall]) -> str:
 
 
 def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
-    """The exact prompt of one call, and the artifacts in it with their tokens."""
-    calls = {call.key: call for call in past_calls(app.project.store.events(folder, keep=False))}
+    """The exact prompt of one call of a tree, and the artifacts in it with their tokens."""
+    calls = {
+        "/".join((*member.path, call.key)): (member.folder, call)
+        for member in app.runs.members(folder)
+        for call in past_calls(member.summary.events)
+    }
     if key not in calls:
         known = some(list(calls)) if calls else "none"
         raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")
-    call = calls[key]
+    folder, call = calls[key]
     name = str(prompt_of(folder, call).relative_to(folder.path))
     try:
         request = msgspec.json.decode(folder.read(name, _MOST_PROMPT), type=ProviderRequest)
@@ -102,10 +129,12 @@ def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
     rows = [(safe(name), str(tokens), str(size)) for name, tokens, size in parts]
     rows.append(("total", str(sum(tokens for _, tokens, _ in parts)), str(sum(size for _, _, size in parts))))
     yield from table(("what went in", "tokens (about)", "characters"), rows)
-    sent = recorded_for(folder.path / name, key)
+    sent = recorded_for(folder.path / name, call.key)
     if sent is not None and sent.receipt is not None:
         yield from ("", "# context", "", *receipt_lines(sent.receipt))
     yield from ("", "# system", "", *safe(request.prompt.system).splitlines())
+    for number, message in enumerate(request.history, start=1):
+        yield from ("", f"# message {number} ({message.role})", "", *safe(message.content).splitlines())
     for artifact in request.contextArtifacts:
         yield from ("", f"# {safe(artifact.name)}", "", *safe(artifact.content).splitlines())
     yield from ("", "# user", "", *safe(request.prompt.user).splitlines())
@@ -121,12 +150,12 @@ def _row(key: str, role: str, provider: str, calls: list[PastCall], paid: str = 
         f"{mark}{sums['inputTokens']}",
         str(sums["cacheReadTokens"] or "-"),
         f"{mark}{sums['outputTokens']}",
-        _usd(calls),
+        usd(calls),
         paid,
     )
 
 
-def _usd(calls: list[PastCall]) -> str:
+def usd(calls: list[PastCall]) -> str:
     """The known cost of the calls, as text."""
     known = [call.costUsd for call in calls if call.costUsd is not None]
     if len(known) == len(calls):
@@ -143,6 +172,8 @@ def _calls(calls: list[PastCall]) -> str:
 
 
 def _paid(call: PastCall) -> str:
+    if call.kept:
+        return "kept"
     if call.raw is None or call.asked > 1:
         return f"possibly {often(call.asked)}"
     return "once" if call.error is None else f"failed ({call.error.code})"

@@ -90,7 +90,7 @@ def _lines(receipt: Receipt) -> Iterator[str]:
         found = [f"{safe(word)} ({files})" for word, files in receipt.terms.items()]
         yield f"words found, and in how many files: {some(found, _TERMS)}"
     else:
-        yield "no word of the goal was found; the planner of a loop is asked for English search terms first"
+        yield "no word of the goal was found; a planner is asked for English search terms first"
     if receipt.notFound:
         yield f"words found nowhere: {some([safe(word) for word in receipt.notFound], _TERMS)}"
     if receipt.rules:

@@ -15,7 +15,7 @@ from orchestra.cli.options import Driving
 from orchestra.cli.text import safe
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import RunEnd
-from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError
+from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError, UsageError
 from orchestra.core.faces import Launched
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
@@ -30,6 +30,7 @@ class Drive:
     ) -> None:
         """`environment` is what a person typed for the commands of a new run."""
         self.face = choose_face(how)
+        self._on_ask = how.on_ask
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         if environment:
             self.app.project.choose_environment(environment)
@@ -51,17 +52,7 @@ class Drive:
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> RunEnd:
         """The same as `drive`, but returns how the run ended, for a command that prints more afterwards."""
-        folder: RunFolder | None = None
-        self.ask_consent()
-        try:
-            folder = start()
-            if known:
-                self.app.face.tell(Launched(folder, self.app.runs.summary(folder).workflow))
-            end = asyncio.run(self._drive(folder, accept_drift))
-        except OrchestraError as error:
-            if folder is None or isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
-                raise  # nothing was driven
-            end = self._stopped(folder, error.exit_code, str(error))
+        end, folder = self.finish(start, known=known, accept_drift=accept_drift)
         try:
             self.face.done(end, folder)
             if end.status == "completed" and (text := self._printed(end)):
@@ -70,6 +61,22 @@ class Drive:
         except OSError:
             self._unheard = True
         return end
+
+    def finish(
+        self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
+    ) -> tuple[RunEnd, RunFolder]:
+        """The same as `conduct`, but shows nothing of the end."""
+        folder: RunFolder | None = None
+        self.ask_consent()
+        try:
+            folder = start()
+            if known:
+                self.app.face.tell(Launched(folder, self.app.runs.summary(folder).workflow))
+            return asyncio.run(self._drive(folder, accept_drift)), folder
+        except OrchestraError as error:
+            if folder is None or isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
+                raise  # nothing was driven
+            return self._stopped(folder, error.exit_code, str(error)), folder
 
     def _printed(self, end: RunEnd) -> str:
         """The text that the workflow prints for the run's result; empty with `--json`, which contains it."""
@@ -87,7 +94,8 @@ class Drive:
 
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
         """Drive until the run stops or a signal comes. Pressing Ctrl-C several times still ends in order."""
-        task = asyncio.ensure_future(self.app.drive(folder, patient=self.face.patient, accept_drift=accept_drift))
+        driven = self.app.drive(folder, patient=self.face.patient, accept_drift=accept_drift, on_ask=self._on_ask)
+        task = asyncio.ensure_future(driven)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, task.cancel)
@@ -107,13 +115,17 @@ class Drive:
 
     def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
         """The end of a drive that did not end the run: interrupted, no budget, no disk space, a refused run."""
-        return RunEnd(folder.id, self.app.runs.summary(folder).fold.state.status, code, message)
+        return RunEnd(folder.id, self.app.trees.status(folder), code, message)
 
 
 def choose_face(how: Driving) -> CommandFace:
     """The face for the flags. Only one at a terminal with a person prompts."""
+    if how.stream and not how.as_json:
+        raise UsageError(
+            "--stream adds records to --json: give both. As lines, beside it: orchestra watch RUN --stream"
+        )
     if how.as_json:
-        return JsonFace()
+        return JsonFace(stream=how.stream)
     if how.quiet:
         return QuietFace()
     return TerminalFace() if can_ask(no_input=how.no_input) else LineFace()

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 import click
 from msgspec import Struct
 
-from orchestra.cli.advice import ending, masked_lines
+from orchestra.cli.advice import ending, masked_lines, question_lines
 from orchestra.cli.live import Live
-from orchestra.cli.text import paint_diff, painted, print_json, safe, step_line
+from orchestra.cli.text import paint_diff, painted, print_json, safe, step_line, streamed
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token, Waiting
+from orchestra.core.livetext import MaskedCalls
 from orchestra.core.reading import Reference, Request, RunCreated, StepEvent, job_of, outcome_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Masked
-from orchestra.runs.find import MOST_PATCH
+from orchestra.runs.patches import MOST_PATCH
 from orchestra.workflows.description import Workflow
 
 if TYPE_CHECKING:
@@ -61,12 +62,16 @@ class CommandFace(Protocol):
 
 
 class JsonFace:
-    """`--json`: launch, every event as written, done."""
+    """`--json`: launch, every event as written, done. `stream`: also the text of models and the output of commands."""
 
     patient = left = False
 
+    def __init__(self, *, stream: bool = False) -> None:
+        self._stream = stream
+        self._calls: MaskedCalls | None = None
+
     def use(self, app: App) -> None:
-        pass
+        self._calls = MaskedCalls(app.project.redactor) if self._stream else None
 
     def stops_by(self, stop: Callable[[], object]) -> None:
         pass
@@ -77,11 +82,19 @@ class JsonFace:
                 folder = news.folder
                 print_json({"type": "launch", "runId": folder.id, "dir": str(folder.path), "workflow": news.workflow})
             case Happened():
+                if self._calls and (rest := self._calls.settled(news.event)):
+                    print_json(streamed(rest))
                 print_json(news.event)
             case Notice():
                 if not news.progress:
                     click.echo(f"orchestra: {news.run_id}: {news.text}", err=True)
-            case Waiting() | Token() | Output():
+            case Token():
+                if self._calls and (said := self._calls.token(news)):
+                    print_json(streamed(said))
+            case Output():
+                if self._calls:
+                    print_json(streamed(news))
+            case Waiting():
                 pass
             case unreachable:
                 assert_never(unreachable)
@@ -99,6 +112,7 @@ class _Seen(Struct, frozen=True):
     folder: RunFolder
     workflow: Workflow
     params: Mapping[str, Any]
+    where: str  # the keys of the child runs that lead to it, and a space; empty for a root
 
 
 class LineFace:
@@ -146,7 +160,7 @@ class LineFace:
             proposed = outcome_of(event)
             self.show_diff(run.folder, proposed.patch, proposed.hidden)
         if text := step_line(event, run.workflow.headline):
-            self.line(text)
+            self.line(run.where + text)
         for line in run.workflow.details(run.params, run.folder, event):
             self.line(painted(line))
 
@@ -157,7 +171,8 @@ class LineFace:
             created = event if event.type == "RUN_CREATED" else app.runs.first_of(event.runId)
             workflow = app.workflows.of(RunCreated.of(created).workflow)
             folder = RunFolder(workflow.root(app.project) / event.runId)
-            self._seen[event.runId] = _Seen(folder, workflow, job_of(created))
+            path = app.trees.path(folder)
+            self._seen[event.runId] = _Seen(folder, workflow, job_of(created), f"{path} " if path else "")
         return self._seen[event.runId]
 
     def show_diff(self, folder: RunFolder, patch: Reference | None, hidden: tuple[Masked, ...]) -> None:
@@ -219,7 +234,7 @@ class TerminalFace(LineFace):
         self._queue: list[tuple[RunFolder, Event]] = []  # requests that wait until the open prompt is answered
         self._held: list[Event | Notice] = []  # what came while a prompt is open; the prompt stays the last line
         self._await_line: Callable[[str], None] | None = None
-        self._newest = ""
+        self._newest = ("", "")  # the run and the id of the event that was shown last
         self._live = Live()
 
     def stops_by(self, stop: Callable[[], object]) -> None:
@@ -242,7 +257,7 @@ class TerminalFace(LineFace):
             self._ask_next()
 
     def _show_event(self, event: Event) -> None:
-        self._newest = event.id
+        self._newest = (event.runId, event.id)
         super().happened(event)
 
     def notice(self, notice: Notice) -> None:
@@ -285,19 +300,25 @@ class TerminalFace(LineFace):
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._line_came)
         if event.type == "APPROVAL_REQUESTED":
             # The request of an earlier process: its diff is not on this screen. A command has no event that shows it.
-            if event.id != self._newest or request.subject == "command":
+            if (event.runId, event.id) != self._newest or request.subject == "command":
                 self._show_patch()
+            if where := self._where(""):
+                self.line(f"  of child run {where}")
             self._show_reasons()
             self._ask_approval()
         else:
-            self.line(click.style("? ", fg="yellow") + safe(request.question))
-            if request.reason:
+            self.line(click.style("? ", fg="yellow") + self._where(": ") + safe(request.question))
+            if request.reason and request.reason != request.impact:
                 self.line(f"  why: {safe(request.reason)}")
-            for needed in request.needed_input:
-                self.line(f"  needed: {safe(needed)}")
-            if request.options:
-                self.line(f"  options: {safe(', '.join(request.options))}")
+            for line in question_lines(request):
+                self.line(f"  {line}")
             self._ask_answer()
+
+    def _where(self, then: str) -> str:
+        """The child run that the open prompt is of, and what follows it; empty for the run that was started."""
+        assert self._open is not None
+        path = self.app.trees.path(self._open[0])
+        return f"{path}{then}" if path else ""
 
     def _show_patch(self, *, whole: bool = False) -> None:
         assert self._open is not None
@@ -367,10 +388,12 @@ class TerminalFace(LineFace):
 
     def _answered(self, said: str) -> None:
         assert self._open is not None
-        folder, _ = self._open
+        folder, question = self._open[0], self._asked.questionId
+        if not said and self._asked.kind == "yes_no":
+            return self._ask_answer()
         if not said:
             return self._leave()
-        return self._deliver(lambda app: app.answers.answer(folder, said))
+        return self._deliver(lambda app: app.answers.answer(folder, said, question=question))
 
     def _deliver(self, act: Callable[[App], object]) -> None:
         try:
@@ -394,7 +417,10 @@ class TerminalFace(LineFace):
             self._ask_answer()
 
     def _ask_answer(self) -> None:
-        self._prompt("answer (empty line: leave it waiting) > ", self._answered)
+        if self._asked.kind == "yes_no":  # S5-21
+            self._prompt("answer(YES/NO)> ", self._answered)
+        else:
+            self._prompt("answer (empty line: leave it waiting) > ", self._answered)
 
     def _leave(self) -> None:
         self.left = True
@@ -430,7 +456,9 @@ class TerminalFace(LineFace):
 
 
 def _settles(event: Event, request: Event) -> bool:
-    """Whether this event makes the prompt unnecessary: it is the answer, or the end of the run."""
+    """Whether this event makes the prompt unnecessary: it is the answer, or the end of the run that asks."""
+    if event.runId != request.runId:  # the ids of requests are a run's own
+        return False
     if event.type in FINAL:
         return True
     answer, asked = StepEvent.of(event), Request.of(request)

@@ -63,14 +63,14 @@ class Live:
     def token(self, token: Token, *, quiet: bool) -> None:
         """Show more text of a model."""
         step = self._steps.setdefault((token.run_id, token.key), _Step(token.key, time.monotonic()))
-        step.arrived += len(token.text)
+        step.arrived = len(token.text) + (0 if token.restart else step.arrived)
         step.said = f"{step.arrived} characters"
         self._soon(quiet)
 
     def output(self, output: Output, *, quiet: bool) -> None:
         """Show a line that a command printed."""
         step = self._steps.get((output.run_id, output.key))
-        if step is not None:
+        if step is not None and output.line.strip():
             step.said = output.line
             self._soon(quiet)
 

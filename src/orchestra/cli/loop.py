@@ -6,11 +6,13 @@ import os
 import shlex
 
 import click
+from msgspec import UNSET
 
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy
+from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job
 
 _OPERATORS = "|&;<>"  # operators of a shell
@@ -33,6 +35,7 @@ _OPERATORS = "|&;<>"  # operators of a shell
     envvar="ORCHESTRA_MAX_FIXES",
     help="How many fixes at most (default: 3).",
 )
+@click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
 @options.context
 @options.environment
@@ -43,6 +46,7 @@ def loop(
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
     max_fixes: int | None,
+    explore: bool,
     no_baseline: bool,
     context: tuple[str, ...],
     environment: str,
@@ -75,6 +79,7 @@ def loop(
         baseline=defaults.baseline and not no_baseline,
         edition=EDITION,
         hidden=no_context,
+        explore=EVIDENCE.name if explore else UNSET,
     )
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))

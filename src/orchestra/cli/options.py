@@ -12,11 +12,24 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from orchestra.core.records import utf8
+from orchestra.core.records import OnAsk, utf8
+from orchestra.core.text import seconds_of
 from orchestra.providers.choose import Models, Providers, from_here
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, or a number with a unit: `90`, `90s`, `15m`, `2h`."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return seconds_of(str(value))
+        except ValueError:
+            self.fail(f"{value!r}: want seconds, or 90s, 15m, 2h", param, ctx)
 
 
 class Answering(NamedTuple):
@@ -26,6 +39,7 @@ class Answering(NamedTuple):
     roles: dict[str, str]
     model: str
     max_budget_usd: float | None
+    max_time: float | None  # seconds
 
 
 class Driving(NamedTuple):
@@ -35,6 +49,8 @@ class Driving(NamedTuple):
     as_json: bool
     no_input: bool
     quiet: bool
+    on_ask: OnAsk = "park"
+    stream: bool = False
 
 
 def project(function: F) -> F:
@@ -60,9 +76,24 @@ def as_json(function: F) -> F:
     return json_of("NDJSON on stdout and nothing else.")(function)
 
 
+def stream_of(what: str) -> Callable[[F], F]:
+    """--stream, and what it prints."""
+    return click.option("--stream", is_flag=True, envvar="ORCHESTRA_STREAM", help=what)
+
+
 def driving(function: Command) -> Command:
-    """The options of a command that drives a run, as `how`: -C, --json, --quiet, --no-input."""
-    function = as_json(project(_gathered(function, "how", Driving)))
+    """The options of a command that drives a run, as `how`: -C, --json, --stream, --quiet, --no-input, --on-ask."""
+    function = project(_gathered(function, "how", Driving))
+    function = stream_of("With --json: also what models write and commands print, as it comes.")(function)
+    function = as_json(function)
+    function = click.option(
+        "--on-ask",
+        type=click.Choice(["park", "default"]),
+        default="park",
+        envvar="ORCHESTRA_ON_ASK",
+        help="What becomes of a question: wait for you (park), or go on with its default, marked as provisional. An"
+        " approval always waits.",
+    )(function)
     function = click.option(
         "--quiet",
         is_flag=True,
@@ -122,7 +153,15 @@ def models(function: Command) -> Command:
         "--max-budget-usd",
         type=click.FloatRange(min=0, min_open=True),
         envvar="ORCHESTRA_MAX_BUDGET_USD",
-        help="Stop (exit 4) before a call once this much is spent.",
+        help="Stop (exit 4) before a call once this much is spent, by the run and all runs below it.",
+    )(function)
+    function = click.option(
+        "--max-time",
+        type=Duration(),
+        metavar="DURATION",
+        envvar="ORCHESTRA_MAX_TIME",
+        help="Stop (exit 4) when the run and all runs below it have worked this long: seconds, or 90s, 15m, 2h. Waiting"
+        " for a person does not count.",
     )(function)
     return click.option(
         "--provider",
@@ -155,6 +194,17 @@ def run_argument(function: F) -> F:
     return click.argument("run", metavar="RUN")(function)
 
 
+def own(function: F) -> F:
+    """--own, for a command that is about a run and its child runs."""
+    return click.option("--own", is_flag=True, help="Only RUN itself, without its child runs.")(function)
+
+
+def accept_drift(function: F) -> F:
+    """--accept-drift, for a command that replays a run; given as `drift`."""
+    text = "Keep this step's recorded result although the code changed."
+    return click.option("--accept-drift", "drift", multiple=True, metavar="KEY", help=text)(function)
+
+
 def _roles(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     roles: dict[str, str] = {}
     for entry in value:
@@ -178,9 +228,26 @@ def _gathered(function: Command, name: str, kind: type[Answering | Driving]) -> 
 
 def routed(who: Answering, providers: Providers) -> Models:
     """The models of a new run. Prints warnings about them."""
-    found = providers.routing(provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd)
+    found = providers.routing(
+        provider=who.provider, roles=who.roles, model=who.model, budget=who.max_budget_usd, seconds=who.max_time
+    )
     warn_of_unknown_prices(found, providers)
     return found
+
+
+def chosen(who: Answering, recorded: Models) -> Models | None:
+    """The models of a run that goes on: what the flags say, else what it recorded; None if they say nothing."""
+    if not any(who):
+        return None
+    return Models(
+        default=who.provider or recorded.default,
+        roles={**recorded.roles, **who.roles},
+        model=who.model or recorded.model,
+        maxBudgetUsd=who.max_budget_usd or recorded.maxBudgetUsd,
+        typedBudget=bool(who.max_budget_usd) or recorded.typedBudget,
+        maxTimeSec=who.max_time or recorded.maxTimeSec,
+        typedTime=bool(who.max_time) or recorded.typedTime,
+    )
 
 
 def warn_of_unknown_prices(models: Models, providers: Providers) -> None:

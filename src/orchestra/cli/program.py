@@ -26,7 +26,7 @@ class CommandTable(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"orchestra.cli.{COMMANDS[name][0]}")
-        command = getattr(module, name)
+        command = getattr(module, name.replace(":", "_"))  # `agent:run` is the function agent_run
         assert isinstance(command, click.Command)
         return command
 
@@ -56,9 +56,10 @@ def program(folder: Path | None) -> None:
 
     Start with:  orchestra loop "fix the failing test" --check "pytest -q"
 
-    RUN is a run's id, a unique prefix of it, or `last`.
+    RUN is a run's id, a unique prefix of it, or `last`: the newest run that you started. It stands for the run and its
+    child runs.
 
-    Exit codes: 0 completed, 1 failed, 2 usage, 3 waiting for a person, 4 budget reached, 5 refused by policy, 6
+    Exit codes: 0 completed, 1 failed, 2 usage, 3 waiting for a person, 4 budget or time reached, 5 refused by policy, 6
     provider unavailable, 7 run locked by another process, 130 interrupted.
     """
 

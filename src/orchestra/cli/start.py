@@ -17,10 +17,23 @@ from orchestra.core.errors import UsageError
 @click.command(short_help="Start any workflow by its name, your own too.")
 @click.argument("name")
 @click.argument("params", metavar="[KEY=VALUE]...", nargs=-1)
+@click.option(
+    "--input-run",
+    default="",
+    metavar="RUN",
+    help="Begin with the files that this completed run made; recorded, and shown by `orchestra lineage`.",
+)
 @options.environment
 @options.models
 @options.driving
-def start(name: str, params: tuple[str, ...], environment: str, who: options.Answering, how: options.Driving) -> int:
+def start(
+    name: str,
+    params: tuple[str, ...],
+    input_run: str,
+    environment: str,
+    who: options.Answering,
+    how: options.Driving,
+) -> int:
     """Start a run of workflow NAME with these parameters, and drive it.
 
     A value is read as the type of its parameter: `n=10`, `flag=true`, a list or an object as JSON. Your own workflows
@@ -37,7 +50,7 @@ def start(name: str, params: tuple[str, ...], environment: str, who: options.Ans
     kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}
     job = app.job(name, dict(_parameter(text, kinds, name) for text in params))
     models = options.routed(who, app.project.providers)
-    return drive.drive(lambda: app.start(name, job, models))
+    return drive.drive(lambda: app.start(name, job, models, input_run=input_run))
 
 
 def _parameter(text: str, kinds: dict[str, Any], workflow: str) -> tuple[str, Any]:

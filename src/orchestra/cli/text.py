@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable
-from typing import assert_never
+from typing import Any, assert_never
 
 import click
 import msgspec
 from msgspec import UNSET
 
+from orchestra.core.faces import Output, Token
 from orchestra.core.records import Event
 from orchestra.core.text import clean, escaped
 from orchestra.workflows.description import ShownLine
@@ -43,6 +44,14 @@ def print_json(record: object) -> None:
         data = escaped(data.decode()).encode()
     sys.stdout.buffer.write(data + b"\n")
     sys.stdout.buffer.flush()
+
+
+def streamed(news: Token | Output) -> dict[str, Any]:
+    """The record of `--json --stream` for a piece of a model's text or a line of a command's output."""
+    if isinstance(news, Output):
+        return {"type": "output", "runId": news.run_id, "key": news.key, "line": news.line}
+    said = {"type": "token", "runId": news.run_id, "key": news.key, "agent": news.agent, "role": news.role}
+    return {**said, "text": news.text, **({"restart": True} if news.restart else {})}
 
 
 def echo_lines(lines: Iterable[str]) -> None:

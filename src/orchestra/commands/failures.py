@@ -24,7 +24,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from orchestra.commands.thirdparty import NODE, PACKAGES, PLUGINS, PROGRAMS, PYTHON, RUNNERS
-from orchestra.core.work import CommandOutcome
+from orchestra.core.command import CommandOutcome
 
 _NOT_FOUND = (
     re.compile(r"^(?P<by>[^\s:]+): (?:line )?(?:\d+: )?(?P<name>[^\s:]+): (?:command )?not found$", re.MULTILINE),

@@ -51,7 +51,7 @@ class Programs:
         if isinstance(tool, NoTool):
             return Ended(problem=tool.reason)
         self._sweep()
-        scratch = Scratch(self._shop.scratch, talk.run or f"talk-{os.getpid()}", self._shop.workspace)
+        scratch = Scratch(self._shop.scratch, talk.run or f"talk-{os.getpid()}", self._shop.project)
         await self._shop.must_hold(self._tier, scratch)
         folder = scratch.fresh(f"talk-{os.getpid()}-{next(_numbers)}")
         try:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,29 +34,22 @@ from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
 from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
+from orchestra.commands.grants import Grants
 from orchestra.commands.runners import NODE_OFFLINE, OFFLINE
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.surroundings import ProjectFiles, listening_ports
-from orchestra.commands.tools import Tool
+from orchestra.commands.tools import Tool, together
 from orchestra.context.leftovers import Leftovers, builds, keepable, missed
+from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, InputFile, RunCommand, Stage, output_files
 from orchestra.core.context import Step
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
-from orchestra.core.reading import Request, StepEvent, effect_of, key_of, outcome_of
+from orchestra.core.reading import StepEvent, key_of
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
-from orchestra.core.work import (
-    NOT_GRANTED,
-    TOTAL_TIME,
-    CommandOutcome,
-    Denied,
-    InputFile,
-    Reply,
-    RunCommand,
-    command_digest,
-)
+from orchestra.core.work import TOTAL_TIME, Reply
 from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
 from orchestra.policy.policy import Policy, TaskWishes, for_task
@@ -71,10 +63,11 @@ from orchestra.worker.outputs import TRAY_MODE, Tray, collect
 from orchestra.worker.proxy import Proxy
 from orchestra.worker.reach import explained
 from orchestra.worker.removal import discard
-from orchestra.worker.task import EXCERPT, Artifact, Command, CommandResult, Sandbox
+from orchestra.worker.task import EXCERPT, MIB, Artifact, Command, CommandResult, Sandbox
 
 OUT = "ORCHESTRA_ARTIFACTS"  # the variable with the folder whose files are kept after the command
 _LAYERS = 16
+_KEPT = MIB  # bytes of a stream in the artifact, of a command with `keep` (S5: its output buffer)
 
 
 class _Ready(Struct):
@@ -91,28 +84,6 @@ class _Ready(Struct):
     layers: tuple[Path, ...] = ()  # private layers of the tasks before it
     writes: bool = False  # its changes become a patch
     passing: bool = False  # its scratch folder is deleted when it has ended
-
-
-class _Grants:
-    """The commands that a person granted in this run, read from its journal as it grows."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._read = 0
-        self._asked: dict[str, Request] = {}  # requests about commands, by approval id
-        self._granted: set[str] = set()
-
-    def __call__(self, command: RunCommand) -> bool:
-        events = self._ledger.events
-        for event in events[self._read :]:
-            if event.type == "APPROVAL_REQUESTED" and (request := Request.of(event)).granted_commands:
-                self._asked[request.approvalId] = request
-            elif event.type == "APPROVAL_GRANTED" and effect_of(event) == "Approve":
-                asked = self._asked.get(StepEvent.of(event).approvalId)
-                if asked and asked.digest and outcome_of(event).digest == asked.digest:  # D-11
-                    self._granted.update(asked.granted_commands)
-        self._read = len(events)
-        return command_digest(command.argv, net=command.net) in self._granted
 
 
 class Runner:
@@ -135,13 +106,16 @@ class Runner:
         self._backoff = backoff
         self._face = face
         self._noted: set[str] = set()
-        self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.workspace)
+        self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.project, workshop.workspace)
         self._ready: dict[str, _Ready] = {}
         self._trays = 0
         # trays that were not written to and can be used again: most tasks leave no files
         self._untouched: list[Tray] = []
         self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
-        self._granted = _Grants(ledger)
+        self._granted = Grants(ledger)
+
+    async def pause(self, seconds: float, key: str) -> None:
+        await self._keeper.pause(seconds, key)
 
     # -- before the intent is written ---------------------------------------------------------------------------------
 
@@ -174,13 +148,16 @@ class Runner:
 
     async def _make_ready(self, effect: RunCommand, key: str) -> _Ready:
         if self._keeper.left <= 0:
+            if self._keeper.asked:
+                raise self._keeper.over(key)
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
         await self._shop.must_hold(self._policy.tier, self._scratch)
         for line in self._shop.introduction():
             self._note(line)
-        tool = self._shop.resolve(effect, self._policy, granted=self._granted)
-        if isinstance(tool, RefusedCommand):
-            return _Ready(problem=tool.problem, code=tool.code, missing=tool.missing)
+        tools = self._shop.resolve(effect, self._policy, granted=self._granted)
+        if isinstance(tools, RefusedCommand):
+            return _Ready(problem=tools.problem, code=tools.code, missing=tools.missing)
+        tool = together(tools)
         self._note(tool.note)
         bound, _ = self._bound(effect)
         writes = effect.keeps == "files" and bound.fs == "rw"
@@ -196,12 +173,12 @@ class Runner:
         tray = self._tray(artifacts) if effect.keeps == "files" else None
         if tray:
             sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
-        stdout, stderr = _outputs(effect, key, artifacts)
+        stdout, *stderr = output_files(artifacts, key, effect.keeps)
         held = await self._shop.launcher.prepare(
-            self._command(effect, tool, sandbox, artifacts, bound.max_task_sec),
+            self._command(effect, tools, sandbox, artifacts, bound.max_task_sec),
             sandbox,
             stdout,
-            stderr,
+            stderr[0] if stderr else None,
             on_line=lambda line: self._face.tell(Output(self._ledger.folder.id, key, line)),
             proxy=lambda listener: Proxy(listener, sandbox.domains),
         )
@@ -256,8 +233,10 @@ class Runner:
             self._noted.add(note)
             self._face.tell(Notice(self._ledger.folder.id, note))
 
-    def _command(self, effect: RunCommand, tool: Tool, sandbox: Sandbox, artifacts: str, max_sec: float) -> Command:
-        env = {**self._shop.environment(tool), **dict(effect.env)}
+    def _command(
+        self, effect: RunCommand, tools: tuple[Tool, ...], sandbox: Sandbox, artifacts: str, max_sec: float
+    ) -> Command:
+        env = {**self._shop.environment(together(tools)), **dict(effect.env)}
         if effect.keeps == "files":
             env[OUT] = artifacts
         if self._shop.toolbox.environment and not sandbox.domains:
@@ -267,12 +246,20 @@ class Runner:
         if sandbox.domains:
             address = f"http://127.0.0.1:{PROXY_PORT}"
             env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
-        return Command(
-            argv=(tool.path, *effect.argv[1:]),
+        first, *then = (
+            Stage((tool.path, *stage.argv[1:]), stage.errors) for tool, stage in zip(tools, effect.stages, strict=True)
+        )
+        command = Command(
+            argv=first.argv,
             cwd=str(self._shop.workspace),
             env=env,
             timeout_ms=math.ceil(1000 * min(max_sec, self._keeper.left)),  # rule 5
+            errors=first.errors,
+            then=tuple(then),
         )
+        if effect.keep:
+            return msgspec.structs.replace(command, excerpt_characters=effect.keep, capture_limit=_KEPT)
+        return command
 
     # -- after --------------------------------------------------------------------------------------------------------
 
@@ -295,6 +282,8 @@ class Runner:
         finally:
             if ready.passing and ready.folder is not None:
                 discard(ready.folder)
+        if result.timedOut and self._keeper.asked and self._keeper.left <= 0:
+            raise self._keeper.over(step.key)  # not the command's own limit: it is run again when there is time
         if result.refused:
             raise SandboxError(explained(result.error or "", self._shop.workspace, self._shop.run_as))
         return self._judged(effect, step, self._outcome(effect, step, result, ready), _code(result))
@@ -319,7 +308,7 @@ class Runner:
             status="not_run" if result.error else "pass" if passed else "fail",
             durationMs=result.durationMs,
             timedOut=result.timedOut,
-            output=self._output(result),
+            output="" if effect.keep else self._output(result),
             artifact=refs[0] if refs and effect.keeps == "layer" else None,
             error=error,
             artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
@@ -330,6 +319,7 @@ class Runner:
             tier=self._policy.tier,
             stdout=result.stdout.excerpt if effect.keeps == "nothing" else "",
             stderr=result.stderr.excerpt if effect.keeps == "nothing" else "",
+            exitCodes=result.codes if effect.then or effect.keeps == "nothing" else (),
         )
         if effect.keeps != "layer":
             return outcome
@@ -406,7 +396,7 @@ class Runner:
         attempt = StepEvent.of(step.intent).attempt if step.intent else 1
         wait = self._backoff * 2.0 ** (attempt - 1)
         retriable = code in _RETRIED
-        if retriable and self._keeper.left <= wait:  # G2-4: no waiting past the total limit
+        if retriable and self._keeper.left <= wait and not self._keeper.asked:  # G2-4: no waiting past the total limit
             code, retriable, how = TOTAL_TIME, False, f"{how}; the run's total time is over"
         if retriable:
             self._keeper.waits(wait)
@@ -450,22 +440,11 @@ def _blocked(outcome: CommandOutcome, failure: EnvironmentFailure | None) -> Com
 
 
 def _shown(effect: RunCommand) -> str:
-    return shlex.join(effect.argv)
+    return effect.line
 
 
 def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
     return ArtifactRef(artifact.path.removeprefix(f"{folder.path}/"), artifact.bytes, artifact.sha256)
-
-
-def _outputs(effect: RunCommand, key: str, artifacts: str) -> tuple[str, str | None]:
-    """The files for stdout and stderr: one file for a check, two for others, new ones for each attempt."""
-    if effect.keeps == "layer":
-        return artifacts, None
-    if effect.keeps == "nothing":
-        return f"{artifacts}.stdout.txt", f"{artifacts}.stderr.txt"
-    attempt = int(key.rpartition(".")[2])
-    prefix = "" if attempt == 1 else f"attempt-{attempt}."
-    return f"{artifacts}/{prefix}stdout.txt", f"{artifacts}/{prefix}stderr.txt"
 
 
 def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:

@@ -6,15 +6,18 @@ Rules
 2. A sandbox gets only paths without links. A folder that has become a link since the run began is refused.
 3. The environment consists of the sandbox's own variables and those that the configuration passes on. Nothing of
    orchestra's own environment is in it (S2-136).
-4. If a policy rule has `ask` for a command, the command runs only if the run's journal has a person's grant for exactly
-   this argv. This holds for every workflow: a flow that does not ask gets a refusal.
+4. A run may work in a folder of the project (`inside`). Its commands see that folder, the project's environment and
+   tools, and what the configuration opens by name; the rest of the project is not there.
+5. If a policy rule has `ask` for a command, the command runs only if the run's journal has a person's grant for exactly
+   this argv, or this whole pipe. This holds for every workflow: a flow that does not ask gets a refusal.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,12 +27,12 @@ from msgspec import Struct
 from orchestra.commands.described import environment_lines
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.tools import NoTool, Tool, Toolbox
+from orchestra.core.command import NOT_GRANTED, RunCommand, Stage, line_of
 from orchestra.core.disk import Disk
 from orchestra.core.errors import PolicyError, SandboxError
 from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
-from orchestra.core.work import NOT_GRANTED, RunCommand
-from orchestra.policy.decide import decide
+from orchestra.policy.decide import STRICTNESS, decide
 from orchestra.policy.policy import Policy, within
 from orchestra.worker.launcher import Launcher
 from orchestra.worker.machine import fingerprint
@@ -76,6 +79,7 @@ class Workshop:
 
         `programs` finds the programs of providers: they are the person's own, never those of the project's environment.
         """
+        self.project = workspace
         self.workspace = workspace
         self.toolbox = toolbox
         self.programs = programs or toolbox
@@ -84,7 +88,7 @@ class Workshop:
         self.launcher = Launcher(disk, redactor)
         self.scratch = scratch
         self.env = env
-        self._introduced = False
+        self._introduced: set[str] = set()  # environments; shared with the workshops of inner folders
         self._proofs: dict[Tier, Proof] = {}
         self._proving = asyncio.Lock()
         self._runs = runs
@@ -93,12 +97,21 @@ class Workshop:
     def use(self, toolbox: Toolbox) -> None:
         """Find the programs of commands by this toolbox from now on."""
         self.toolbox = toolbox
-        self._introduced = False
+        self._introduced.clear()
+
+    def inside(self, workspace: Path) -> Workshop:
+        """The workshop of runs that work in this folder of the project. It shares launcher and proofs (rule 4)."""
+        inner = copy.copy(self)
+        inner.workspace, inner.toolbox = workspace, self.toolbox.inside(workspace)
+        return inner
 
     def introduction(self) -> tuple[str, ...]:
         """What a person is told of the environment when the first command is about to run; nothing after that."""
-        told, self._introduced = self._introduced, True
-        return () if told else tuple(environment_lines(self.toolbox, str(self.workspace)))
+        used = self.toolbox.environment.folder
+        if used in self._introduced:
+            return ()
+        self._introduced.add(used)
+        return tuple(environment_lines(self.toolbox, str(self.project)))
 
     def environment(self, tool: Tool) -> dict[str, str]:
         """The environment of a command that runs this tool (rule 3)."""
@@ -144,21 +157,30 @@ class Workshop:
 
     def resolve(
         self, effect: RunCommand, policy: Policy, *, granted: Callable[[RunCommand], bool]
-    ) -> Tool | RefusedCommand:
-        """The tool of a command, or why it cannot run.
+    ) -> tuple[Tool, ...] | RefusedCommand:
+        """The tools of a command's stages, or why it cannot run. Every stage is ruled; the strictest ruling counts.
 
-        `granted`: whether a person granted exactly this argv (rule 4).
+        `granted`: whether a person granted exactly this command, with all its stages (rule 5).
         """
-        ruling = decide(effect.argv, policy, asker=effect.asker)
+        stages = effect.stages
+        rulings = [decide(stage.argv, policy, asker=effect.asker) for stage in stages]
+        strictest = max(range(len(stages)), key=lambda at: STRICTNESS[rulings[at].decision])
+        ruling, where = rulings[strictest], _place(stages, strictest)
         if ruling.decision == "forbid":
-            return RefusedCommand(problem=f"{ruling.code}: {ruling.reason} ({ruling.where})", code=PolicyError.code)
+            why = f"{where}{ruling.code}: {ruling.reason} ({ruling.where})"
+            return RefusedCommand(problem=why, code=PolicyError.code)
         if ruling.decision == "ask" and not granted(effect):
-            why = f"{ruling.reason} ({ruling.where}): a person must grant exactly this command, and nobody has"
+            why = f"{where}{ruling.reason} ({ruling.where}): a person must grant exactly this command, and nobody has"
             return RefusedCommand(problem=why, code=NOT_GRANTED)
-        name = effect.argv[0]
-        by_path = effect.asker == "person" and "/" in name
-        tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
-        return RefusedCommand(problem=tool.reason, missing=True) if isinstance(tool, NoTool) else tool
+        tools: list[Tool] = []
+        for at, stage in enumerate(stages):
+            name = stage.argv[0]
+            by_path = effect.asker == "person" and "/" in name
+            tool = self.toolbox.resolve_path(name) if by_path else self.toolbox.resolve(name)
+            if isinstance(tool, NoTool):
+                return RefusedCommand(problem=f"{_place(stages, at)}{tool.reason}", missing=True)
+            tools.append(tool)
+        return tuple(tools)
 
     def sandbox(self, policy: Policy, tool: Tool, *, upper: Path | None, layers: tuple[Path, ...]) -> Sandbox:
         """The sandbox for a command: what it may read and write, its network and its limits."""
@@ -170,8 +192,8 @@ class Workshop:
             now = os.path.realpath(used.folder)
             raise SandboxError(f"{used.folder} leads to {now} since the run began: put it back, or start a new run")
         bounds = policy.bounds
-        given = (*policy.reads, *tool.prefixes, *filter(self._reaches, self.toolbox.shared))
-        named = (*(f"{root}/{name}" for name in OWN), str(self._runs))
+        given = (*policy.reads, *tool.prefixes, *filter(self._reaches, self.toolbox.shared), *self._of_project(tool))
+        named = (*(f"{folder}/{name}" for folder in (root, self.project) for name in OWN), str(self._runs))
         # Hiding a link is not enough: its target is hidden too.
         hides = dict.fromkeys((*named, *(_real(path) for path in named if os.path.lexists(path))))
         return Sandbox(
@@ -195,9 +217,26 @@ class Workshop:
             run_as=self.run_as,
         )
 
+    def _of_project(self, tool: Tool) -> Iterator[str]:
+        """What a command in an inner folder is given of the project around it (rule 4): its tools."""
+        project, used = str(self.project), self.toolbox.environment
+        if self.workspace == self.project:
+            return
+        if used.real and within(used.real, project):
+            yield used.real
+        if self.toolbox.has_node_modules:
+            yield f"{project}/node_modules"
+        if within(tool.path, project) and not within(tool.path, str(self.workspace)):
+            yield tool.path
+
     def _reaches(self, path: str) -> bool:
         """Whether the user that commands run as can read a path. A tool that needs a closed one is refused by name."""
         return self.run_as is None or not os.path.exists(path) or closed_folder(Path(path), self.run_as) is None
+
+
+def _place(stages: tuple[Stage, ...], at: int) -> str:
+    """Which stage of a pipe a message is about."""
+    return f"stage {at + 1} of {len(stages)} ({line_of(stages[at : at + 1])}): " if len(stages) > 1 else ""
 
 
 class _Remembered(Struct, frozen=True):

@@ -32,10 +32,11 @@ from orchestra.worker.removal import discard
 class Scratch:
     """The scratch folder of one run."""
 
-    def __init__(self, root: Path, run_id: str, workspace: Path) -> None:
+    def __init__(self, root: Path, run_id: str, project: Path, workspace: Path | None = None) -> None:
+        """`workspace` is the folder that the run's commands see, if it is not the whole project."""
         # two projects may have the same run id
-        self._folder = root / f"{run_id}-{digest(os.fsencode(workspace))[7:19]}"
-        self._workspace = workspace
+        self._folder = root / f"{run_id}-{digest(os.fsencode(project))[7:19]}"
+        self._workspace = workspace or project
 
     def fresh(self, name: str, *, mode: int = 0o711) -> Path:
         """Make an empty folder of this name. What an earlier process left there is deleted."""

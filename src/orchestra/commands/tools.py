@@ -21,6 +21,7 @@ Rules
 
 from __future__ import annotations
 
+import copy
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -69,6 +70,18 @@ class Tool(Struct, frozen=True, kw_only=True):
     by_path: bool = False  # a person wrote its path
 
 
+def together(tools: tuple[Tool, ...]) -> Tool:
+    """The programs of a pipe as one: what all of them read, and what all of them need on PATH."""
+    if len(tools) == 1:
+        return tools[0]
+    return structs.replace(
+        tools[0],
+        prefixes=_outermost([prefix for tool in tools for prefix in tool.prefixes]),
+        folders=tuple(dict.fromkeys(folder for tool in tools for folder in tool.folders)),
+        note="; ".join(dict.fromkeys(tool.note for tool in tools if tool.note)),
+    )
+
+
 class NoTool(Struct, frozen=True, kw_only=True):
     """Why no program was found for a name, and what a person can do."""
 
@@ -94,7 +107,7 @@ class Toolbox:
         `own` is the environment that orchestra runs in, if it must not serve; empty: it may.
         """
         self.environment = Environment() if environment is None else environment
-        self._workspace = os.path.realpath(workspace)
+        self._workspace = self._folder = os.path.realpath(workspace)
         self._mapped = mapped or {}
         self._environ = environ or {}
         home = self._environ.get("HOME", "")
@@ -113,6 +126,12 @@ class Toolbox:
             else:
                 self._folders.append(os.path.realpath(folder))
         self.notes = tuple(notes)
+
+    def inside(self, folder: Path) -> Toolbox:
+        """The same tools, for commands that run in this folder of the workspace: a person's paths start there."""
+        inner = copy.copy(self)
+        inner._folder = os.path.realpath(folder)
+        return inner
 
     def _unfit(self, folder: str) -> str:
         if not folder.startswith("/"):
@@ -141,9 +160,11 @@ class Toolbox:
         return self._known[name]
 
     def resolve_path(self, path: str) -> Tool | NoTool:
-        """The program at a path that a person gave, inside the workspace or not. Relative to the workspace."""
-        name = os.path.basename(path)
-        spelled = os.path.join(self._workspace, path)
+        """The program at a path that a person gave, inside the workspace or not. Relative to where it runs."""
+        return self._at(os.path.join(self._folder, path))
+
+    def _at(self, spelled: str) -> Tool | NoTool:
+        name = os.path.basename(spelled)
         try:
             return structs.replace(self._tool(name, self._placed(spelled), written=True), by_path=True)
         except Lost as lost:
@@ -154,7 +175,8 @@ class Toolbox:
             return NoTool(name=name, reason=wrong)
         if name in self._mapped:
             target = self._mapped[name]
-            found = self.resolve_path(self._home + target[1:] if self._home and target.startswith("~/") else target)
+            at_home = self._home and target.startswith("~/")
+            found = self._at(self._home + target[1:] if at_home else os.path.join(self._workspace, target))
             if isinstance(found, NoTool):
                 return NoTool(name=name, reason=f"`tools:` maps {name} to {target}: {found.reason}")
             return structs.replace(found, name=name)

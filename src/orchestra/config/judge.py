@@ -54,6 +54,7 @@ def refuse(
 def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset()) -> Iterator[Judgement]:
     """Values of the right type that are wrong (settings.py, rule 5), but no consequences of reported mistakes."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
+    yield from _each(config.evidence.tools, wrong_tool_name, "evidence", "tools")
     fs = config.security.fs
     yield from _each(fs.allow_read, lambda entry: wrong_read(entry, place), "security", "fs", "allow_read")
     yield from _each(fs.allow_write, lambda entry: wrong_write(entry, place), "security", "fs", "allow_write")

@@ -116,6 +116,9 @@ def _wider(own: Config, wanted: Config, policy: Policy, wish: Policy, overlay: O
     most = own.budget.max_usd
     if most is not None and (wanted.budget.max_usd is None or wanted.budget.max_usd > most):
         yield ("budget", "max_usd"), _refused(f"the project has {most:g}")
+    longest = own.budget.max_sec
+    if longest is not None and (wanted.budget.max_sec is None or wanted.budget.max_sec > longest):
+        yield ("budget", "max_sec"), _refused(f"the project has {longest:g}")
     yield from _other_servers(own, wanted)
     for keys, why in _FIXED.items():
         if at(own, keys) != at(wanted, keys):

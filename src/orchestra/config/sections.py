@@ -1,7 +1,7 @@
 """The sections of orchestra.config.yaml, each a frozen struct with its defaults. Data only.
 
-S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `context`, `workflows`, `sandbox`, `environment`,
-`tools`, `rules` and `budget` are ours. Unknown keys are refused.
+S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `evidence`, `context`, `workflows`, `sandbox`,
+`environment`, `tools`, `rules` and `budget` are ours. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ class ProviderSection(_Section, frozen=True):
     idle_sec: Patience = 60
     constrain: bool = False  # openai_compat: the server takes `response_format` with a JSON Schema
     think_bypass: bool = False  # openai_compat: begin every reply with an empty think block
+    thinking_switch: bool = False  # openai_compat: the server takes `enable_thinking`; false where it is bypassed
     extra: dict[str, Any] = field(default_factory=dict)  # openai_compat: merged into every request
 
 
@@ -127,7 +128,7 @@ _TOKENS = ("model", "context_tokens", "max_output_tokens")
 _SERVER = ("base_url", "key_env", "connect_sec", *_CLOCKS, *_TOKENS)
 KEYS: dict[Kind, tuple[str, ...]] = {  # what an entry of each kind may say, besides `kind`
     "claude_code": ("program", *_CLOCKS, *_TOKENS),
-    "openai_compat": (*_SERVER, "constrain", "think_bypass", "extra"),
+    "openai_compat": (*_SERVER, "constrain", "think_bypass", "thinking_switch", "extra"),
     "anthropic": _SERVER,
     "local": ("file", *_CLOCKS, *_TOKENS),
     "scripted": ("file", "model"),
@@ -157,9 +158,10 @@ class ContextSection(_Section, frozen=True):
 
 
 class Budget(_Section, frozen=True):
-    """What a run may cost, and what tokens cost."""
+    """What a run, with the runs below it, may cost and how long it may work; and what tokens cost."""
 
     max_usd: Dollars | None = None
+    max_sec: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     prices: dict[str, ModelPrice] = field(default_factory=dict)
 
 
@@ -194,6 +196,26 @@ class DagSection(_Section, frozen=True):
     replan: bool = False
 
 
+class EvidenceAgent(_Section, frozen=True):
+    """An agent of the evidence loop: who gathers, who decides, and for how long."""
+
+    mode: Literal["main-worker", "single-main"] = "main-worker"
+    main: str = ""  # PROVIDER[:ARG]; empty: as `roles` and `providers` say
+    worker: str = ""
+    max_steps: Annotated[int, Meta(ge=1, le=1000)] = 12
+    stream: bool = True
+
+
+class EvidenceSection(_Section, frozen=True):
+    """The evidence loop: `agent:run`, `chat:turn`."""
+
+    tools: tuple[str, ...] = (
+        *("grep", "rg", "find", "ls", "cat", "head", "tail", "wc", "sort", "uniq", "cut", "sed", "diff", "stat"),
+        *("file", "echo"),
+    )  # programs that its worker may start besides whitelist_tools
+    agents: dict[str, EvidenceAgent] = field(default_factory=dict)  # besides `default`, which always exists
+
+
 class Config(_Section, frozen=True):
     """The whole file."""
 
@@ -210,6 +232,7 @@ class Config(_Section, frozen=True):
     roles: dict[str, str] = field(default_factory=dict)  # role or agent -> PROVIDER[:ARG], or a name from `providers`
     loop: LoopSection = LoopSection()
     dag: DagSection = DagSection()
+    evidence: EvidenceSection = EvidenceSection()
     context: ContextSection = ContextSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"
     sandbox: SandboxSection = SandboxSection()

@@ -23,6 +23,9 @@ _FORM = (
     "The form: a first line `NEED`, then lines `- file: PATH`, `- file: PATH:FIRST-LAST` or `- search: TERM`, and"
     " nothing else."
 )
+_FORM_IN_JSON = (
+    'The form: {"need": [{"file": "PATH"}, {"file": "PATH:FIRST-LAST"}, {"search": "TERM"}]}, and nothing else.'
+)
 
 
 class Facts(NamedTuple):
@@ -64,12 +67,13 @@ def _words(facts: Facts) -> list[str]:
     """What was found of the words (rule 3)."""
     if facts.everything:
         return []
+    form, word = (_FORM_IN_JSON, "`need`") if facts.search.inJson else (_FORM, "NEED")
     if not facts.found and not any(sheet.how != "found" for sheet in facts.sheets):
         said = "Nothing in this project matches the words of the goal."
-        return [f"{said} Reply first with NEED and English search terms. {_FORM}" if facts.search.mayAsk else said]
+        return [f"{said} Reply first with {word} and English search terms. {form}" if facts.search.mayAsk else said]
     lines = [f"These words were found nowhere: {some(facts.missing, 20)}."] if facts.missing else []
     if facts.search.mayAsk:
-        lines.append(f"If what you need is not shown, you may reply with a list of what you need instead. {_FORM}")
+        lines.append(f"If what you need is not shown, you may reply with a list of what you need instead. {form}")
     return lines
 
 

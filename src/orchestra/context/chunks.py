@@ -69,14 +69,19 @@ def pattern_for(path: str) -> re.Pattern[str]:
     if not _PATTERNS:
         _PATTERNS.update({end: re.compile(source) for ends, source in _FAMILIES for end in ends.split()})
         _PATTERNS[""] = re.compile(_ANY)
-    ending = path.rpartition(".")[2].lower()
-    return _PATTERNS.get(ending, _PATTERNS[""])
+    return _PATTERNS.get(ending_of(path), _PATTERNS[""])
+
+
+def ending_of(path: str) -> str:
+    """The ending of a file's name, which decides what its definitions look like."""
+    return path.rpartition(".")[2].lower()
 
 
 def definitions(path: str, lines: Sequence[str]) -> list[Definition]:
     """The definitions of a file, in order."""
     is_one = pattern_for(path).match
-    return [Definition(at, line.rstrip()[:_LONGEST]) for at, line in enumerate(lines, start=1) if is_one(line)]
+    found = {line for line in set(lines) if is_one(line)}  # a third of a file's lines are written more than once
+    return [Definition(at, line.rstrip()[:_LONGEST]) for at, line in enumerate(lines, start=1) if line in found]
 
 
 def chunks(lines: Sequence[str], defined: Sequence[Definition]) -> list[Lines]:

@@ -57,8 +57,7 @@ class Room:
 
     def may_fit(self, sheet: Sheet, lines: Lines) -> bool:
         """False if these lines do not fit for sure; quicker than to find out what exactly they cost."""
-        shown = sum(sheet.size_of((max(first, lines[0]), min(last, lines[1]))) for first, last in sheet.shown)
-        return sheet.size_of(lines) - shown - _MARK <= self.left
+        return sheet.size_of(lines) - sheet.shown_of(lines) - _MARK <= self.left
 
 
 def pack_musts(room: Room, musts: Sequence[Must], sought: Sought) -> None:
@@ -82,7 +81,7 @@ def _pack_parts(room: Room, must: Must, sought: Sought, most: int) -> None:
     """Show the parts of a file that matter: around its named lines, then its best chunks."""
     sheet = must.sheet
     before = room.left
-    pieces = sheet.chunks
+    pieces = sheet.structure.chunks
     for first, last in must.lines:
         if must.only:
             _add_lines(room, sheet, (first, last), most - (before - room.left))
@@ -93,7 +92,7 @@ def _pack_parts(room: Room, must: Must, sought: Sought, most: int) -> None:
             _add_lines(room, sheet, (first - _AROUND, last + _AROUND), most - (before - room.left))
     if must.only:
         return
-    scores = chunk_scores(sheet, sought)
+    scores = chunk_scores(sheet.structure, sought)
     order = sorted(zip(scores, pieces, strict=True), key=lambda pair: (-pair[0], pair[1]))
     for _, piece in order:
         room.add(sheet, (piece,), most - (before - room.left))
@@ -140,10 +139,10 @@ def pack_found(room: Room, found: Sequence[Candidate], sought: Sought, read: Cal
     rated: list[tuple[float, float, Lines, Sheet]] = []  # its file's score, its own
     for one, sheet in sheets:
         if not sheet.is_whole:
-            own = chunk_scores(sheet, sought)
+            own = chunk_scores(sheet.structure, sought)
             rated += (
                 (one.score / best_file, one.weight * score, piece, sheet)
-                for piece, score in zip(sheet.chunks, own, strict=True)
+                for piece, score in zip(sheet.structure.chunks, own, strict=True)
             )
     best_chunk = max((own for _, own, _, _ in rated), default=1.0) or 1.0
     rated.sort(key=lambda one: (-(_BY_FILE * one[0] + (1 - _BY_FILE) * one[1] / best_chunk), one[3].path, one[2]))

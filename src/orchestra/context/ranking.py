@@ -12,14 +12,12 @@ Rules
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from orchestra.context.counts import FOLDER, NAME, Counts
 from orchestra.context.kinds import Kind, kind_of, weights
-from orchestra.context.sheets import Sheet
+from orchestra.context.structure import Structure
 from orchestra.context.words import asked_for, compounds, terms_of, words_in
 from orchestra.core.shown import Search
 
@@ -30,7 +28,6 @@ _ASKED = 3.0  # the weight of an identifier that a model asked for
 _MOST_TERMS = 400
 _NEIGHBOUR = 0.5  # of the better neighbour's score is added to a chunk's own: a change seldom stays in one chunk
 _HEAD = 0.5  # of the best chunk's score is the least of the first one's: imports are there, and are often changed
-_DEFINED = 2  # a term in a definition's line counts as so many more
 
 
 class Question(NamedTuple):
@@ -117,28 +114,22 @@ class Sought(dict[str, tuple[str, ...]]):
         self.worth = worth
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        found = self[word] = tuple(term for term in terms_of(word) if term in self.worth)
+        found = self[word] = tuple([term for term in terms_of(word) if term in self.worth])
         return found
 
 
-def chunk_scores(sheet: Sheet, sought: Sought) -> list[float]:
-    """The score of each chunk of a file (rule 3)."""
+def chunk_scores(text: Structure, sought: Sought) -> list[float]:
+    """The score of each chunk of a text (rule 3)."""
     worth = sought.worth
-    text = "".join(sheet.lines)
-    lines = list(accumulate(map(len, sheet.lines), initial=0))
-    starts = [lines[first - 1] for first, _ in sheet.chunks]
-    sizes = [lines[last] - lines[first - 1] for first, last in sheet.chunks]
-    named = {one.line for one in sheet.definitions}
-    counted: list[dict[str, int]] = [{} for _ in starts]
-    for word in filter(sought.__getitem__, set(words_in(text))):
+    counted: list[dict[str, int]] = [{} for _ in text.chunks]
+    for word in filter(sought.__getitem__, text.words):
         terms = sought[word]
-        for at in _places(word, text):
-            times = counted[bisect_right(starts, at) - 1]
-            many = 1 + _DEFINED if bisect_right(lines, at) in named else 1
+        for chunk, many in text.counted(word):
+            times = counted[chunk]
             for term in terms:
                 times[term] = times.get(term, 0) + many
-    usual = max(1.0, sum(sizes) / max(1, len(sizes)))
-    norms = (_K_CHUNK * (1 - _B_CHUNK + _B_CHUNK * size / usual) for size in sizes)
+    usual = max(1.0, sum(text.sizes) / max(1, len(text.sizes)))
+    norms = (_K_CHUNK * (1 - _B_CHUNK + _B_CHUNK * size / usual) for size in text.sizes)
     own = [
         sum(worth[term] * times[term] * (_K_CHUNK + 1) / (times[term] + norm) for term in worth if term in times)
         for times, norm in zip(counted, norms, strict=True)
@@ -148,19 +139,6 @@ def chunk_scores(sheet: Sheet, sought: Sought) -> list[float]:
     if scores:
         scores[0] = max(scores[0], _HEAD * max(scores))
     return scores
-
-
-def _places(word: str, text: str) -> Iterator[int]:
-    """Where a word stands in a text by itself, not as a part of another one."""
-    at = text.find(word)
-    while at >= 0:
-        end = at + len(word)
-        if not any(
-            char.isascii() == word.isascii() and (char.isalnum() or char == "_")
-            for char in (text[at - 1 : at] + text[end : end + 1])
-        ):
-            yield at
-        at = text.find(word, end)
 
 
 def _best(parts: list[tuple[float, str]]) -> tuple[str, ...]:

@@ -10,14 +10,13 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from itertools import accumulate
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import islice, takewhile
 
 from msgspec import UNSET
 
-from orchestra.context.chunks import Definition, chunks, definitions
-from orchestra.context.reading import lines_of
+from orchestra.context.structure import structure_of
 from orchestra.core.model import ContextArtifact
 from orchestra.core.shown import How, Lines, Shown, ranges
 from orchestra.core.text import estimated_tokens
@@ -31,25 +30,14 @@ class Sheet:
     def __init__(self, path: str, text: str, *, whole: bool = True) -> None:
         """`whole`: the text is the whole file, not only its beginning."""
         self.path = path
-        self.lines: Sequence[str] = lines_of(text)
-        sizes = map(len, self.lines if text.isascii() else map(str.encode, self.lines))
-        self._ends = [0, *accumulate(sizes)]
+        self.structure = structure_of(path, text)
+        self.lines, self._ends = self.structure.lines, self.structure.ends
         self._whole = whole
         self.shown: tuple[Lines, ...] = ()
         self.how: How = "found"
         self.reason = ""
         self.score = 0.0
         self.exact = False  # rule 2
-
-    @cached_property
-    def definitions(self) -> list[Definition]:
-        """Its definitions, in order."""
-        return definitions(self.path, self.lines)
-
-    @cached_property
-    def chunks(self) -> list[Lines]:
-        """Its chunks, as ranges of lines."""
-        return chunks(self.lines, self.definitions)
 
     @property
     def size(self) -> int:
@@ -91,6 +79,12 @@ class Sheet:
         """The bytes of a range of lines."""
         first, last = max(1, lines[0]), min(lines[1], len(self.lines))
         return self._ends[last] - self._ends[first - 1] if first <= last else 0
+
+    def shown_of(self, lines: Lines) -> int:
+        """The bytes of those lines of a range that are shown."""
+        begin = bisect_left(self.shown, lines[0], key=_last)  # the parts before end before the range
+        parts = takewhile(lambda part: part[0] <= lines[1], islice(self.shown, begin, None))
+        return sum(self.size_of((max(first, lines[0]), min(last, lines[1]))) for first, last in parts)
 
     def gaps(self) -> tuple[Lines, ...]:
         """The lines that are not shown."""
@@ -137,6 +131,10 @@ class Sheet:
             rest = f"… lines from {before + 1} on not shown\n"
         ended = not self.lines or self.lines[-1].endswith("\n") or before < len(self.lines)
         return [*marks, rest if ended or not rest else "\n" + rest]
+
+
+def _last(part: Lines) -> int:
+    return part[1]
 
 
 def _mark(first: int, last: int) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from orchestra.context.ignoring import REPOSITORIES, RUN_FOLDERS
 from orchestra.context.mentions import Names
 from orchestra.context.reading import text_of, why_unreadable
-from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.shown import Wanted
 
 
@@ -33,9 +32,14 @@ class Answers:
 
 
 def answers(
-    root: Path, wanted: tuple[Wanted, ...], listed: frozenset[str], names: Names, hidden: Callable[[str], bool]
+    root: Path,
+    wanted: tuple[Wanted, ...],
+    listed: frozenset[str],
+    names: Names,
+    hidden: Callable[[str], bool],
+    secret: Callable[[str], str],
 ) -> Answers:
-    """Look up the files that a model asked for (rule 1)."""
+    """Look up the files that a model asked for (rule 1). `secret` returns why a file is a secret by its name."""
     out = Answers()
     for one in dict.fromkeys(wanted):
         if not one.file:
@@ -46,7 +50,7 @@ def answers(
             out.refused[one] = _why(root, path, hidden)
             continue
         for file in meant:
-            if why := secret_by_name(file):
+            if why := secret(file):
                 out.refused[one] = f"a secret by its name: {why}"
             elif text_of(root, file) is None:
                 out.refused[one] = "it is no text"

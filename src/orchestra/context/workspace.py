@@ -25,7 +25,6 @@ from pathlib import Path
 
 from orchestra.context.about import NAME, Facts, about
 from orchestra.context.counts import MOST_BYTES, countable, counts_of
-from orchestra.context.globs import Globs
 from orchestra.context.kinds import WEIGHTS, kind_of, weights
 from orchestra.context.listing import listing
 from orchestra.context.mentions import Named, Names
@@ -36,6 +35,7 @@ from orchestra.context.sheets import Sheet
 from orchestra.context.walk import Found, Walked, walk
 from orchestra.context.wanted import answers
 from orchestra.context.words import words_in
+from orchestra.core.globs import Globs
 from orchestra.core.model import ContextArtifact, Gathered, Withheld
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.shown import How, LeftOut, Opened, Receipt, Search, Shown
@@ -63,18 +63,20 @@ def gather(
     memory: Path | None = None,
     mask: Mask = str,
     contents: int | None = None,
+    below: str = "",
 ) -> Gathered:
     """What a model is shown of the workspace, `total` bytes at most, and the receipt.
 
     `opened` are the files a person opened, `hidden` the globs of files a person hid. Counts are kept in the folder
-    `memory`. `mask` masks secrets. `contents` bounds the bytes of file contents alone.
+    `memory`. `mask` masks secrets. `contents` bounds the bytes of file contents alone. `below` is the workspace's path
+    in its project, if it is a folder of it: globs and names of secrets start from the project.
     """
     began = time.monotonic()
-    view = _View(root, search, opened=opened, hidden=hidden, memory=memory, mask=mask)
+    view = _View(root, search, opened=opened, hidden=hidden, memory=memory, mask=mask, below=below)
     room = view.packed(total, contents)
     artifacts = view.artifacts(room, total)
     receipt = view.receipt(room, int(1000 * (time.monotonic() - began)))
-    return Gathered(artifacts, tuple(view.withheld), receipt)
+    return Gathered(artifacts, tuple(view.withheld), receipt, view.everything)
 
 
 class _View:
@@ -89,29 +91,35 @@ class _View:
         hidden: tuple[str, ...],
         memory: Path | None,
         mask: Mask,
+        below: str,
     ) -> None:
         self._root, self._search, self._opened, self._mask = root, search, opened, mask
-        self._hides = Globs(hidden)
+        self._below = below
+        self._hides = Globs(hidden, below=below)
         self._said = [word for hint in search.hints for word in words_in(hint)]
         walked = walk(root)
         self._files = {one.path: one for one in walked.files if not self._hides(one.path)}
         self._more = walked.more
         names = Names(self._files, os.path.realpath(root))
         self._ranked = self._rank(walked, memory)
-        self._answers = answers(root, search.wanted, frozenset(self._files), names, self._hides)
+        self._answers = answers(root, search.wanted, frozenset(self._files), names, self._hides, self._secret)
         self._traced = names.named_in(search.traces)
         self._named = names.named_in(search.hints[:1])
         self._told = names.named_in(search.hints[1:])
         self.withheld: list[Withheld] = []
         self._outlines: list[tuple[str, str]] = []
         self._sheets: dict[str, Sheet] = {}
-        self._everything = False
+        self.everything = False
 
     def _rank(self, walked: Walked, memory: Path | None) -> Ranked:
         counts = counts_of(self._root, memory)
         with counts.lock:
             counts.bring_up_to_date(countable(walked.files))
             return rank(counts, list(self._files), question(self._search), self._said)
+
+    def _secret(self, path: str) -> str:
+        """The kind of secret in a file, judged by its path in the project; empty if it is none."""
+        return secret_by_name(f"{self._below}/{path}" if self._below else path)
 
     # -- filling the room ---------------------------------------------------------------------------------------------
 
@@ -135,7 +143,7 @@ class _View:
             found = [
                 Candidate(hit.path, hit.score, self._ranked.weights[kind_of(hit.path)])
                 for hit in self._ranked.hits[: 2 * _CANDIDATES]
-                if hit.path not in taken and not secret_by_name(hit.path)
+                if hit.path not in taken and not self._secret(hit.path)
             ]
             pack_found(room, found[:_CANDIDATES], sought, self._read)
             self._tell_left_out(room, found)
@@ -170,7 +178,7 @@ class _View:
         ]
         for how, reason, named in groups:
             for path, lines in named:
-                if path in seen or secret_by_name(path):
+                if path in seen or self._secret(path):
                     continue
                 if (sheet := self._read(path)) is None:
                     self.withheld.append(Withheld(path, "it is no text"))
@@ -188,11 +196,11 @@ class _View:
     def _secrets(self, opened: set[str]) -> Iterator[Withheld]:
         """The files that a hint mentions and that are secrets by their name, also those that `.gitignore` hides."""
         words = {word.removeprefix("./") for hint in self._search.hints for word in _MENTIONED.findall(hint)}
-        by_git = {word for word in words if secret_by_name(word) and not why_unreadable(self._root, word)}
+        by_git = {word for word in words if self._secret(word) and not why_unreadable(self._root, word)}
         named = {one.path for one in (*self._named, *self._told, *self._traced)}
         named |= {path for path in self._files if path.rpartition("/")[2] in words}
         for path in sorted((by_git | named).difference(opened)):
-            if (why := secret_by_name(path)) and not self._hides(path):
+            if (why := self._secret(path)) and not self._hides(path):
                 yield Withheld(path, f"a secret by its name: {why}", f"to show it: --context {shlex.quote(path)}")
 
     def _fits(self, room: Room, taken: set[str]) -> bool:
@@ -212,18 +220,18 @@ class _View:
             self._files.values(), key=lambda one: (not _is_shown_whole(one), -scores.get(one.path, 0.0), one)
         )
         small = self._texts_of_others() <= _SMALL * room.total - (room.total - room.left)
-        self._everything = True
+        self.everything = True
         for one in order:
-            if one.path in taken or secret_by_name(one.path) or one.size > MOST_BYTES:
-                self._everything = self._everything and one.path in taken
+            if one.path in taken or self._secret(one.path) or one.size > MOST_BYTES:
+                self.everything = self.everything and one.path in taken
                 continue
             wanted = small or _is_shown_whole(one) or one.path in scores or one.path.upper().startswith("README")
             sheet = self._read(one.path) if wanted else None
             if sheet is not None and room.add(sheet, sheet.everything):
                 sheet.reason = "" if one.path in scores else "the whole project fits"
             elif sheet is not None or not wanted:
-                self._everything = False
-        self._everything &= all(sheet.is_whole for sheet in room.sheets)
+                self.everything = False
+        self.everything &= all(sheet.is_whole for sheet in room.sheets)
 
     def _texts_of_others(self) -> int:
         """The bytes of all texts of a project, but very many bytes if too many files would have to be read for that."""
@@ -235,7 +243,7 @@ class _View:
 
     def _pack_overview(self, room: Room) -> None:
         """No word was found: the README, and outlines of the biggest source files of each folder (rule 3)."""
-        readme = [path for path in self._files if path.upper().startswith("README") and not secret_by_name(path)]
+        readme = [path for path in self._files if path.upper().startswith("README") and not self._secret(path)]
         for path in readme[:1]:
             if (sheet := self._read(path)) is not None:
                 pack_musts(room, [Must(sheet, ())], Sought({}))
@@ -258,7 +266,7 @@ class _View:
             sheet = self._read(path)
             if len(self._outlines) == most or sheet is None or sheet.is_whole or len(sheet.lines) < least:
                 continue
-            found = sheet.definitions
+            found = sheet.structure.definitions
             text = f"{path}\n" + "".join(f"{one.line}: {one.text}\n" for one in found)
             size = len(text.encode())
             if found and size <= min(left, max(total // 20, 4_000)):
@@ -287,7 +295,7 @@ class _View:
         facts = Facts(
             search=self._search,
             sheets=room.sheets,
-            everything=self._everything,
+            everything=self.everything,
             outlined=[path for path, _ in self._outlines if path not in {sheet.path for sheet in room.sheets}],
             found=self._ranked.found
             if self._matches({sheet.path for sheet in room.sheets if sheet.how != "found"})

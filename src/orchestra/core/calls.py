@@ -5,6 +5,7 @@ Rules
 2. If a kill cut a call off, `<artifact>.asked.json` counts it before it is made again, with the most that the earlier
    requests may have cost. The reply's record takes both numbers over. For a call that never gets a reply, only the file
    has them.
+3. A fork has calls in its journal that the run it was forked from made and paid. They are marked (`kept`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import Struct, UnsetType
 
 from orchestra.core.errors import OddFile
 from orchestra.core.model import Destination, FinishReason, ProviderFailure, Usage, Withheld
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelReply
@@ -61,18 +63,29 @@ class PastCall(Struct, frozen=True, kw_only=True, gc=False):
     files: tuple[str, ...] = ()  # workspace files in the prompt
     to: Destination = Destination()
     withheld: tuple[Withheld, ...] = ()
+    mostUsd: float = 0.0  # reserved for its first request; 0 if there was no budget
+    kept: bool = False  # copied from the run that this one was forked from, which made and paid it (core/fork.py)
 
 
 def past_calls(events: Iterable[Event]) -> list[PastCall]:
     """Every model call of a journal in order, paid or not."""
     calls: dict[str, PastCall] = {}
+    copied = ""
     for event in events:
+        if event.type == "RUN_CREATED":
+            copied = last_copied(event)
         if event.payload.get("effect") != "ModelCall":
             continue
         key = str(event.payload.get("key", ""))
         begun = _begun(key, event) if event.type == "PHASE_STARTED" or key not in calls else calls[key]
-        calls[key] = _past_call(begun, event)
+        calls[key] = _past_call(begun, event, kept=event.id <= copied and event.type != "PHASE_STARTED")
     return list(calls.values())
+
+
+def last_copied(created: Event) -> str:
+    """The id of the last event that a run copied from the one it was forked from; empty if it is no fork."""
+    origin = RunCreated.of(created).forkedFrom
+    return origin.last if origin else ""
 
 
 def calls_in(folder: RunFolder, events: Iterable[Event]) -> list[PastCall]:
@@ -114,10 +127,15 @@ def _begun(key: str, event: Event) -> PastCall:
         phase=str(event.phase),
         costUsd=None,
         artifact=payload.get("artifact", ""),
+        mostUsd=_amount(payload.get("mostUsd")),
     )
 
 
-def _past_call(begun: PastCall, event: Event) -> PastCall:
+def _amount(said: object) -> float:
+    return said if isinstance(said, float) and said > 0 else 0.0
+
+
+def _past_call(begun: PastCall, event: Event, *, kept: bool) -> PastCall:
     """A call, from its intent and its outcome event."""
     call = PastCall(
         key=begun.key,
@@ -128,6 +146,8 @@ def _past_call(begun: PastCall, event: Event) -> PastCall:
         costUsd=None,
         asked=2 if event.payload.get("redone") else 1,
         artifact=begun.artifact,
+        mostUsd=begun.mostUsd,
+        kept=kept,
     )
     error = event.payload.get("error") or {}
     if error.get("reason") == "provider":

@@ -12,8 +12,9 @@ import asyncio
 from collections.abc import Iterable
 
 from orchestra.core.context import Verdict
+from orchestra.core.errors import Suspended
 from orchestra.core.inbox import CANCEL, Message
-from orchestra.core.records import Event
+from orchestra.core.records import Event, OnAsk
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 
@@ -24,9 +25,11 @@ _OF_A_PATCH = ("APPROVAL_GRANTED", "PATCH_PRODUCED", "PATCH_APPLIED", "PATCH_APP
 class Driving:
     """State that one drive shares with the child runs it drives."""
 
-    def __init__(self, patient: bool, accept_drift: frozenset[str]) -> None:
+    def __init__(self, patient: bool, accept_drift: frozenset[str], on_ask: OnAsk = "park") -> None:
         self.patient = patient
         self.accept_drift = accept_drift
+        self.on_ask: OnAsk = on_ask
+        self.parked: dict[str, Suspended] = {}  # by run: why its flow parked last
         self.canceled = False
         self._why = ""
 

@@ -25,20 +25,17 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
-import os
-import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.branches import Branches
-from orchestra.core.effects import ChildResult, ChildRun, Effect, Instant, NewId, Now, Outcome, RandomId, Sleep
+from orchestra.core.editions import Drive, Edition, Here, began, begin_edition, hash_tree, look_at
+from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep
 from orchestra.core.errors import (
     CURABLE,
     ContractError,
@@ -50,14 +47,17 @@ from orchestra.core.errors import (
     StepFailed,
     Suspended,
 )
+from orchestra.core.guarding import is_guarded, is_prepared, pauses
 from orchestra.core.ledger import Ledger
+from orchestra.core.looks import Files, Hashed, Inside, Look, Looked, TreeHash, WriteFile, hashed, saw
 from orchestra.core.order import Order
-from orchestra.core.records import ErrorInfo, Event, EventType, Phase, now, utc
+from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
+from orchestra.core.scopes import Scope
+from orchestra.core.times import new_id, now_is, seconds_until, sleep, sleep_until
 
 T = TypeVar("T")
 LONGEST_WAIT_S = 600.0  # the longest wait that a server may ask for (rule 6); our own waits are set by `Retry`
 _FOREVER_S = 366 * 86_400.0
-_COUNTED = re.compile(r"\.\d+$")
 
 
 class Retry(Struct, frozen=True):
@@ -93,6 +93,16 @@ class Verdict(Struct, frozen=True):
             )  # S1-119
 
 
+class Labels(Struct, frozen=True):
+    """A workflow's own names for its steps, for readers of their events. They are part of no digest."""
+
+    begun: Mapping[str, Any] = MappingProxyType({})  # in the event of the intent
+    ended: Mapping[str, Any] = MappingProxyType({})  # in the event of the outcome
+
+
+NO_LABELS = Labels()
+
+
 class Step(Struct, frozen=True):
     """The step that a handler performs."""
 
@@ -110,28 +120,6 @@ class Handler(Protocol):
     async def __call__(self, effect: Any, step: Step, /) -> Any: ...
 
 
-@runtime_checkable
-class Guarded(Protocol):
-    """A handler that may refuse an effect before the intent is written: a refused step was never begun."""
-
-    async def guard(self, effect: Any, key: str, /, *, redo: bool) -> None:
-        """Raise to refuse. `redo`: an earlier process began this step and may have left its result."""
-        ...
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A handler that prepares something before its intent is written (rule 9)."""
-
-    async def prepare(self, effect: Any, key: str, left: Event | None, /) -> Mapping[str, Any]:
-        """Prepare, and return fields for the intent. `left` is the intent that an earlier process wrote, if any."""
-        ...
-
-    async def drop(self, key: str, /) -> None:
-        """Undo `prepare`: the intent could not be written."""
-        ...
-
-
 Handlers = Mapping[type[Effect[Any]], Handler]
 ChildNamer = Callable[[str, str], str]
 
@@ -147,18 +135,29 @@ class Context:
         accepted_drift: frozenset[str] = frozenset(),
         only: frozenset[type[Effect[Any]]] = frozenset(),
         name_child: ChildNamer = lambda workflow, key: f"{workflow}-{key}",
+        stale: list[str] | None = None,
+        end_replaced: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`stale`: perform nothing, only note what is stale; `end_replaced` ends child runs of replaced editions."""
         self._ledger = ledger
         self._handlers = {**_OWN, **handlers}
-        self._guards = {kind: h.guard for kind, h in handlers.items() if isinstance(h, Guarded)}
-        self._preparers = {kind: h for kind, h in handlers.items() if isinstance(h, Prepares)}
+        self._guards = {kind: h.guard for kind, h in handlers.items() if is_guarded(h)}
+        self._preparers = {kind: h for kind, h in handlers.items() if is_prepared(h)}
         self._accepted = accepted_drift
         self._only = only  # the effects allowed in a run that is being ended; empty: all effects
         self._name_child = name_child
+        files = handlers.get(WriteFile)
+        self._drive = Drive(
+            stale=stale,
+            only_ends=bool(only),
+            files=files if isinstance(files, Files) else None,
+            end_replaced=end_replaced or _nothing,
+        )
         self._stopped: list[OrchestraError] = []  # what stopped a step for good, in whichever scope
-        self._scope = _Scope("")
+        self._scope = Scope("")
         self._phase: Phase = "plan"
         self._iteration = 1
+        self._labels = NO_LABELS
 
     @property
     def run_id(self) -> str:
@@ -177,9 +176,11 @@ class Context:
         """The key that the next step of this name will have."""
         return self._scope.peek_key(name)
 
-    def at(self, phase: Phase, iteration: int) -> Context:
-        """The same scope, with its events labelled by this phase and iteration."""
-        return self._derive(self._scope, phase, iteration)
+    def at(self, phase: Phase, iteration: int, labels: Labels = NO_LABELS) -> Context:
+        """The same scope, with its events labelled by this phase and iteration, and by names of the workflow's own."""
+        context = self._derive(self._scope, phase, iteration)
+        context._labels = labels
+        return context
 
     # -- the primitive ------------------------------------------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class Context:
             except StepFailed as failure:
                 if not failure.retriable or attempt > retry.times:
                     raise
-                await self._wait_for_retry(key, failure, earlier=earlier)
+                await self._wait_for_retry(key, effect, failure, earlier=earlier)
 
     def raise_stopped(self) -> None:
         """Raise what stopped a step for good, although the flow went on: a flow may catch too much (rule 10)."""
@@ -245,12 +246,16 @@ class Context:
         if event is None:
             if self._only and type(effect) not in self._only:
                 raise Suspended(f"{key}: the run is being ended")
+            self._drive.note_stale(f"step {key} was not done yet")
+            facts: Mapping[str, Any] | None = None
             if type(effect) in self._guards:
-                await self._guards[type(effect)](effect, key, redo=begun is not None)
+                facts = await self._guards[type(effect)](effect, key, redo=begun is not None)
             if type(effect) in self._preparers:
                 intent = await self._prepare(key, effect, attempt, recorded.intent)
-            else:
-                intent = recorded.intent or self._begin(key, effect, attempt)
+            elif recorded.intent is not None and not self._ledger.fold.is_withdrawn(recorded.intent):
+                intent = recorded.intent
+            else:  # also a request that was withdrawn, and is come to again (core/newest.py)
+                intent = self._begin(key, effect, attempt, facts or {})
             if effect.acts and self._scope.alone:
                 self._ledger.journal.sync()
             elif effect.acts:
@@ -289,7 +294,8 @@ class Context:
     ) -> Event | None:
         if effect.intent is None:
             return None
-        payload = {"key": key, "effect": type(effect).__name__, "intent": effect.identity(), **effect.public(), **facts}
+        named = {"key": key, "effect": type(effect).__name__, "intent": effect.identity()}
+        payload = {**self._labels.begun, **named, **effect.public(), **facts}
         if attempt > 1:
             payload["attempt"] = attempt
         if isinstance(effect, Sleep):
@@ -304,7 +310,7 @@ class Context:
         attempt: int,
         retry: Retry,
     ) -> Event:
-        payload: dict[str, Any] = {"key": step.key, "effect": type(effect).__name__}
+        payload: dict[str, Any] = {**self._labels.ended, "key": step.key, "effect": type(effect).__name__}
         if effect.intent is None:
             payload["intent"] = effect.identity()
         if step.redo and not effect.continues:
@@ -330,16 +336,26 @@ class Context:
             return self._record("PHASE_FAILED", payload)
         return self._record(effect.outcome_event(outcome), payload)
 
-    async def _wait_for_retry(self, key: str, failure: StepFailed, *, earlier: bool) -> None:
+    async def _wait_for_retry(self, key: str, effect: Effect[Any], failure: StepFailed, *, earlier: bool) -> None:
         """Wait for the next try, or stop (rule 6); `earlier`: the failure was recorded by an earlier process."""
         failed = self._ledger.recorded(key).outcome
-        if failed is None or self._only:
+        if failed is None or self._only or self._drive.stale is not None:
             return
         await self._ledger.journal.barrier()
         if "retryAt" in failed.payload:
-            await _sleep_until(failed.payload["retryAt"])
+            await self._wait_until(failed.payload["retryAt"], key, self._handlers[type(effect)])
         elif "notBefore" in failed.payload and not earlier:
             raise NotYet(key, str(failure), failed.payload["notBefore"])
+
+    async def _wait_until(self, moment: str, key: str, handler: Handler) -> None:
+        if not pauses(handler):
+            await sleep_until(moment)
+        elif (left := seconds_until(moment)) > 0:
+            try:
+                await handler.pause(left, key)
+            except CURABLE as stopped:
+                self._stopped.append(stopped)
+                raise
 
     def _check_drift(self, key: str, effect: Effect[Outcome], event: Event) -> None:
         if key in self._accepted:
@@ -365,16 +381,52 @@ class Context:
         """Wait until a journaled deadline."""
         await self.perform(name, Sleep(seconds))
 
-    async def call(self, name: str, workflow: str, params: dict[str, Any]) -> ChildResult:
-        """Run another workflow as a child run and wait for its end (D-08)."""
+    async def call(
+        self, name: str, workflow: str, params: dict[str, Any], *, workspace: str | UnsetType = UNSET
+    ) -> ChildResult:
+        """Run another workflow as a child run and wait for its end (D-08).
+
+        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder.
+        """
         child = self._name_child(workflow, self._scope.peek_key(name))
-        return await self.perform(name, ChildRun(workflow=workflow, params=params, childRunId=child))
+        return await self.perform(name, ChildRun(workflow, params, child, workspace))
 
     async def emit(self, name: str, type: EventType, payload: Mapping[str, Any] | None = None) -> None:
         """Record an event of the flow's own, once."""
         key = self._scope.next_key(name)
         if self._ledger.recorded(key).outcome is None:
+            self._drive.note_stale(f"step {key} was not done yet")
             self._record(type, {"key": key, **(payload or {})})
+
+    # -- editions and looks (core/editions.py) ------------------------------------------------------------------------
+
+    async def edition(self, name: str, inputs: Mapping[str, object]) -> Context:
+        """The context of steps that hold for these inputs only: with others they are done anew (`name@2/`)."""
+        return await begin_edition(self._here(), self._scope.place(name), inputs)
+
+    async def look(self, name: str, path: str, made: str, *, inside: Inside = "project") -> Looked:
+        """A file with a text that the run `made`: written if it is not there, and read again in every drive."""
+        return await self._looking(look_at(self._here(), self._scope.place(name), path, made, inside))
+
+    async def tree_hash(self, name: str, globs: Collection[str] = ()) -> Hashed:
+        """The digest of the project's files that these globs name (none: of all), read again in every drive."""
+        return await self._looking(hash_tree(self._here(), self._scope.place(name), tuple(globs)))
+
+    async def _looking(self, look: Awaitable[T]) -> T:
+        try:
+            return await look
+        except CURABLE as stopped:
+            self._stopped.append(stopped)  # rule 10
+            raise
+        except OSError as error:
+            self._stopped.append(self._disk_trouble(error))
+            raise self._stopped[-1] from error
+
+    def _here(self) -> Here:
+        def below(path: str) -> Context:
+            return self._derive(Scope(path), self._phase, self._iteration)
+
+        return Here(self._ledger, self._drive, self._scope.path, self.perform, below)
 
     # -- concurrency --------------------------------------------------------------------------------------------------
 
@@ -405,55 +457,16 @@ class Context:
             raise DurabilityError(f"a branch comes after {unknown}, which is no branch") from unknown
 
         def begin(name: str) -> Awaitable[T]:
-            return branches[name](self._derive(_Scope(paths[name]), self._phase, self._iteration))
+            return branches[name](self._derive(Scope(paths[name]), self._phase, self._iteration))
 
         with self._scope.busy():
             return await Branches(begin, order, limit=limit, go_on=go_on).run(branches)
 
-    def _derive(self, scope: _Scope, phase: Phase, iteration: int) -> Context:
+    def _derive(self, scope: Scope, phase: Phase, iteration: int) -> Context:
         context = Context.__new__(Context)
         context.__dict__.update(self.__dict__)  # copy.copy takes five times as long, and every task has a context
         context._scope, context._phase, context._iteration = scope, phase, iteration
         return context
-
-
-class _Scope:
-    """A place in the flow: a path of names and how often each name was used in it."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.alone = not path  # rule 7: the outermost scope performs only while no branch runs, so no branch appends
-        self._used: dict[str, int] = {}
-        self._busy = False
-
-    def peek_key(self, name: str) -> str:
-        return f"{self._path}{name}.{self._used.get(name, 0) + 1}"
-
-    def next_key(self, name: str) -> str:
-        if self._busy:
-            raise DurabilityError(
-                f"step {name!r}: a scope performs nothing while its branches run; use the branch's context"
-            )
-        if "/" in name:
-            raise DurabilityError(f"step {name!r}: a step's name may not contain '/'")
-        count = self._used[name] = self._used.get(name, 0) + 1
-        return f"{self._path}{name}.{count}"
-
-    def branch(self, name: str) -> str:
-        """The path of a new scope below this one. The second of the same name gets a number: `draft/`, `draft.2/`."""
-        if "/" in name or _COUNTED.search(name):
-            raise DurabilityError(f"branch {name!r}: a branch's name may not contain '/' or end like a repeat count")
-        count = self._used[f"{name}/"] = self._used.get(f"{name}/", 0) + 1
-        return f"{self._path}{name}/" if count == 1 else f"{self._path}{name}.{count}/"
-
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """Refuse steps of this scope while its branches run (rule 7)."""
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
 
 
 def _error(error: StepFailed | ContractError, *, reason: str = "", retriable: bool = False) -> dict[str, Any]:
@@ -468,27 +481,8 @@ def _named_ids(outcome: object) -> dict[str, Any]:
     return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}
 
 
-async def _sleep_until(moment: str) -> None:
-    left = (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
-    if left > 0:
-        await asyncio.sleep(left)
+async def _nothing() -> None:
+    pass
 
 
-# -- time and chance: handled here, because the flow itself may not touch them ----------------------------------------
-
-
-async def _now(effect: Now, step: Step) -> Instant:
-    return Instant(now())
-
-
-async def _new_id(effect: NewId, step: Step) -> RandomId:
-    return RandomId(os.urandom(16).hex())
-
-
-async def _sleep(effect: Sleep, step: Step) -> Instant:
-    if step.intent is not None:
-        await _sleep_until(step.intent.payload["deadline"])
-    return Instant(now())
-
-
-_OWN: dict[type[Effect[Any]], Handler] = {Now: _now, NewId: _new_id, Sleep: _sleep}
+_OWN: Handlers = {Now: now_is, NewId: new_id, Sleep: sleep, Edition: began, Look: saw, TreeHash: hashed}

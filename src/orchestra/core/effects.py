@@ -6,16 +6,16 @@ which event records its outcome, and whether it acts on the world. Before an eff
 far is synced. The digest of the record (`identity`) is kept with the intent: if the code later performs another effect
 under the same key, that is drift.
 
-Effects of time and child runs are defined here; those of models, commands, patches and people in core/work.py; those of
-one workflow in its folder. A failed step is recorded as PHASE_FAILED, whatever its effect.
+Effects of time and child runs are defined here; those of models, patches and people in core/work.py, of commands in
+core/command.py; those of one workflow in its folder. A failed step is recorded as PHASE_FAILED, whatever its effect.
 
     effect           intent               outcome                                        handled by
     ModelCall        PHASE_STARTED        PHASE_COMPLETED                                providers/calling.py
     RunCommand       PHASE_STARTED        PHASE_COMPLETED                                commands/run.py
     ChildRun         PHASE_STARTED        PHASE_COMPLETED                                core/engine.py
-    Sleep            PHASE_STARTED        PHASE_COMPLETED                                core/context.py
-    Now              PHASE_STARTED        PHASE_COMPLETED                                core/context.py
-    NewId            PHASE_STARTED        PHASE_COMPLETED                                core/context.py
+    Sleep            PHASE_STARTED        PHASE_COMPLETED                                core/times.py
+    Now              PHASE_STARTED        PHASE_COMPLETED                                core/times.py
+    NewId            PHASE_STARTED        PHASE_COMPLETED                                core/times.py
     AskPerson        QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
     AskWorkspace     QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
@@ -23,9 +23,20 @@ one workflow in its folder. A failed step is recorded as PHASE_FAILED, whatever 
     AutoApprove      -                    APPROVAL_GRANTED                               patch/gatekeeper.py
     ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/gatekeeper.py
     RefusePatch      -                    PATCH_APPLY_FAILED                             patch/gatekeeper.py
+    ProposeTakeBack  -                    PATCH_PRODUCED                                 patch/takeback.py
+    TakeBack         -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/takeback.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
+    KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
     AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
+    Edition          -                    PHASE_COMPLETED                                core/editions.py
+    Look             -                    PHASE_COMPLETED                                core/looks.py
+    TreeHash         -                    PHASE_COMPLETED                                core/looks.py
+    WriteFile        PHASE_STARTED        PHASE_COMPLETED                                patch/looked.py
+    Compact          PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    Decline          PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    Conclude         PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    SaveSession      PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """
@@ -36,7 +47,7 @@ import hashlib
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.records import EventType
 
@@ -112,14 +123,34 @@ class NewId(Effect[RandomId], frozen=True):
 # -- other runs -------------------------------------------------------------------------------------------------------
 
 
+class Tokens(Struct, frozen=True, omit_defaults=True):
+    """How many tokens model calls took, as far as providers counted them."""
+
+    input: int = 0
+    output: int = 0
+
+
 class ChildResult(Struct, frozen=True, omit_defaults=True):
-    """What a parent keeps of a child run (D-08)."""
+    """What a parent keeps of a child run (D-08): enough for its report and its budget, without the child's journal.
+
+    Money, tokens and paths are those of the child and of all runs below it (core/accounts.py).
+    """
 
     childRunId: str
     status: Literal["completed", "failed", "canceled"]
     result: Any
     error: str = ""  # why it failed or was canceled
     exitCode: int = 0
+    code: str = ""  # of that error
+    costUsd: float | None = None  # of replies at a known price; None: an older version recorded no sums
+    tokens: Tokens = Tokens()
+    calls: int = 0
+    unpriced: int = 0  # of the calls: with a reply at an unknown price
+    unanswered: int = 0  # of the calls: without a reply
+    uncounted: bool = False  # a provider did not say how many tokens a call took
+    lostUsd: float = 0.0  # the most that requests without a reply may have cost
+    paths: tuple[str, ...] = ()  # files that its patches changed, each once
+    treeMs: int = 0  # how long the whole tree had worked when the child ended (commands/clock.py)
 
 
 class ChildRun(Effect[ChildResult], frozen=True):
@@ -128,12 +159,15 @@ class ChildRun(Effect[ChildResult], frozen=True):
     workflow: str
     params: dict[str, Any]
     childRunId: str
+    workspace: str | UnsetType = UNSET  # a folder in the parent's workspace that the child works in; unset: all of it
     continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = ChildResult
 
     def identity(self) -> str:
         # Without the child's id: it is derived from the parent's id, and a fork has another id.
-        return digest_of([self.workflow, self.params])
+        where = [] if isinstance(self.workspace, UnsetType) else [self.workspace]
+        return digest_of([self.workflow, self.params, *where])
 
     def public(self) -> dict[str, Any]:
-        return {"workflow": self.workflow, "childRunId": self.childRunId}
+        told = {"workflow": self.workflow, "childRunId": self.childRunId}
+        return told if isinstance(self.workspace, UnsetType) else {**told, "workspace": self.workspace}

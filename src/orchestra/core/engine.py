@@ -12,7 +12,9 @@ Rules
 5. An answer is not missed while a run parks: after releasing the lock, the process that parked reads the inbox once
    more.
 6. A child run is driven by its parent's process, inside the parent's step. It parks and is canceled with its parent.
-7. A run is driven only if this user's key made it or a person adopted it (core/chain.py), and only in the folder it
+7. When an edition is replaced (core/editions.py), the child runs that wait below it are canceled, now or, after a kill,
+   by the next drive. A patch that was granted is applied before any file is looked at.
+8. A run is driven only if this user's key made it or a person adopted it (core/chain.py), and only in the folder it
    belongs to. Inbox files that this user's key did not seal are set aside.
 """
 
@@ -21,10 +23,11 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
@@ -42,22 +45,28 @@ from orchestra.core.errors import (
     UsageError,
 )
 from orchestra.core.faces import Face, Happened, Launched, Notice, Waiting
-from orchestra.core.fork import history, make_fork, refuse_fork
-from orchestra.core.inbox import CANCEL
+from orchestra.core.fork import INHERITED, Forks, NewAnswer, Taken, refuse_fork
+from orchestra.core.inbox import CANCEL, message
 from orchestra.core.kind import Beginning, Kind, KindOf
 from orchestra.core.ledger import Ledger, OnEvent
+from orchestra.core.newest import edition_of
 from orchestra.core.people import People
-from orchestra.core.records import FINAL, ErrorInfo, Event
+from orchestra.core.records import FINAL, ErrorInfo, Event, OnAsk
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_id, slug
+from orchestra.core.settled import settled
 from orchestra.core.store import Claim, Store
+from orchestra.core.tables import Fold
 from orchestra.core.tree import Tree, child_id
 from orchestra.core.vouching import Standing
-from orchestra.core.work import ApplyPatch, Approve, AskPerson, AskWorkspace
+from orchestra.core.work import ApplyPatch, Approve, AskPerson, AskWorkspace, TakeBack
 
-__all__ = ["Beginning", "Engine", "Kind", "RunEnd"]  # what a caller of the engine needs
+# What a caller of the engine needs.
+__all__ = ["INHERITED", "Beginning", "Engine", "Kind", "RunEnd", "RunFolder"]
 HandlersFor = Callable[[Ledger, Event], Handlers]
 BeforeEnd = Callable[[Ledger, Verdict], None]
+Worked = Callable[[RunFolder], int]  # a run -> the milliseconds that its tree has worked
+T = TypeVar("T")
 
 
 class Engine:
@@ -73,6 +82,7 @@ class Engine:
         face: Face,
         handlers_for: HandlersFor,
         before_end: BeforeEnd,
+        worked: Worked = lambda run: 0,
     ) -> None:
         self._kind_of = kind_of
         self._store = store
@@ -81,7 +91,9 @@ class Engine:
         self._face = face
         self._handlers_for = handlers_for
         self._before_end = before_end
+        self._worked = worked
         self._tree = Tree(store, kind_of, open_ledger=self._open, finish=self._finish)
+        self._forks = Forks(store, kind_of, disk=disk, redactor=redactor, open_ledger=self._open)
 
     # -- start --------------------------------------------------------------------------------------------------------
 
@@ -98,49 +110,76 @@ class Engine:
         with self._store.claim(folder) as claim:
             ledger = self._open(claim, kind)
             try:
-                if not ledger.events:
-                    created = {"workflow": kind.name, "params": beginning.params, **beginning.facts}
-                    ledger.record("RUN_CREATED", created)
-                self._store.sync(folder)
+                self._record_beginning(ledger, kind, beginning)
             finally:
                 ledger.close()
+
+    def _record_beginning(self, ledger: Ledger, kind: Kind, beginning: Beginning) -> None:
+        if not ledger.events:
+            ledger.record("RUN_CREATED", {"workflow": kind.name, "params": beginning.params, **beginning.facts})
+        self._store.sync(ledger.folder)
 
     # -- drive --------------------------------------------------------------------------------------------------------
 
     async def drive(
-        self, folder: RunFolder, *, patient: bool = False, accept_drift: frozenset[str] = frozenset()
+        self,
+        folder: RunFolder,
+        *,
+        patient: bool = False,
+        accept_drift: frozenset[str] = frozenset(),
+        on_ask: OnAsk = "park",
     ) -> RunEnd:
         """Drive a run until it ends or waits for a person. `patient`: keep waiting here instead of parking."""
-        driving = Driving(patient, accept_drift)
-        end = await self._drive_once(folder, driving)
-        while end.status not in FINAL.values() and self._tree.mail_came(folder):
+        driving = Driving(patient, accept_drift, on_ask)
+        end, fold = await self._drive_once(folder, driving, _left)
+        while end.status not in FINAL.values() and self._mail_came(folder, fold, driving):
             # Rule 5: an answer came between the last reading of the inbox and the release of the lock.
             try:
-                end = await self._drive_once(folder, driving)
+                end, fold = await self._drive_once(folder, driving, _left)
             except RunLocked:
                 return end  # the process that brought the answer drives the run already
         return end
 
-    async def _drive_once(self, folder: RunFolder, driving: Driving) -> RunEnd:
+    def _mail_came(self, folder: RunFolder, fold: Fold, driving: Driving) -> bool:
+        """Whether a run that parked can go on: the answer it waits for is there, or it is to be canceled.
+
+        An answer to another request does not count: an edited file may keep the flow from coming to it.
+        """
+        parked = driving.parked.pop(folder.id, None)
+        return (parked is not None and parked.came()) or self._tree.is_canceled(folder, fold)
+
+    async def _drive_once(
+        self,
+        folder: RunFolder,
+        driving: Driving,
+        look: Callable[[Ledger], T],
+        beginning: tuple[Kind, Beginning] | None = None,
+    ) -> T:
+        """Drive a run once. Returns what `look` makes of its ledger then. A new run has a `beginning`."""
         with self._store.claim(folder) as claim:
-            kind = self._tree.kind(self._tree.created(folder))
+            kind = beginning[0] if beginning else self._tree.kind(self._tree.created(folder))
             ledger = self._open(claim, kind)
             try:
+                if beginning:
+                    self._record_beginning(ledger, *beginning)
                 status = ledger.fold.state.status
                 if status in FINAL.values():
-                    return how_ended(ledger)
+                    return look(ledger)
                 if ledger.journal.torn_bytes:
                     cut = f"a torn last line ({ledger.journal.torn_bytes} bytes) was cut off: it had not happened yet"
                     self._face.tell(Notice(folder.id, cut))
                 self._refuse_strangers(ledger)
+                await self._end_replaced(ledger)
                 # Before any replay, so that a run with drift can be canceled too.
                 if said := self._store.mail(folder, CANCEL):
                     driving.cancel(said)
                     await self._settle_apply(ledger, kind, driving)
                     self._tree.cancel(ledger, driving)
                 else:
+                    if ledger.fold.newest.numbers:  # rule 7
+                        await self._settle_apply(ledger, kind, driving)
                     await self._run(ledger, kind, driving)
-                return how_ended(ledger)
+                return look(ledger)
             finally:
                 ledger.close()
 
@@ -149,7 +188,8 @@ class Engine:
         watch = asyncio.ensure_future(watch_for_cancel(self._store, ledger.folder, flow, driving))
         try:
             verdict = await flow
-        except Suspended:
+        except Suspended as parked:
+            driving.parked[ledger.folder.id] = parked
             return
         except Canceled:
             verdict = driving.verdict()
@@ -170,6 +210,7 @@ class Engine:
         kind: Kind,
         driving: Driving,
         only: frozenset[type[Effect[Any]]] = frozenset(),
+        stale: list[str] | None = None,
     ) -> Verdict:
         await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
         created = ledger.events[0]
@@ -177,7 +218,7 @@ class Engine:
         def waits(request: Event) -> None:
             self._face.tell(Waiting(ledger.folder, request))
 
-        people = People(self._store, patient=driving.patient, on_wait=waits)
+        people = People(self._store, patient=driving.patient, on_wait=waits, on_ask=driving.on_ask)
 
         async def child(effect: ChildRun, step: Step) -> ChildResult:
             return await self._child(effect, step, driving)
@@ -195,6 +236,8 @@ class Engine:
             accepted_drift=driving.accept_drift,
             only=only,
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
+            stale=stale,
+            end_replaced=lambda: self._end_replaced(ledger),
         )
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
@@ -221,14 +264,33 @@ class Engine:
         Each branch may have one. They are found by a replay that may perform no other effect.
         """
         if may_be_applying(ledger.events):
-            flow = self._flow(ledger, kind, driving, only=frozenset({ApplyPatch}))
+            flow = self._flow(ledger, kind, driving, only=frozenset({ApplyPatch, TakeBack}))
             await asyncio.gather(flow, return_exceptions=True)
+
+    async def stale(self, folder: RunFolder) -> list[str]:
+        """What a run that has ended would do anew: edited files and other inputs. Nothing is done or recorded."""
+        found: list[str] = []
+        with self._store.claim(folder) as claim:
+            kind = self._tree.kind(self._tree.created(folder))
+            ledger = self._open(claim, kind)
+            try:
+                await self._flow(ledger, kind, Driving(False, frozenset()), stale=found)
+            except Suspended:
+                pass  # at the first difference of a branch
+            finally:
+                ledger.close()
+        return found
 
     def _finish(self, ledger: Ledger, verdict: Verdict) -> None:
         type, payload = last_event(verdict)
         self._before_end(ledger, verdict)
-        ledger.record(type, payload)
+        ledger.end(type, payload)
         ledger.journal.sync()
+
+    def rebuild(self, folder: RunFolder) -> None:
+        """Write the derived files of a run anew, where they are missing or not what its journal gives."""
+        with self._store.claim(folder) as claim:
+            self._open(claim, self._tree.kind(self._tree.created(folder))).close()
 
     # -- cancel, children ---------------------------------------------------------------------------------------------
 
@@ -239,25 +301,56 @@ class Engine:
         except RunLocked:
             return None
 
+    async def _end_replaced(self, ledger: Ledger) -> None:
+        """Cancel the child runs that wait in editions that were replaced (rule 7). The run itself goes on."""
+        replaced, ledger.fold.replaced = ledger.fold.replaced, {}
+        for key, (workflow, name) in replaced.items():
+            child = RunFolder(self._kind_of(workflow).root / name)
+            created = self._store.first(child) if is_id(name) else None
+            if created is None or created.payload.get("parentRunId") != ledger.folder.id:
+                continue  # it was not begun, or is the child of the run that this one was forked from
+            if self._store.mail(child, CANCEL) is None and self._store.all_events(child)[-1].type not in FINAL:
+                why = f"{edition_of(key)} was replaced: its inputs changed"
+                self._store.deliver(child, CANCEL, message("cancel", "orchestra", text=why))
+            try:
+                await self._drive_once(child, Driving(False, frozenset()), how_ended)
+            except RunLocked:
+                pass  # the process that drives it ends it
+
     async def _child(self, effect: ChildRun, step: Step, driving: Driving) -> ChildResult:
         kind = self._kind_of(effect.workflow)
         parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
         folder = self._child_folder(kind, effect, step)
-        created = self._store.first(folder)
-        if created is None:
-            beginning = self._admitted(kind, effect, step)
-            self._store.create_child(kind.root, folder.id, beginning.files)
-            self._begin(kind, folder, msgspec.structs.replace(beginning, facts={**beginning.facts, **parent}))
+        created, beginning = self._store.first(folder), None
+        if created is None and await self._forks.make_child(
+            kind, folder, effect.identity(), step.ledger.events[0], parent, driving.accept_drift
+        ):
+            self._face.tell(Launched(folder, kind.name))
+        elif created is None:
+            admitted = self._admitted(kind, effect, step)
+            self._store.create_child(kind.root, folder.id, admitted.files)
+            beginning = (kind, msgspec.structs.replace(admitted, facts={**admitted.facts, **parent}))
+            self._face.tell(Launched(folder, kind.name))
         elif {name: created.payload.get(name) for name in parent} != parent:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
-        await self._drive_once(folder, driving)
+        result = await self._drive_once(folder, driving, self._result, beginning)
         if driving.canceled:
             raise Canceled  # a cancel of the child is a cancel of the whole tree
-        last = self._store.all_events(folder)[-1]
+        if result is None:
+            parked = driving.parked.get(folder.id)
+            raise Suspended(f"child run {folder.id} waits for a person", parked.came if parked else lambda: False)
+        return result
+
+    def _result(self, ledger: Ledger) -> ChildResult | None:
+        """What the parent keeps of a child run that has ended; None if it waits."""
+        last, folder = ledger.events[-1], ledger.folder
         if last.type not in FINAL:
-            raise Suspended(f"child run {folder.id} waits for a person")
+            return None
         end = ended(folder.id, last)
-        return ChildResult(folder.id, final_status(last), end.result, error=end.message, exitCode=end.exit_code)
+        result = ChildResult(
+            folder.id, final_status(last), end.result, error=end.message, exitCode=end.exit_code, code=end.code
+        )
+        return summed(result, folder, ledger.events, tree_ms=self._worked(folder))
 
     def _child_folder(self, kind: Kind, effect: ChildRun, step: Step) -> RunFolder:
         """The child that the recorded intent names: older versions named children in another way.
@@ -275,25 +368,42 @@ class Engine:
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
         """How the child begins. A job that would be refused as a root run raises StepFailed before the child exists."""
         try:
-            return kind.admit_child(effect.params, step.ledger.events[0])
+            return kind.admit_child(effect.params, effect.workspace, step.ledger.events[0])
         except (UsageError, PolicyError) as refused:
             raise StepFailed(step.key, refused.code, f"{effect.workflow}: {refused}") from refused
 
     # -- fork ---------------------------------------------------------------------------------------------------------
 
-    def history(self, folder: RunFolder, at: str) -> tuple[Standing, list[Event]]:
+    def history(self, folder: RunFolder, at: str = "") -> tuple[Standing, list[Event]]:
         """Whether the run is this user's, and its events up to `at`. Damage after `at` is ignored."""
-        return history(self._store, folder, at)
+        return self._forks.history(folder, at)
 
     def fork(self, folder: RunFolder, kept: list[Event], at: str, facts: Mapping[str, Any]) -> RunFolder:
-        """Make a new run that begins with this run's `history` up to and including event `at`.
+        """Make a new run with the settled steps of this run's `history` up to and including event `at`.
 
         `facts` replace what the old run recorded of itself when it began.
         """
         refuse_fork(folder, kept, at)
-        kind = self._tree.kind(kept[0])
-        new = make_fork(self._store, kind, folder, kept, facts, disk=self._disk, open_ledger=self._open)
-        self._face.tell(Launched(new, kind.name))
+        return self._made(self._forks.make(folder, Taken(settled(kept)), facts))
+
+    async def again(
+        self,
+        folder: RunFolder,
+        events: list[Event],
+        facts: Mapping[str, Any],
+        *,
+        answer: NewAnswer | None = None,
+        accept_drift: frozenset[str] = frozenset(),
+    ) -> RunFolder:
+        """Make a new run with everything that succeeded in this one, of which `events` are the whole history.
+
+        With `answer`: with everything that does not depend on that question's earlier answer.
+        """
+        taken = await self._forks.take(folder, events, answer, accept_drift)
+        return self._made(self._forks.make(folder, taken, facts, answer))
+
+    def _made(self, new: RunFolder) -> RunFolder:
+        self._face.tell(Launched(new, self._tree.kind(self._tree.created(new)).name))
         return new
 
     # -- small parts --------------------------------------------------------------------------------------------------
@@ -320,7 +430,12 @@ class Engine:
         self._face.tell(Happened(event))
 
     def _refuse_strangers(self, ledger: Ledger) -> None:
-        """Set aside the inbox files that this user's key did not seal (rule 7), and report each."""
+        """Set aside the inbox files that this user's key did not seal (rule 8), and report each."""
         for name in self._store.refuse_strangers(ledger.folder, (CANCEL, *ledger.fold.pending)):
             what = f"inbox/{name} was not written with your key: it is set aside and counts for nothing"
             self._face.tell(Notice(ledger.folder.id, what))
+
+
+def _left(ledger: Ledger) -> tuple[RunEnd, Fold]:
+    """How a drive ended, and what the run waits for."""
+    return how_ended(ledger), ledger.fold

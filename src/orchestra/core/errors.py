@@ -11,6 +11,7 @@ OrchestraError                 never raised itself
 │   ├── ForeignRun             this user's key did not make the run, or it was made for another folder: adopt it
 │   └── NoConsent              the configuration needs more rights than the person agreed to
 ├── BudgetReached              the money or token cap is reached                              exit 4
+├── TimeReached                the time that a person gave the run is used up                 exit 4
 ├── JournalFull                the run's journal has its maximal length: the run ends         exit 1
 ├── StepFailed                 a step's recorded failure, raised in the flow at that step     (becomes an outcome)
 └── DurabilityError            the run folder cannot be driven on as it is                    exit 1
@@ -27,7 +28,7 @@ Canceled (BaseException)       the run's tree was canceled; a flow must not catc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 ProviderErrorCode = Literal["TIMEOUT", "RATE_LIMIT", "AUTH", "BAD_REQUEST", "UNKNOWN"]
@@ -125,6 +126,13 @@ class BudgetReached(OrchestraError):
 
     exit_code = 4
     code = "BUDGET"
+
+
+class TimeReached(OrchestraError):
+    """The run and the runs below it have worked as long as a person, or the configuration, lets them."""
+
+    exit_code = 4
+    code = "TIME"
 
 
 class JournalFull(OrchestraError):
@@ -241,13 +249,15 @@ class Canceled(BaseException):
 class Suspended(BaseException):
     """The run waits for a person, and its process may end.
 
-    A BaseException, so that `except Exception` in a flow does not catch it. Only the engine catches it.
+    A BaseException, so that `except Exception` in a flow does not catch it. Only the engine and branches catch it.
+    `came` tells whether an answer has arrived since: then what parked can go on (core/branches.py, rule 5).
     """
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, came: Callable[[], bool] = lambda: False) -> None:
         super().__init__(why)
         self.why = why
+        self.came = came
 
 
 # What stops a drive without ending the run: a cure lets the run go on.
-CURABLE = (DurabilityError, BudgetReached, NotYet, UsageError, SandboxError, ForeignRun, NoConsent)
+CURABLE = (DurabilityError, BudgetReached, TimeReached, NotYet, UsageError, SandboxError, ForeignRun, NoConsent)

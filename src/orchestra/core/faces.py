@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from orchestra.core.records import Event, Role
+from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 
 
@@ -55,13 +55,18 @@ class Notice(Struct, frozen=True):
 
 
 class Token(Struct, frozen=True):
-    """More text of a running model call, as it arrives. Secrets in it are not masked yet."""
+    """More text of a running model call, as it arrives.
+
+    From the process that makes the call, secrets in it are not masked yet (core/livetext.py does that); from `follow`
+    they are.
+    """
 
     run_id: str
     key: str
-    role: Role
+    role: str
     agent: str
     text: str
+    restart: bool = False  # the call is made again: the text before this record is void
 
 
 class Output(Struct, frozen=True):

@@ -1,10 +1,17 @@
-"""Forking: make a new run that shares another run's history up to an event.
+"""Forking: make a new run that goes on from another run's settled steps.
 
 Rules
-1. Only a run that this user's key or a person vouches for is forked. Damage after the event does not matter.
-2. The new run has the files that the shared events name, and no others: a reply that came later is not its own.
+1. Only a run that this user's key or a person vouches for is forked. Damage after the last kept event does not matter.
+2. The new run has the files that the kept events name, and no others: a reply that came later is not its own.
 3. The new run is hidden until it is whole (core/store.py, rule 5): a kill leaves no half run.
-4. A child run that the old run waits for stays the old run's; the new run names, and will make, one of its own.
+4. Only settled steps are kept (core/settled.py). So whatever the old run waits for stays the old run's, and canceling
+   the new run touches nothing of it. A kept child step has its result and names the old run's child, which the new
+   run never drives, cancels or writes.
+5. A child that failed or has not ended is not begun from zero. The new run records which child run of the old one is
+   behind which key. When the step is begun, the new child is itself a fork of that one, to any depth.
+6. RUN_CREATED records how many events are copies. Their calls were paid by the old run.
+7. An answer that replaces another is a message in the inbox of the new run before the run has its name. The question is
+   asked again there, and answered in the ordinary way.
 """
 
 from __future__ import annotations
@@ -12,32 +19,197 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from orchestra.core.disk import Disk
-from orchestra.core.errors import ForeignRun, JournalCorrupt, UsageError
+from orchestra.core.errors import ForeignRun, IllegalEvent, JournalCorrupt, UsageError
 from orchestra.core.files import read_bounded
-from orchestra.core.kind import Kind
+from orchestra.core.inbox import message
+from orchestra.core.kind import Kind, KindOf
 from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
-from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder, name_part
+from orchestra.core.reading import Behind, Origin, RunCreated
+from orchestra.core.records import FINAL, Event, now
+from orchestra.core.redact import Redactor
+from orchestra.core.rehearsal import reached
+from orchestra.core.run import RunFolder, is_id, name_part
+from orchestra.core.settled import failures, open_children, settled, steps_of
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
-from orchestra.core.tree import child_id
 from orchestra.core.vouching import Standing
 
 _OF_ITS_LINE = ("seal", "prev", "vouches")  # the payload's fields about its place in the journal
+_OF_ITS_PARENT = ("parentRunId", "parentKey")
+INHERITED = (
+    "models",
+    "scenario",
+    "typed",
+    "environment",
+    "maxFixes",
+)  # facts that a child run takes over from its parent
 OpenLedger = Callable[[Claim, Kind, OnEvent], Ledger]
 
 
-def history(store: Store, folder: RunFolder, at: str) -> tuple[Standing, list[Event]]:
-    """Whether the run is this user's, and its events up to `at`; ForeignRun for a foreign run (rule 1)."""
-    try:
-        standing = store.standing(folder, to_write=True)
-    except JournalCorrupt:
-        standing = store.standing(folder, until=at, to_write=True)
-    if standing.foreign:
-        raise ForeignRun(folder.id, standing.foreign)
-    index = next((i for i, event in enumerate(standing.events) if event.id == at), len(standing.events) - 1)
-    return standing, standing.events.whole()[: index + 1]
+class NewAnswer(Struct, frozen=True):
+    """An answer that replaces an earlier one, or is given to an open question."""
+
+    path: tuple[str, ...]  # the keys of the child runs that lead to the question, then the question's id
+    text: str
+    by: str
+
+
+class Taken(Struct, frozen=True):
+    """What a new run takes over: the events it keeps, and the children it goes on from."""
+
+    events: list[Event]
+    children: dict[str, Behind] = {}
+    facts: Mapping[str, Any] = {}  # that replace what the old run recorded of itself
+
+
+class Forks:
+    """Makes runs from the history of other runs."""
+
+    def __init__(
+        self, store: Store, kind_of: KindOf, *, disk: Disk, redactor: Redactor, open_ledger: OpenLedger
+    ) -> None:
+        self._store = store
+        self._kind_of = kind_of
+        self._disk = disk
+        self._redactor = redactor
+        self._open_ledger = open_ledger
+
+    # -- what is taken over -------------------------------------------------------------------------------------------
+
+    def history(self, folder: RunFolder, at: str = "") -> tuple[Standing, list[Event]]:
+        """Whether the run is this user's, and its events up to `at` (all without it); ForeignRun for a foreign run."""
+        try:
+            standing = self._store.standing(folder, to_write=True)
+        except JournalCorrupt:
+            if not at:
+                raise
+            standing = self._store.standing(folder, until=at, to_write=True)  # rule 1
+        if standing.foreign:
+            raise ForeignRun(folder.id, standing.foreign)
+        events = list(standing.events.whole())
+        if not at:
+            return standing, events
+        index = next((i for i, event in enumerate(events) if event.id == at), len(events) - 1)
+        return standing, events[: index + 1]
+
+    async def take(
+        self,
+        folder: RunFolder,
+        events: list[Event],
+        answer: NewAnswer | None = None,
+        accept_drift: frozenset[str] = frozenset(),
+        fixes: int | None = None,
+    ) -> Taken:
+        """What to take over of a run, to go on without what failed, or with another answer.
+
+        `fixes` is the new limit of a run that ended at its limit of fixes; None: its workflow's choice.
+        """
+        kind = self._kind_of(RunCreated.of(events[0]).workflow)
+        ended = events[-1].type in FINAL
+        facts = kind.goes_on(events[0], events[-1], fixes) if ended else None
+        newest = Fold.of(events).newest
+        failed = failures(events, handled=answer is None) if ended and facts is None else frozenset()
+        redone = frozenset(key for key in failed if not newest.is_replaced(key))
+        if answer is not None:
+            redone |= {self._answered(folder, events, answer)}
+        kept = settled(events, redone)
+        begun = frozenset({*redone, *open_children(events)})
+        if redone:
+            found = await reached(kind, folder, kept, self._redactor, accept_drift)
+            # The flow does not come to what lies below a replaced edition, but the patches there are in the files.
+            kept = [
+                event
+                for event in kept
+                if (key := event.payload.get("key")) is None or key in found or newest.is_replaced(key)
+            ]
+            begun &= found
+        return Taken(kept, _behind(events, begun, answer), facts if facts and answer is None else {})
+
+    def _answered(self, folder: RunFolder, events: list[Event], answer: NewAnswer) -> str:
+        """The key of the step that a new answer replaces: the question, or the child run with the question."""
+        name, *below = answer.path
+        steps = steps_of(events)
+        if below:
+            return name
+        asked = [key for key, step in steps.items() if step.intent and step.intent.payload.get("questionId") == name]
+        if not asked:
+            raise UsageError(f"run {folder.id} has no question {name!r}")
+        return asked[-1]
+
+    # -- making -------------------------------------------------------------------------------------------------------
+
+    def make(
+        self, folder: RunFolder, taken: Taken, facts: Mapping[str, Any], answer: NewAnswer | None = None
+    ) -> RunFolder:
+        """A new root run. `facts` replace what the old run recorded of itself."""
+        kind = self._kind_of(RunCreated.of(taken.events[0]).workflow)
+        _refuse_illegal(kind, folder, taken.events)
+        claim = self._store.create_fork(kind.root, workflow=kind.name, name=name_part(folder.id))
+        return self._fill(claim, kind, folder, taken, facts, answer)
+
+    async def make_child(
+        self,
+        kind: Kind,
+        child: RunFolder,
+        intent: str,
+        parent: Event,
+        facts: Mapping[str, Any],
+        accept_drift: frozenset[str] = frozenset(),
+    ) -> bool:
+        """Make a child run from the one behind its step (rule 5).
+
+        False if there is none, none of the same job, or one that cannot be gone on from: then it begins from zero.
+        `parent` is the first event of its parent, `facts` are those of the parent and key.
+        """
+        origin = RunCreated.of(parent).forkedFrom
+        behind = origin.children.get(str(facts["parentKey"])) if origin else None
+        if behind is None or behind.intent != intent or not is_id(behind.runId):
+            return False
+        old = RunFolder(kind.root / behind.runId)
+        created = self._store.first(old)
+        if created is None or RunCreated.of(created).workflow != kind.name:
+            return False
+        answer = NewAnswer(behind.path, behind.text, behind.by) if behind.path else None
+        try:
+            standing, events = self.history(old)
+            taken = await self.take(old, events, answer, accept_drift, RunCreated.of(parent).maxFixes)
+            _refuse_illegal(kind, old, taken.events)
+        except (UsageError, ForeignRun):
+            return False
+        inherited = {name: parent.payload[name] for name in (*INHERITED, "policy") if name in parent.payload}
+        place = {"workspace": standing.workspace} if standing.workspace else {}
+        claim = self._store.create_fork(kind.root, workflow=kind.name, name="", run_id=child.id)
+        self._fill(claim, kind, old, taken, {**inherited, **place, **facts}, answer)
+        return True
+
+    def _fill(
+        self,
+        claim: Claim,
+        kind: Kind,
+        folder: RunFolder,
+        taken: Taken,
+        facts: Mapping[str, Any],
+        answer: NewAnswer | None,
+    ) -> RunFolder:
+        for ref in artifacts_of(taken.events):  # rule 2
+            if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
+                self._disk.publish(claim.folder.path / ref.path, read_bounded(path, ref.bytes), durable=True)
+        ledger = self._open_ledger(claim, kind, _unseen)  # copied events are not shown to a face
+        try:
+            for event in taken.events:
+                payload = {k: v for k, v in event.payload.items() if k not in _OF_ITS_LINE}
+                if event.type == "RUN_CREATED":
+                    payload = _created(payload, folder, taken, facts)
+                ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
+        finally:
+            ledger.close()
+        if answer is not None and len(answer.path) == 1:  # rule 7
+            self._store.deliver(claim.folder, answer.path[0], message("answer", answer.by, text=answer.text))
+        return self._store.publish_fork(claim)
 
 
 def refuse_fork(folder: RunFolder, kept: list[Event], at: str) -> None:
@@ -50,35 +222,39 @@ def refuse_fork(folder: RunFolder, kept: list[Event], at: str) -> None:
         raise UsageError(f"event {at} is the end of run {folder.id}: nothing can follow it; fork at an earlier event")
 
 
-def make_fork(
-    store: Store,
-    kind: Kind,
-    folder: RunFolder,
-    kept: list[Event],
-    facts: Mapping[str, Any],
-    *,
-    disk: Disk,
-    open_ledger: OpenLedger,
-) -> RunFolder:
-    """The new run with the events `kept` of `folder`. `facts` replace what the old run recorded of itself."""
-    claim = store.create_fork(kind.root, workflow=kind.name, name=name_part(folder.id))
-    waits_for = Fold.of(kept).children
-    for ref in artifacts_of(kept):  # rule 2
-        if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
-            disk.publish(claim.folder.path / ref.path, read_bounded(path, ref.bytes), durable=True)
-    ledger = open_ledger(claim, kind, _unseen)  # copied events are not shown to a face
+def _created(payload: Mapping[str, Any], folder: RunFolder, taken: Taken, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """RUN_CREATED of the new run. A fork of a child run is a root, unless `facts` name its parent."""
+    own = {name: value for name, value in payload.items() if name not in _OF_ITS_PARENT}
+    before = own.get("forkedFrom")
+    origin = before.get("origin", folder.id) if isinstance(before, dict) else folder.id
+    forked = Origin(folder.id, taken.events[-1].id, origin, len(taken.events), now(), taken.children)
+    recorded = msgspec.to_builtins(forked)
+    if not taken.children:
+        del recorded["children"]
+    return {**own, **taken.facts, **facts, "forkedFrom": recorded}
+
+
+def _behind(events: list[Event], begun: frozenset[str], answer: NewAnswer | None) -> dict[str, Behind]:
+    """The child runs of these steps, by key (rule 5)."""
+    found: dict[str, Behind] = {}
+    for key, step in steps_of(events).items():
+        if key in begun and step.intent is not None and "childRunId" in step.intent.payload:
+            behind = Behind(str(step.intent.payload["childRunId"]), str(step.intent.payload.get("intent", "")))
+            if answer is not None and len(answer.path) > 1 and answer.path[0] == key:
+                behind = msgspec.structs.replace(behind, path=answer.path[1:], text=answer.text, by=answer.by)
+            found[key] = behind
+    return found
+
+
+def _refuse_illegal(kind: Kind, folder: RunFolder, events: list[Event]) -> None:
+    """UsageError if the workflow's table forbids the kept events in this order: before anything is made."""
+    state = kind.table.start
     try:
-        for event in kept:
-            payload = {k: v for k, v in event.payload.items() if k not in _OF_ITS_LINE}
-            if event.type == "RUN_CREATED":
-                origin = payload.get("forkedFrom", {}).get("origin", folder.id)
-                payload |= {**facts, "forkedFrom": {"runId": folder.id, "at": kept[-1].id, "origin": origin}}
-            if "childRunId" in payload and (key := payload.get("key", "")) in waits_for:  # rule 4
-                payload["childRunId"] = child_id(claim.folder.id, waits_for[key][0], key)
-            ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
-    finally:
-        ledger.close()
-    return store.publish_fork(claim)
+        for event in events:
+            state = kind.table.next(state, event.type, event.phase)
+    except IllegalEvent as forbidden:
+        where = f"name the event to go on from: orchestra fork {folder.id} --at EVENT"
+        raise UsageError(f"run {folder.id} cannot go on without its open steps ({forbidden}); {where}") from forbidden
 
 
 def _unseen(event: Event) -> None:

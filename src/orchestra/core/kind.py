@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 from orchestra.core.context import Context, Verdict
-from orchestra.core.ledger import Projection
+from orchestra.core.projections import Projection
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.store import NO_FILES, Files
@@ -32,8 +32,13 @@ class Kind(Struct, frozen=True):
     table: Table
     params: Any
     flow: Callable[[Context, Any], Awaitable[Verdict]]
-    admit_child: Callable[[dict[str, Any], Event], Beginning]  # a job and its parent's RUN_CREATED; raises to refuse
+    # a job, a folder inside its parent's workspace or none, and its parent's RUN_CREATED; raises to refuse
+    admit_child: Callable[[dict[str, Any], str | UnsetType, Event], Beginning]
     projections: Callable[[RunFolder], tuple[Projection, ...]] = lambda folder: ()
+    # Given the first and the last event of a run that ended: facts with which a new run goes on where this one reached
+    # a limit, everything kept; None: what failed is done again.
+    # the facts with which a run goes on beyond the limit it ended at; None: it did not end at one
+    goes_on: Callable[[Event, Event, int | None], Mapping[str, Any] | None] = lambda created, last, fixes: None
 
 
 KindOf = Callable[[str], Kind]  # by the workflow's name

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -21,7 +21,8 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import DurabilityError, ForeignRun
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
-from orchestra.core.records import ArtifactRef, Event, EventType, Phase, now
+from orchestra.core.projections import Projection
+from orchestra.core.records import INTENTS, ArtifactRef, Event, EventType, Phase, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold, Table
@@ -29,7 +30,6 @@ from orchestra.core.vouching import wrong_place
 
 OnEvent = Callable[[Event], None]
 _REFERENCE = {"path", "bytes", "sha256"}
-_INTENTS = {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}  # all other events of a step are outcomes
 
 
 class Recorded(Struct, gc=False):
@@ -40,16 +40,6 @@ class Recorded(Struct, gc=False):
 
 
 _NOTHING = Recorded()
-
-
-class Projection(Protocol):
-    """A file derived from events, written as they come. It is rebuilt if a kill left it behind or it is missing."""
-
-    def restore(self, events: Iterable[Event]) -> None: ...
-
-    def write(self, event: Event) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Ledger:
@@ -87,9 +77,9 @@ class Ledger:
             raise ForeignRun(self.folder.id, misplaced, adoptable=False)
         for event in events:
             self._take(event, self._table.next(self._table_state, event.type, event.phase))
+        for projection in self._projections:
+            projection.restore(self.events)
         if self.events:
-            for projection in self._projections:
-                projection.restore(self.events)
             self.publish()
 
     @property
@@ -109,7 +99,7 @@ class Ledger:
         iteration: int | UnsetType = UNSET,
         ts: str = "",
     ) -> Event:
-        """Append one event; it survives `kill -9` when this returns. `ts` is the time of a copied event."""
+        """Append one event; it survives `kill -9` when this returns. `ts` is its time, if not the present."""
         state = self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
         event = self.journal.append(
             Event(
@@ -121,7 +111,7 @@ class Ledger:
                 iteration=iteration,
                 payload=payload,
             ),
-            outside=type not in _INTENTS,
+            outside=type not in INTENTS,
         )
         self._take(event, state)
         if self.fold.changes != self._published[0]:
@@ -129,6 +119,15 @@ class Ledger:
         for tell in self._tell:
             tell(event)
         return event
+
+    def end(self, type: EventType, payload: dict[str, Any]) -> Event:
+        """Record the run's last event. The documents of its end are written before (C-26)."""
+        self._table.next(self._table_state, type)
+        masked: Any = self.redactor.record(dict(payload))
+        last = Event(id=str(len(self.events) + 1).zfill(8), runId=self.folder.id, ts=now(), type=type, payload=masked)
+        for projection in self._projections:
+            projection.ending(last)
+        return self.record(type, payload, ts=last.ts)
 
     def publish(self) -> None:
         """Replace state.json by the newest snapshot (S1-113)."""
@@ -157,7 +156,7 @@ class Ledger:
             slot = self._by_key.get(key)
             if slot is None:
                 slot = self._by_key[key] = Recorded()
-            if event.type in _INTENTS:
+            if event.type in INTENTS:
                 slot.intent = event
             else:
                 slot.outcome = event

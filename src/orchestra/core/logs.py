@@ -6,7 +6,6 @@ log that is missing, or lacks lines after a kill, is rebuilt from the journal on
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from orchestra.core.disk import Disk
-from orchestra.core.files import ends_with
+from orchestra.core.projections import Lines
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 
@@ -29,36 +28,33 @@ class LogBook:
     def __init__(self, folder: RunFolder, disk: Disk) -> None:
         self._folder = folder
         self._disk = disk
-        self._open: dict[str, int] = {}
+        self._logs: dict[str, Lines] = {}  # by name
 
     def write(self, event: Event) -> None:
         """Add the event's line to its log, if it belongs in one."""
         if name := _log_of(event):
-            self._disk.append(self._file(name), _line(event))
+            self._log(name).write(event)
 
     def restore(self, events: Iterable[Event]) -> None:
         """Bring the logs up to date with the journal, after a kill."""
-        last: dict[str, Event] = {}
         mine: dict[str, list[Event]] = {}
         for event in events:
             if name := _log_of(event):
-                last[name] = event
                 mine.setdefault(name, []).append(event)
-        for name, event in last.items():
-            path = self._folder.logs / name
-            if not ends_with(path, _line(event)):
-                self._disk.publish(path, b"".join(map(_line, mine[name])), durable=False)
+        for name, logged in mine.items():
+            self._log(name).restore(logged)
+
+    def ending(self, event: Event) -> None:
+        """Nothing: the last event's line follows it."""
 
     def close(self) -> None:
-        for fd in self._open.values():
-            os.close(fd)
-        self._open.clear()
+        for log in self._logs.values():
+            log.close()
 
-    def _file(self, name: str) -> int:
-        if name not in self._open:
-            self._folder.logs.mkdir(exist_ok=True)
-            self._open[name] = self._disk.open_end(self._folder.logs / name)
-        return self._open[name]
+    def _log(self, name: str) -> Lines:
+        if name not in self._logs:
+            self._logs[name] = Lines.of(self._folder.logs / name, self._disk, _line)
+        return self._logs[name]
 
 
 def _log_of(event: Event) -> str:

@@ -25,6 +25,16 @@ class Prompt(Struct, frozen=True):
     user: str
 
 
+Speaker = Literal["system", "user", "assistant"]
+
+
+class ChatMessage(Struct, frozen=True):
+    """One message of a conversation, as the model reads it."""
+
+    role: Speaker
+    content: str
+
+
 class ContextArtifact(Struct, frozen=True):
     """A named piece of context: a workspace file, a plan, an answer (S1-16)."""
 
@@ -50,6 +60,7 @@ class Gathered(Struct, frozen=True):
     artifacts: tuple[ContextArtifact, ...] = ()
     withheld: tuple[Withheld, ...] = ()
     receipt: Receipt = Receipt(method="none")
+    everything: bool = False  # every file of the workspace is shown whole: there is nothing to ask for
 
 
 class Destination(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +71,7 @@ class Destination(Struct, frozen=True, omit_defaults=True):
 
 
 class Constraints(Struct, frozen=True, omit_defaults=True):
-    """S1-17 … S1-20, and two additions that not every provider supports."""
+    """S1-17 … S1-20, and additions that not every provider supports."""
 
     timeoutMs: int
     patchFirst: bool
@@ -68,11 +79,14 @@ class Constraints(Struct, frozen=True, omit_defaults=True):
     temperature: float | UnsetType = UNSET
     schema: dict[str, Any] | UnsetType = UNSET  # JSON Schema for the reply: constrains the decoding
     thinkBypass: bool | UnsetType = UNSET  # begin the reply with an empty think block (S5-47, S5-54)
+    topP: float | UnsetType = UNSET
+    stream: bool | UnsetType = UNSET  # False: the reply comes as a whole, and no tokens are told (S5-26)
 
 
 class ProviderRequest(Struct, frozen=True, omit_defaults=True):
-    """S1-09 … S1-21, and two additions: `agent`, the native name that scripts and routes may match (D-13), and
-    `callId`, the same whenever this very call is made again, for providers that recognise a repeated one."""
+    """S1-09 … S1-21, and additions: `agent`, the native name that scripts and routes may match (D-13); `callId`, the
+    same whenever this very call is made again, for providers that recognise a repeated one; and `messages`, the
+    conversation before the prompt. A model reads: system prompt, messages, context, the user's prompt."""
 
     runId: str
     iteration: int
@@ -83,6 +97,12 @@ class ProviderRequest(Struct, frozen=True, omit_defaults=True):
     constraints: Constraints
     agent: str | UnsetType = UNSET
     callId: str | UnsetType = UNSET
+    messages: tuple[ChatMessage, ...] | UnsetType = UNSET
+
+    @property
+    def history(self) -> tuple[ChatMessage, ...]:
+        """The messages before the prompt; empty if there are none."""
+        return () if isinstance(self.messages, UnsetType) else self.messages
 
     def __post_init__(self) -> None:
         if self.role in ("developer", "fixer") and not self.constraints.patchFirst:  # S1-21

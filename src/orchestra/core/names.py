@@ -17,7 +17,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-OWN = (".runs", ".orchestra", ".claude/orchestrator")  # runs, sessions, the state of contracts
+CONTRACTS = ".claude/orchestrator"  # the state of contracts
+OWN = (".runs", ".orchestra", CONTRACTS)  # runs, sessions, the state of contracts
 RUNS = "runs"  # of task graphs, unless the configuration has another folder (S2-73)
 
 # Unicode's default-ignorable code points, and the marks of annotations: zero-width, bidirectional, fillers, tags.

@@ -6,42 +6,60 @@ Rules
 1. Without a person to wait for, the run parks (`Suspended`). After releasing the lock, the process that parked reads
    the inbox once more (core/engine.py), so an answer that came in between is not missed.
 2. An approval is for exactly the digest that was requested (D-11). A message about another digest is set aside.
+3. With `on_ask` "default", a question that names a default is answered with it, unless a person has answered. The
+   answer is marked as provisional: `orchestra fork --answer` can replace it. Approvals have no default.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from msgspec import UnsetType
 
 from orchestra.core.context import Step
 from orchestra.core.errors import Suspended
 from orchestra.core.inbox import Message
-from orchestra.core.records import Event, utf8
+from orchestra.core.records import Event, OnAsk, utf8
+from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import clean
 from orchestra.core.work import Answer, Approval, Approve, AskPerson, AskWorkspace
 
 OnWait = Callable[[Event], None]  # called when a patient run begins to wait for a request, so that a face can prompt
 POLL_SECONDS = 0.1
+DEFAULT = "default"  # who answers a question with its default (rule 3)
 WORKSPACE = "workspace"  # who answers a question that only asks to see files
 
 
 class People:
     """Handlers of AskPerson and Approve. `patient`: wait here for the answer; otherwise park."""
 
-    def __init__(self, store: Store, *, patient: bool, on_wait: OnWait) -> None:
+    def __init__(self, store: Store, *, patient: bool, on_wait: OnWait, on_ask: OnAsk = "park") -> None:
         self._store = store
         self._patient = patient
+        self._on_ask = on_ask
         self._on_wait = on_wait
 
     async def ask(self, effect: AskPerson, step: Step) -> Answer:
         """Raise the question, wait for its answer, and keep both readable in ask/iter-NNNN.md (S1-109)."""
         _write_question(effect, step, answer=None)
-        said = await self._wait(effect.questionId, step)
-        answer = Answer(questionId=effect.questionId, text=said.text, by=said.by)
+        answer = self._by_default(effect, step)
+        if answer is None:
+            said = await self._wait(effect.questionId, step)
+            answer = Answer(questionId=effect.questionId, text=said.text, by=said.by)
         _write_question(effect, step, answer=answer)
         return answer
+
+    def _by_default(self, effect: AskPerson, step: Step) -> Answer | None:
+        """The default as a provisional answer, if nobody is asked (rule 3); else None."""
+        if self._on_ask != "default" or isinstance(effect.default, UnsetType):
+            return None
+        if self._store.mail(step.ledger.folder, effect.questionId) is not None:
+            return None
+        return Answer(effect.questionId, effect.default, DEFAULT, provisional=True)
 
     async def look(self, effect: AskWorkspace, step: Step) -> Answer:
         """Answer at once: what was asked for is shown with the next call. A person's answer wins, if there is one."""
@@ -72,12 +90,16 @@ class People:
         told = False
         while (said := self._store.mail(folder, request)) is None:
             if not self._patient:
-                raise Suspended(f"{request} waits for a person")
+                came = partial(self._has_mail, folder, request)
+                raise Suspended(f"{request} waits for a person", came)
             if not told and step.intent is not None:
                 self._on_wait(step.intent)
                 told = True
             await asyncio.sleep(POLL_SECONDS)
         return said
+
+    def _has_mail(self, folder: RunFolder, request: str) -> bool:
+        return self._store.mail(folder, request) is not None
 
 
 def _write_question(effect: AskPerson | AskWorkspace, step: Step, *, answer: Answer | None) -> None:
@@ -85,7 +107,8 @@ def _write_question(effect: AskPerson | AskWorkspace, step: Step, *, answer: Ans
     lines += [f"- option: {option}" for option in (effect.options if isinstance(effect, AskPerson) else ()) or ()]
     lines += [f"- needed: {item}" for item in effect.needed_input]
     if answer is not None:
-        lines += ["", f"## Answer ({answer.by})", "", answer.text]
+        by = "the default; provisional" if answer.provisional else answer.by
+        lines += ["", f"## Answer ({by})", "", answer.text]
     ledger = step.ledger
     path: Path = ledger.folder.artifact(effect.artifact)
     ledger.disk.publish(path, utf8(ledger.redactor.text(clean("\n".join(lines) + "\n"))), durable=False)

@@ -37,6 +37,7 @@ OWN_EFFECTS = {
     "Evaluate",
 }
 OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
+OWN_EFFECTS |= {"KeepPlan", "ProposeTakeBack", "TakeBack"}
 
 
 class Failure(Struct, frozen=True):
@@ -66,12 +67,30 @@ class Reference(Struct, frozen=True):
     sha256: str = ""
 
 
+class Behind(Struct, frozen=True, omit_defaults=True):
+    """The child run of the source that a fork's child goes on from, and the intent of the step that began it."""
+
+    runId: str
+    intent: str = ""
+    path: tuple[str, ...] = ()  # to a question that is answered anew: the keys of child runs, then the question's id
+    text: str = ""  # the new answer
+    by: str = ""
+
+
 class Origin(Struct, frozen=True):
     """Where a fork comes from."""
 
     runId: str
-    at: str = ""
-    origin: str = ""
+    at: str = ""  # the last of the source's events that it kept
+    origin: str = ""  # the run in which this history began
+    events: int = 0  # how many of its events are copies; 0: made by an older version, which kept all up to `at`
+    made: str = ""  # when it was made; its first events have the times of its source
+    children: dict[str, Behind] = {}  # by key: failed and open children, which are gone on from
+
+    @property
+    def last(self) -> str:
+        """The id of its last copied event."""
+        return str(self.events).zfill(8) if self.events else self.at
 
 
 class Remark(Struct, frozen=True):
@@ -135,12 +154,17 @@ class RunCreated(Struct, frozen=True):
     workflow: str = ""
     goal: str = ""
     parentRunId: str | None = None
+    parentKey: str = ""  # the step of the parent that began this run
     models: dict[str, Any] = {}
     approval: Any = ""
-    workspace: str = ""  # empty: not recorded
+    workspace: str = ""  # the project's folder; empty: not recorded
+    folder: str = ""  # the folder in the project that the run works in, as a relative path; empty: the project itself
     policy: Any = ""
     typed: tuple[str, ...] = ()
+    maxFixes: int | None = None  # of a retry: the limit of child runs that ended at theirs
     forkedFrom: Origin | None = None
+    inputRunId: str = ""  # the run whose files this one began with
+    inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""
     environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`
     own: bool = False  # the workflow is a person's own, and may be unknown here
@@ -191,9 +215,13 @@ class StepEvent(Struct, frozen=True):
     key: str = ""
     effect: str = ""
     attempt: int = 1
+    artifact: str = ""  # of a model call or a command: the stem of its files
+    role: str = ""  # of a model call
+    agent: str = ""
     task: str = ""
     taskId: str = ""
     argv: tuple[str, ...] = ()
+    line: str = ""  # of a pipe: all its stages
     tier: str = ""
     policy: Any = ""  # the digest of the policy that a command runs under
     process: Any = None
@@ -204,6 +232,9 @@ class StepEvent(Struct, frozen=True):
     workflow: str = ""  # of the child run
     approvalId: str = ""  # of the request that this event answers
     questionId: str = ""
+    state: str = ""  # this and the next two: a workflow's own names (context.py: Labels)
+    native: str = ""
+    step: int = 0
 
     @classmethod
     def of(cls, event: Event) -> StepEvent:
@@ -252,6 +283,7 @@ class StepOutcome(Struct, frozen=True):
     patch: Reference | None = None
     plan: dict[str, Any] = {}
     provider: str = ""
+    provisional: bool = False  # of an answer: the default was taken, nobody was asked
     raw: Reference | None = None
     reason: str = ""
     refusal: Failure | None = None
@@ -332,6 +364,9 @@ class Request(Struct, frozen=True):
     reason: str = ""
     needed_input: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # no other answer is accepted
+    kind: str = ""  # of a question: input, decision or yes_no
+    default: str = ""
+    impact: str = ""  # what depends on the answer
 
     @classmethod
     def of(cls, event: Event) -> Request:
@@ -356,9 +391,6 @@ class Request(Struct, frozen=True):
     def granted_commands(self) -> tuple[str, ...]:
         """The digests of the commands that a grant allows."""
         return tuple(map(str, _items(self.commands)))
-
-
-# -- functions --------------------------------------------------------------------------------------------------------
 
 
 def key_of(event: Event) -> str:
@@ -413,12 +445,12 @@ def recorded(event: Event, *names: str) -> dict[str, Any]:
     return {name: event.payload[name] for name in names if name in event.payload}
 
 
-def children_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
-    """The child runs that these events began: workflow and id of each."""
+def children_of(events: Iterable[Event]) -> Iterator[tuple[str, str, str]]:
+    """The child runs that these events began: key, workflow and id of each."""
     for event in events:
         if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
             step = StepEvent.of(event)
-            yield step.workflow, step.childRunId
+            yield step.key, step.workflow, step.childRunId
 
 
 def is_abridged(event: Event) -> bool:

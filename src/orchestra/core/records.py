@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 Phase = Literal["plan", "execute", "evaluate", "fix", "ask"]  # S1-07
 Role = Literal["planner", "developer", "evaluator", "fixer"]  # S1-08
+OnAsk = Literal["park", "default"]  # of a question, if nobody here can answer: wait for a person, or take its default
 RunStatus = Literal["created", "running", "awaiting_approval", "awaiting_input", "completed", "failed", "canceled"]
 EventType = Literal[  # S1-52: exactly these 18
     "RUN_CREATED",
@@ -39,6 +40,9 @@ EventType = Literal[  # S1-52: exactly these 18
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 PHASES: tuple[Phase, ...] = get_args(Phase)
+INTENTS = frozenset(
+    {"PHASE_STARTED", "APPROVAL_REQUESTED", "QUESTION_RAISED"}
+)  # all other events of a step are outcomes
 FINAL: dict[str, RunStatus] = {"RUN_COMPLETED": "completed", "RUN_FAILED": "failed", "RUN_CANCELED": "canceled"}
 
 # S1-01: always UTC, always `Z`.

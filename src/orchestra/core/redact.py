@@ -104,7 +104,8 @@ class Redactor:
             table += ((form, rule) for form in _forms(value))
         self._rules = [rule for _, rule in table]
         self._escapable = any(b"\\" in literal or b'"' in literal for literal, _ in table)
-        self._find = BytesAhoCorasick([literal for literal, _ in table]).find_matches_as_indexes
+        self._literals = [literal for literal, _ in table]
+        self._find = BytesAhoCorasick(self._literals).find_matches_as_indexes
 
     @classmethod
     def blind(cls) -> Redactor:
@@ -193,9 +194,35 @@ class Redactor:
             return {self._key(key): self._field(key, value) for key, value in obj.items()}
         return obj
 
-    def stream(self) -> RedactingStream:
-        """A redactor of bytes that arrive in pieces."""
-        return RedactingStream(self)
+    def stream(self, *, eager: bool = False) -> RedactingStream:
+        """A redactor of bytes that arrive in pieces. `eager`: for somebody who reads along, not only lines."""
+        return RedactingStream(self, eager=eager)
+
+    @cached_property
+    def _begins(self) -> tuple[list[bytes], frozenset[int], int]:
+        """The literals in order, their first bytes, and the length of the longest: for `_open_end`."""
+        ordered = sorted(set(self._literals))
+        return ordered, frozenset(one[0] for one in ordered), max(map(len, ordered), default=0)
+
+    def _open_end(self, data: bytes, start: int) -> int:
+        """Where the longest end of `data[start:]` begins that more bytes could make a literal; else the end."""
+        ordered, firsts, longest = self._begins
+        size = len(data)
+        for at in range(max(start, size - longest + 1), size):
+            if data[at] in firsts:
+                end = data[at:]
+                found = bisect_left(ordered, end)
+                if found < len(ordered) and ordered[found].startswith(end):
+                    return at
+        return size
+
+    def _undecided(self, data: bytes, start: int) -> int:
+        """Where the first match begins, from `start` on, that more bytes of the line may make or change; else the end.
+
+        A match never begins before its literal. A known value is its literal; a format goes on behind it.
+        """
+        begun = (at for index, at, _ in self._find(data, overlapping=True) if at >= start and self._rules[index].source)
+        return min(min(begun, default=len(data)), self._open_end(data, start))
 
     def _key(self, key: str) -> str:
         # Names are not masked (rule 4), unless a known value was used as one.
@@ -241,11 +268,13 @@ class RedactingStream:
     """Redacts bytes as they arrive: however the input is cut, the joined output is `Redactor.data` of the whole.
 
     Complete lines are returned at once. The last `_REACH` bytes of an unfinished line are held back, so that no match
-    is cut. A private key is held back until its END (at most `_PEM_REACH`). This limits the memory.
+    is cut. A private key is held back until its END (at most `_PEM_REACH`). This limits the memory. An eager stream
+    holds back only the part of the line in which a match may have begun.
     """
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, *, eager: bool = False) -> None:
         self._redactor = redactor
+        self._eager = eager
         self._buf = b""
         self._parts: list[bytes] = []  # unread input: a line that grows byte by byte is joined once
         self._waiting = 0
@@ -258,7 +287,7 @@ class RedactingStream:
         """Add bytes and return the masked bytes that are final."""
         self._parts.append(chunk)
         self._waiting += len(chunk)
-        if b"\n" not in chunk and self._waiting < _REACH:
+        if b"\n" not in chunk and self._waiting < _REACH and not self._eager:
             return b""
         self._join()
         return self._advance(self._safe())
@@ -280,6 +309,8 @@ class RedactingStream:
         safe = max(line, self._lo)
         if size - safe >= 2 * _REACH:
             safe = size - _REACH
+        if self._eager:
+            safe = max(safe, self._redactor._undecided(buf, safe))
         for begin in PEM_BEGINS:
             at = buf.find(begin, self._lo, safe + len(begin) - 1)
             while at >= 0:

@@ -74,8 +74,9 @@ def parts_of(request: ProviderRequest, gathered: Gathered) -> tuple[Part, ...]:
     sizes = {artifact.path: len(utf8(artifact.content)) for artifact in gathered.artifacts if _is_file(artifact)}
     partly = gathered.receipt.parts
     prompt = (("system prompt", request.prompt.system), ("user prompt", request.prompt.user))
+    history = ((f"message {n} ({m.role})", m.content) for n, m in enumerate(request.history, 1))
     return (
-        *(Part("prompt", name, len(utf8(text))) for name, text in prompt),
+        *(Part("prompt", name, len(utf8(text))) for name, text in (prompt[0], *history, prompt[1])),
         *(_part(artifact, sizes, partly) for artifact in request.contextArtifacts),
     )
 
@@ -97,7 +98,7 @@ def is_another(prompt: Path, data: bytes) -> bool:
         old, new = (msgspec.json.decode(one, type=ProviderRequest) for one in (read_bounded(prompt, _MOST), data))
     except (OSError, OddFile, msgspec.DecodeError):
         return False
-    return (old.prompt, old.contextArtifacts) != (new.prompt, new.contextArtifacts)
+    return (old.prompt, old.history, old.contextArtifacts) != (new.prompt, new.history, new.contextArtifacts)
 
 
 def prompt_of(folder: RunFolder, call: PastCall) -> Path:
@@ -110,7 +111,7 @@ def prompt_of(folder: RunFolder, call: PastCall) -> Path:
 
 def dispatches(folder: RunFolder, events: Sequence[Event]) -> Iterator[Dispatch]:
     """Every request this run made, in the order of its calls."""
-    calls = [call for call in past_calls(events) if call.key not in _inherited(events)]
+    calls = [call for call in past_calls(events) if not call.kept]
     last = {call.artifact: call.key for call in calls}
     for call in calls:
         prompt = Path(f"{folder.artifact(call.artifact)}.prompt.json")
@@ -128,10 +129,7 @@ def source_of(events: Sequence[Event]) -> str:
 
 def _inherited(events: Sequence[Event]) -> set[str]:
     """The keys of calls that a fork took over (rule 5)."""
-    fork = events[0].payload.get("forkedFrom") if events else None
-    if not fork:
-        return set()
-    return {call.key for call in past_calls([e for e in events if e.id <= fork["at"]]) if call.status != "open"}
+    return {call.key for call in past_calls(events) if call.kept}
 
 
 def _before_records(prompt: Path, call: PastCall, *, is_last: bool) -> Sent:

@@ -24,14 +24,10 @@ from orchestra.core.records import Event, is_time
 class _OfTheCore(Struct):
     """The fields that only the core reads."""
 
-    agent: str = ""
-    artifact: str = ""
     intent: str = ""
     outcome: Any = None
-    parentKey: str = ""
     prev: str = ""
     redone: Any = False
-    role: str = ""
     seal: str = ""
     vouches: Any = None
 

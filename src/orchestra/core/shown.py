@@ -51,6 +51,7 @@ class Search(Struct, frozen=True):
     traces: tuple[str, ...] = ()  # output of failing checks: files and lines that it names come first
     wanted: tuple[Wanted, ...] = ()  # what the model asked for in its replies so far
     mayAsk: bool = False  # the model may ask for more in this reply
+    inJson: bool = False  # the reply is JSON, so it asks by an object
 
 
 class Opened(Struct, frozen=True, omit_defaults=True):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -48,7 +49,7 @@ from orchestra.core.journal import (
 )
 from orchestra.core.keyring import Keyring
 from orchestra.core.lock import is_locked, locked
-from orchestra.core.records import Event, utc
+from orchestra.core.records import Event, is_time, utc
 from orchestra.core.redact import Redactor
 from orchestra.core.run import EVENTS, REMOVED, RunFolder, is_id
 from orchestra.core.vouching import Standing, wrong_place
@@ -84,8 +85,11 @@ class Store(Protocol):
     def sync(self, run: RunFolder) -> None:
         """Make the run's name, and the names in its folder, survive a power cut."""
 
-    def create_fork(self, root: Path, *, workflow: str, name: str) -> Claim:
-        """Make the next free run as `create` does, under a hidden name (rule 5)."""
+    def create_fork(self, root: Path, *, workflow: str, name: str, run_id: str = "") -> Claim:
+        """Make the next free run as `create` does, or the one of this id, under a hidden name (rule 5).
+
+        With `run_id`, what an earlier process made of it under the hidden name is removed first.
+        """
 
     def publish_fork(self, fork: Claim) -> RunFolder:
         """Give a complete fork its own name, durably."""
@@ -216,9 +220,11 @@ class FileStore:
         self._disk.sync_folder(run.path)
         self._disk.sync_folder(run.path.parent)
 
-    def create_fork(self, root: Path, *, workflow: str, name: str) -> Claim:
-        new = _create_folder(root, workflow=workflow, name=name)
-        making = RunFolder(root / f".{new.id}.fork", new.id)
+    def create_fork(self, root: Path, *, workflow: str, name: str, run_id: str = "") -> Claim:
+        new = run_id or _create_folder(root, workflow=workflow, name=name).id
+        making = RunFolder(root / f".{new}.fork", new)
+        if run_id and _is_folder(making.path):
+            shutil.rmtree(making.path)
         making.path.mkdir(mode=0o700)
         return self._claim(making)
 
@@ -245,7 +251,7 @@ class FileStore:
     def began(self, run: RunFolder) -> str | None:
         try:
             created = read_first(run.events)
-            return created.ts if created else None
+            return _began(created) if created else None
         except JournalCorrupt:
             return utc(datetime.fromtimestamp(os.lstat(run.events).st_mtime, UTC))
         except OSError:
@@ -367,6 +373,13 @@ def _create_folder(root: Path, *, workflow: str, name: str) -> RunFolder:
             return RunFolder(folder)
         except FileExistsError:
             number += 1
+
+
+def _began(created: Event) -> str:
+    """When the run of this first event was made: that of a fork has the time of its source."""
+    forked = created.payload.get("forkedFrom")
+    made = forked.get("made") if isinstance(forked, dict) else None
+    return made if isinstance(made, str) and is_time(made) else created.ts
 
 
 def _has_journal(path: str) -> bool:

@@ -6,7 +6,9 @@ Rules
    (S1-73).
 2. Each workflow has its own table. Docs and viewers draw from it.
 3. The fold from events to `WorkflowState` is one function for all workflows, because all use the same events (D-02).
-4. Both are pure: the same events give the same state, on every machine.
+4. What waits below an edition that was replaced (core/newest.py) waits no more: its requests are withdrawn, its child
+   runs are to be ended.
+5. Both are pure: the same events give the same state, on every machine.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.errors import IllegalEvent
+from orchestra.core.newest import NUMBERED, Newest
 from orchestra.core.records import (
     EVENT_TYPES,
     FINAL,
@@ -90,6 +93,9 @@ class Fold:
     def __init__(self) -> None:
         self.pending: dict[str, Event] = {}  # open approvals and questions by their id, oldest first
         self.children: dict[str, tuple[str, str]] = {}  # open child runs by step: workflow and id
+        self.withdrawn: dict[str, Event] = {}  # requests of replaced editions, by their id (rule 4)
+        self.replaced: dict[str, tuple[str, str]] = {}  # child runs of replaced editions by step, as in `children`
+        self.newest = Newest()
         self.changes = 0  # grows when more than the last event's id and time changed
         self._first: Event | None = None
         self._last: Event | None = None
@@ -109,14 +115,18 @@ class Fold:
         """Add one event to the summary."""
         self._last = event
         payload = event.payload
+        waited = len(self.pending)
         if "childRunId" in payload:
-            self.children[payload.get("key", "")] = (payload.get("workflow", ""), payload["childRunId"])
+            key = payload.get("key", "")
+            self.children[key] = (payload.get("workflow", ""), payload["childRunId"])
+            self.newest.opened(key, key)
         elif self.children:
             self.children.pop(payload.get("key", ""), None)
+        if payload.get("effect") in NUMBERED:
+            self._note_edition(event)
         if (event.phase, event.iteration) == self._steady and "error" not in payload and event.type in _STEPS:
             return  # the most frequent case: another step of the current phase
         self._first = self._first or event
-        waited = len(self.pending)
         self._note_requests(event)
         if error := payload.get("error"):
             self._error = ErrorInfo(code=str(error.get("code", "UNKNOWN")), message=str(error.get("message", "")))
@@ -132,9 +142,9 @@ class Fold:
         payload = event.payload
         match event.type:
             case "APPROVAL_REQUESTED":
-                self.pending[str(payload.get("approvalId", event.id))] = event
+                self._asked(str(payload.get("approvalId", event.id)), event)
             case "QUESTION_RAISED":
-                self.pending[str(payload.get("questionId", event.id))] = event
+                self._asked(str(payload.get("questionId", event.id)), event)
             case "APPROVAL_GRANTED" if payload.get("effect") == "AutoApprove":
                 pass  # the policy's own grant answers no request (C-19)
             case "APPROVAL_GRANTED" | "APPROVAL_REJECTED":
@@ -144,6 +154,28 @@ class Fold:
             case "RUN_COMPLETED" | "RUN_FAILED" | "RUN_CANCELED":
                 self.pending.clear()
                 self.children.clear()
+
+    def is_withdrawn(self, request: Event) -> bool:
+        """Whether this request of a step was withdrawn (rule 4)."""
+        return any(one is request for one in self.withdrawn.values())
+
+    def _asked(self, name: str, event: Event) -> None:
+        self.pending[name] = event
+        self.withdrawn.pop(name, None)
+        self.newest.opened(str(event.payload.get("key", "")), name)
+
+    def _note_edition(self, event: Event) -> None:
+        """Withdraw what an edition replaces, or a changed file makes doubtful (rule 4), if it is still open."""
+        for name, key in self.newest.note(event):
+            self._withdraw(name, key)
+            if name in self.children:
+                self.replaced[name] = self.children.pop(name)
+        for name, key in self.newest.doubted(event):
+            self._withdraw(name, key)
+
+    def _withdraw(self, name: str, key: str) -> None:
+        if name in self.pending and self.pending[name].payload.get("key") == key:
+            self.withdrawn[name] = self.pending.pop(name)
 
     def _answered(self, kind: EventType, name: str | None) -> None:
         if name is None:  # a journal without ids: the oldest request is meant

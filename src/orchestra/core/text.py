@@ -15,6 +15,8 @@ _UNSEEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+_UNITS = {"s": 1, "m": 60, "h": 3600}  # seconds
+_LONGEST_S = 1e9
 _LOOKED_AT = 16  # so many times the shown length is read: white space and colours are removed
 
 
@@ -69,3 +71,20 @@ def _units(character: str) -> Iterator[int]:
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a duration: `90`, `90s`, `15m`, `2h`; ValueError if it is none, or not above zero."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    seconds = float(number) * _UNITS[unit]
+    if not 0 < seconds <= _LONGEST_S:
+        raise ValueError(text)
+    return seconds
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as `--max-time` takes it: `90s`, `15m`, `2h`."""
+    for unit, length in (("h", 3600), ("m", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:g}s"

@@ -1,4 +1,4 @@
-"""A run and its child runs: their ids, whether one of them has a new message, and how they end when canceled."""
+"""A run and its child runs: their ids, whether one of them is to be canceled, and how they end then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from orchestra.core.run import RunFolder, name_part, slug
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
 
-_MOST_KEY = 24  # characters of a key in an id
+_MOST_ID = 120  # characters of a child's id, at any depth
+_MOST_NAME, _LEAST_NAME, _MOST_KEY = 40, 8, 24  # characters of the parent's name, and of a key, in it
 
 
 class Tree:
@@ -46,18 +47,19 @@ class Tree:
         """The workflow of a run, by its first event."""
         return self._kind_of(created.payload.get("workflow", ""))
 
-    def mail_came(self, run: RunFolder) -> bool:
-        """Whether the inbox of this run, or of a child run it waits for, has a message that the flow has not seen."""
+    def is_canceled(self, run: RunFolder, fold: Fold | None = None) -> bool:
+        """Whether the inbox of this run, or of a child run it waits for, has a cancel.
+
+        `fold` is the summary of the run's journal, if the caller has it.
+        """
         if self._store.mail(run, CANCEL):
             return True
-        fold = Fold.of(self._store.all_events(run))
-        if len(self._store.unanswered(run, fold.pending)) < len(fold.pending):
-            return True
-        return any(self.mail_came(child) for child in self._children(fold))
+        fold = fold or Fold.of(self._store.all_events(run))
+        return any(self.is_canceled(child) for child in self._children(run, fold))
 
     def cancel(self, ledger: Ledger, driving: Driving) -> None:
         """End a run that no process drives, and the child runs it waits for, without a replay."""
-        for child in self._children(ledger.fold):
+        for child in self._children(ledger.folder, ledger.fold):
             with self._store.claim(child) as claim:
                 below = self._open_ledger(claim, self.kind(self.created(child)))
                 try:
@@ -67,10 +69,14 @@ class Tree:
                     below.close()
         self._finish(ledger, driving.verdict())
 
-    def _children(self, fold: Fold) -> list[RunFolder]:
-        """The child runs that a run waits for and that were begun."""
+    def _children(self, run: RunFolder, fold: Fold) -> list[RunFolder]:
+        """The child runs that a run waits for and that it began itself.
+
+        A fork of an older version names open children of the run it was forked from: they are not its own.
+        """
         folders = [RunFolder(self._kind_of(workflow).root / name) for workflow, name in fold.children.values()]
-        return [folder for folder in folders if self._store.first(folder) is not None]
+        firsts = [(folder, self._store.first(folder)) for folder in folders]
+        return [folder for folder, first in firsts if first is not None and first.payload.get("parentRunId") == run.id]
 
 
 def child_id(parent: str, workflow: str, key: str) -> str:
@@ -79,6 +85,7 @@ def child_id(parent: str, workflow: str, key: str) -> str:
     It does not grow from level to level. What is cut, and keys with the same slug, are told apart by the digest.
     """
     date, number, _ = parent.split("_", 2)
-    mark = digest_of([parent, key])[7:15]
-    name = f"{slug(name_part(parent))}-{slug(key, most=_MOST_KEY)}-{mark}"
-    return f"{date}_{number}_{workflow}_{name}"
+    own = f"-{slug(key, most=_MOST_KEY)}-{digest_of([parent, key])[7:15]}"
+    head = f"{date}_{number}_{workflow}_"
+    room = min(_MOST_NAME, max(_LEAST_NAME, _MOST_ID - len(head) - len(own)))
+    return f"{head}{slug(name_part(parent), most=room)}{own}"

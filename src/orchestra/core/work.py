@@ -1,4 +1,4 @@
-"""The effects of models, commands, patches and people, and the outcome of each. Data only.
+"""The effects of models, patches and people, and the outcome of each (core/command.py has commands). Data only.
 
 core/effects.py explains what an effect is, and has a table of all effects with their handlers.
 """
@@ -11,15 +11,12 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.effects import Effect, digest_of
-from orchestra.core.model import Constraints, Destination, FinishReason, Prompt, Usage, Withheld
+from orchestra.core.model import ChatMessage, Constraints, Destination, FinishReason, Prompt, Usage, Withheld
 from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 from orchestra.core.shown import Lines, ShownLines, Wanted
 
 Asking = Literal["always", "risk", "never"]  # when a person must approve a change
-Asker = Literal["model", "person"]  # who asked for a command; a person's commands need no whitelist
-Keeps = Literal["layer", "files", "nothing"]  # what is kept of a command's files (see RunCommand)
 TOTAL_TIME = "TOTAL_TIMEOUT"  # the error of a step that the run has no time left for (S2-50)
-NOT_GRANTED = "NOT_GRANTED"  # the error of a command that needs a person's grant and has none
 
 # -- models -----------------------------------------------------------------------------------------------------------
 
@@ -80,8 +77,16 @@ class ModelCall(Effect[ModelReply], frozen=True):
     wanted: tuple[Wanted, ...] | UnsetType = UNSET  # what the model asked to see in its earlier replies
     asking: str | UnsetType = UNSET  # a reply whose first line is this word asks to see more: it is no document
     mayAsk: bool | UnsetType = UNSET  # the reply to this call may ask
+    # the schema of a reply that asks, if replies have a schema: allowed beside theirs where not everything is shown
+    askSchema: dict[str, Any] | UnsetType = UNSET
+    messages: tuple[ChatMessage, ...] | UnsetType = UNSET  # the conversation before the prompt (core/model.py)
 
     outcome: ClassVar[Any] = ModelReply
+
+    @property
+    def history(self) -> tuple[ChatMessage, ...]:
+        """The messages before the prompt; empty if there are none."""
+        return () if isinstance(self.messages, UnsetType) else self.messages
 
     def public(self) -> dict[str, Any]:
         # The prompt is not in the event; it is in a file beside the raw reply.
@@ -93,127 +98,6 @@ class Reply(Struct, frozen=True):
 
     text: str
     raw: ArtifactRef
-
-
-# -- commands ---------------------------------------------------------------------------------------------------------
-
-
-class InputFile(Struct, frozen=True):
-    """A file that a command sees in addition to the workspace's files (S2-21)."""
-
-    path: str
-    content: str
-
-
-class Denied(Struct, frozen=True):
-    """A connection that the sandbox's proxy refused, or a written file that could not be taken over."""
-
-    what: str
-    why: str
-
-
-class CommandOutcome(Struct, frozen=True, omit_defaults=True):
-    """How a command ended. A non-zero exit code is an outcome, not a failure of the step."""
-
-    command: str
-    exitCode: int | None
-    status: Literal["pass", "fail", "not_run"]
-    durationMs: int
-    timedOut: bool
-    output: str  # shortened, cleaned and redacted, for a person and for the fixer
-    artifact: ArtifactRef | None = None  # what it printed
-    error: str = ""
-    artifacts: tuple[ArtifactRef, ...] = ()  # its output, and the files it left in its artifact folder
-    limit: str = ""  # the limit that ended it
-    denials: tuple[Denied, ...] = ()  # connections that were refused
-    changes: Reply | None = None  # its changes of the workspace's copy, as a patch for the gate
-    untaken: tuple[Denied, ...] = ()  # changes that cannot be part of a patch
-    tier: str = ""  # the sandbox tier it ran in
-    stdout: str = ""  # of a tool call, separately from `output`; shortened, cleaned and redacted as well
-    stderr: str = ""
-    # Of a check that failed for lack of its environment, not because of the code (commands/failures.py):
-    blocked: str = ""  # what is missing, in one sentence; it lies outside the workspace
-    cure: str = ""  # the command or the line of the configuration that helps
-
-
-class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_only=True):
-    """Run one command in the sandbox: an L3 task (D-09). argv only, never a shell.
-
-    `asker` has no default: the whitelist applies to a model's commands only (policy/decide.py, rule 2).
-    `keeps` is the kind of command, and what is kept of the files it writes:
-
-        layer     a check: its build output is kept for later checks; its output is one file, `artifact`
-        files     a graph's task: its result files, stdout and stderr are kept in the folder `artifact`; its changes
-                  become a patch if it may write (`fs`)
-        nothing   a tool call: its files are deleted; its outcome has stdout and stderr separately
-    """
-
-    argv: tuple[str, ...]
-    timeoutMs: int
-    artifact: str
-    asker: Asker
-    keeps: Keeps
-    task: str = ""  # the label of the graph's task
-    taskId: str = ""
-    env: tuple[tuple[str, str], ...] = ()
-    files: tuple[InputFile, ...] = ()
-    fs: Literal["read-only", "rw"] = "read-only"
-    net: bool = False
-    after: tuple[str, ...] = ()  # tasks whose private layers (build output, caches) it sees
-    mustPass: bool = False  # any exit code but 0 fails the step, which may be tried again (S2-13, G2-5)
-    dry: bool = False
-
-    outcome: ClassVar[Any] = CommandOutcome
-
-    def identity(self) -> str:
-        return digest_of([type(self).__name__, _recorded_form(self)])
-
-    def public(self) -> dict[str, Any]:
-        # The inputs are not in the event; they are in the plan.
-        told: dict[str, Any] = {"argv": self.argv, "timeoutMs": self.timeoutMs, "artifact": self.artifact}
-        if self.task:
-            told |= {"task": self.task, "taskId": self.taskId}
-        return told
-
-
-class _RecordedCommand(Struct, frozen=True, omit_defaults=True):
-    """The form of a RunCommand whose digest is in journals. It is older than the fields `asker` and `keeps`.
-
-    Checks and tasks keep their old digest, so that older waiting runs can go on. Tool calls have both fields.
-    """
-
-    argv: tuple[str, ...]
-    timeoutMs: int
-    artifact: str
-    task: str = ""
-    taskId: str = ""
-    env: tuple[tuple[str, str], ...] = ()
-    files: tuple[InputFile, ...] = ()
-    fs: Literal["read-only", "rw"] = "read-only"
-    net: bool = False
-    after: tuple[str, ...] = ()
-    mustPass: bool = False
-    dry: bool = False
-    typed: bool = False
-    keeps: str = ""
-    asker: str = ""
-
-
-def _recorded_form(command: RunCommand) -> _RecordedCommand:
-    fields = {name: getattr(command, name) for name in command.__struct_fields__ if name not in ("asker", "keeps")}
-    if command.keeps == "files" and command.task:
-        return _RecordedCommand(**fields, typed=command.asker == "person")
-    if command.keeps == "layer" and command.asker == "person":
-        return _RecordedCommand(**fields)
-    return _RecordedCommand(**fields, keeps=command.keeps, asker=command.asker)
-
-
-def command_digest(argv: tuple[str, ...], *, net: bool) -> Digest:
-    """What a person grants when a rule asks about a command: exactly these words, and the network only if it is said.
-
-    Without the network it is the digest of the words, as journals have held it from the beginning.
-    """
-    return digest_of({"argv": argv, "net": True} if net else argv)
 
 
 # -- patches and the gate ---------------------------------------------------------------------------------------------
@@ -351,12 +235,41 @@ class Applied(Struct, frozen=True, omit_defaults=True):
     after: tuple[FileStat, ...]  # the same, verified by the hashes on disk; empty if nothing was written
     digest: Digest
     refusal: Refusal | None = None
+    undo: ArtifactRef | None = None  # what the files were before (patch/undo.py); None: an older run
 
 
 class ApplyPatch(Effect[Applied], frozen=True):
     """Write an approved patch, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
 
     reply: Reply
+    digest: Digest
+    files: tuple[PatchFile, ...]
+
+    intent: ClassVar[EventType | None] = None
+    outcome: ClassVar[Any] = Applied
+
+    def outcome_event(self, outcome: Applied) -> EventType:
+        return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
+
+
+class ProposeTakeBack(Effect[PatchProposal], frozen=True):
+    """Compute the patch that restores what the patches of these runs, and of the runs below them, have changed."""
+
+    runs: tuple[str, ...]
+    artifact: str
+
+    intent: ClassVar[EventType | None] = None
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = PatchProposal
+
+    def outcome_event(self, outcome: PatchProposal) -> EventType:
+        return "PATCH_PRODUCED"
+
+
+class TakeBack(Effect[Applied], frozen=True):
+    """Restore these files, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
+
+    runs: tuple[str, ...]
     digest: Digest
     files: tuple[PatchFile, ...]
 
@@ -384,12 +297,13 @@ class RefusePatch(Effect[Applied], frozen=True):
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
-class Answer(Struct, frozen=True):
-    """A person's answer."""
+class Answer(Struct, frozen=True, omit_defaults=True):
+    """A person's answer, or the question's default in its place."""
 
     questionId: str
     text: str
     by: str
+    provisional: bool = False  # the default, taken because nobody was asked (`--on-ask default`)
 
 
 class AskPerson(Effect[Answer], frozen=True):

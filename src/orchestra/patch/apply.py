@@ -17,7 +17,7 @@ It does not check the approval and keeps no journal: the caller records the hash
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -48,9 +48,14 @@ class AppliedFiles(msgspec.Struct, frozen=True):
 
 def read_images(root: Path, changes: Sequence[FileChange]) -> dict[str, Image | None] | Refusal:
     """Read every file that the changes touch; None for a file that does not exist."""
+    return read_files(root, (path for change in changes for path in change.paths))
+
+
+def read_files(root: Path, paths: Iterable[str]) -> dict[str, Image | None] | Refusal:
+    """Read these files; None for a file that does not exist."""
     images: dict[str, Image | None] = {}
     with Tree(root) as tree:
-        for path in (path for change in changes for path in change.paths):
+        for path in paths:
             try:
                 images[path] = tree.read(path)
             except Unsafe as unsafe:
@@ -89,24 +94,28 @@ def status(root: Path, files: Sequence[PatchFile]) -> tuple[FileStatus, ...]:
         return tuple(_file_status(tree, file) for file in files)
 
 
-def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> AppliedFiles | Refusal:
+def apply(
+    root: Path, prepared: Prepared, *, disk: Disk, scratch: Path, made: Collection[str] | None = None
+) -> AppliedFiles | Refusal:
     """Write a patch. Safe to call again after a crash at any point, and after success.
 
-    A full disk raises `DiskFull`, after taking back what can be taken back.
+    A full disk raises `DiskFull`, after taking back what can be taken back. With `made` earlier patches are taken back:
+    files get exactly their old modes, and of the folders that become empty only those in `made` are removed.
     """
     with Tree(root) as tree:
         states = [_file_status(tree, part.file) for part in prepared.files]
         wrong = [state for state in states if state.state == "conflict"]
         if wrong:
             return _conflict(wrong[0], states)
-        targets = [target for part in prepared.files for target in targets_of(part.file, part.data)]
+        exact = made is not None
+        targets = [target for part in prepared.files for target in targets_of(part.file, part.data, exact=exact)]
         try:
             scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             room = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             return Refusal("io_error", f"the scratch folder cannot be used: {error}. Nothing was written")
         try:
-            refused = Writer(tree, disk, room=room).write(targets)
+            refused = Writer(tree, disk, room=room, made=made).write(targets)
         finally:
             os.close(room)
     if refused:
@@ -116,6 +125,13 @@ def apply(root: Path, prepared: Prepared, *, disk: Disk, scratch: Path) -> Appli
         written=tuple(path for path, was_after in done.items() if not was_after),
         already=tuple(path for path, was_after in done.items() if was_after),
     )
+
+
+def prune(root: Path, files: Iterable[PatchFile], made: Collection[str] | None = None) -> None:
+    """Remove the folders that deleting these files has emptied. `apply` does so, but a kill may come before that."""
+    with Tree(root) as tree:
+        for target in (target for file in files for target in targets_of(file) if target.after is None):
+            tree.prune(target.path, made)
 
 
 def _file_status(tree: Tree, file: PatchFile) -> FileStatus:

@@ -30,7 +30,7 @@ from msgspec import UnsetType
 
 from orchestra.core.context import Step
 from orchestra.core.ledger import Ledger
-from orchestra.core.names import OWN, met_folder
+from orchestra.core.names import CONTRACTS, OWN, met_folder
 from orchestra.core.reading import outcome_as
 from orchestra.core.records import Event, utf8
 from orchestra.core.redact import Redactor
@@ -42,7 +42,6 @@ from orchestra.core.work import (
     Approval,
     Asking,
     AutoApprove,
-    FileStat,
     PatchFile,
     PatchProposal,
     ProposePatch,
@@ -50,13 +49,15 @@ from orchestra.core.work import (
     RefusePatch,
     Reply,
 )
-from orchestra.patch.apply import apply, names_beside, read_images, status
+from orchestra.patch.apply import names_beside, read_images
 from orchestra.patch.diff import FileChange, parse_diff
+from orchestra.patch.granted import Granted
 from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import compute
 from orchestra.patch.prepared import Prepared
 from orchestra.patch.result import Patch, parse_result
 from orchestra.patch.safety import NOTHING, check, guarded, judged_by, risks
+from orchestra.patch.sensitive import kind_of
 from orchestra.patch.unseen import unseen
 
 
@@ -149,48 +150,45 @@ class Gatekeeper:
 
     async def apply(self, effect: ApplyPatch, step: Step) -> Applied:
         """Bring every granted file from its recorded `before` to its `after`, whatever a crash left (rule 3)."""
-        announced = tuple(FileStat(f.path, f.added, f.removed) for f in effect.files)
-        refused = self._apply(effect, step.ledger) or self._unfinished(effect)
-        if refused is not None:
-            return Applied(before=announced, after=(), digest=effect.digest, refusal=refused)
-        _note_made(self._files_made(step.ledger), effect.files)
-        return Applied(before=announced, after=announced, digest=effect.digest)
 
-    def _unfinished(self, effect: ApplyPatch) -> Refusal | None:
-        """Check the disk once more: PATCH_APPLIED is recorded only if every file is as granted (T-2)."""
-        for file in status(self._workspace, effect.files):
-            if file.state != "after":
-                return Refusal("conflict", f"{file.path} is not as granted after applying. {file.message}", file.path)
-        return None
+        def prepare(undone: set[str]) -> Prepared | Refusal:
+            exact = exact_patch(effect.reply, step.ledger.folder)
+            changes = exact if isinstance(exact, Refusal) else parse_diff(exact.diff)
+            if isinstance(changes, Refusal):
+                return changes
+            changes = tuple(c for c in changes if c.path in undone)
+            return (self._shut(changes) if changes else None) or self._prepare(changes, half_done=effect.files)
 
-    def _apply(self, effect: ApplyPatch, ledger: Ledger) -> Refusal | None:
-        found = status(self._workspace, effect.files)
-        for file in found:
-            if file.state == "conflict":
-                why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
-                return Refusal("conflict", why, file.path)
-        undone = {file.path for file in found if file.state == "before"}
-        exact = exact_patch(effect.reply, ledger.folder)
-        changes = exact if isinstance(exact, Refusal) else parse_diff(exact.diff)
-        if isinstance(changes, Refusal):
-            return changes
-        changes = tuple(c for c in changes if c.path in undone)
-        prepared = (self._shut(changes) if changes else None) or self._prepare(changes, half_done=effect.files)
-        if isinstance(prepared, Refusal):
-            return prepared
-        granted = {file.path: (file.before, file.after) for file in effect.files if file.path in undone}
-        if {part.file.path: (part.file.before, part.file.after) for part in prepared.files} != granted:  # D-11
-            return Refusal("conflict", "what would be written now is not what was granted; nothing was written")
-        done = apply(self._workspace, prepared, disk=ledger.disk, scratch=ledger.folder.scratch)
-        return done if isinstance(done, Refusal) else None
+        done = Granted(self._workspace, effect.files, effect.digest, step.ledger).bring(prepare)
+        if done.refusal is None:
+            _note_made(self._files_made(step.ledger), effect.files)
+        return done
 
-    def _shut(self, changes: tuple[FileChange, ...]) -> Refusal | None:
+    def refused_path(self, path: str) -> str:
+        """Why a file of this name is not written without a person's approval (looked.py); empty if it may be."""
+        changes = (FileChange("create", None, path, mode="100644"),)
+        if refused := self._shut(changes, open_too=(CONTRACTS,)):
+            return refused.message
+        code = {name: what for file, what in self._code.items() for name in self._names(file)}
+        if held := guarded(changes, code, dict(self._folders())):
+            return held[0]
+        kind = None if met_folder(path, (CONTRACTS,)) else kind_of(path)
+        return f"{kind.reason}: bring it as a patch, which a person can approve" if kind else ""
+
+    def _shut(self, changes: tuple[FileChange, ...], open_too: Sequence[str] = ()) -> Refusal | None:
         """Why these changes are refused in this project (rule 5): their names, or where a link leads."""
-        closed = tuple(name for folder in self._closed for name in self._names(folder))
+        opened = {str(self._workspace / folder) for folder in open_too}
+        closed = self._inside(tuple(folder for folder in self._closed if folder not in opened))
         if refused := check(changes, closed=closed):
             return refused
-        installed = tuple(name for folder in self._installed for name in self._names(folder))
-        for path in (path for change in changes for path in change.paths):
+        return self.closed_to([path for change in changes for path in change.paths], open_too)
+
+    def closed_to(self, paths: Sequence[str], open_too: Sequence[str] = ()) -> Refusal | None:
+        """Why one of these paths cannot be written: it is, or leads to, a closed folder or an environment (rule 5)."""
+        opened = {str(self._workspace / folder) for folder in open_too}
+        closed = self._inside(tuple(folder for folder in self._closed if folder not in opened))
+        installed = self._inside(self._installed)
+        for path in paths:
             for name in (path, *self._names(str(self._workspace / path))):
                 if folder := met_folder(name, closed):
                     why = f"{path!r}: it leads to {name}, and {folder}/ belongs to orchestra; no patch writes there"
@@ -199,6 +197,10 @@ class Gatekeeper:
                     why = f"{path!r}: {folder} is an environment that commands use; change the project's own files"
                     return Refusal("path_violation", f"{why}, and leave installing to a person", path)
         return None
+
+    def _inside(self, folders: Sequence[str]) -> tuple[str, ...]:
+        """The names in the workspace of these folders."""
+        return tuple(name for folder in folders for name in self._names(folder))
 
     def _names(self, path: str) -> Iterator[str]:
         """The names of a path in the workspace: as written, and with its links resolved; none if it is outside."""

@@ -26,7 +26,7 @@ from orchestra.patch.find import find
 from orchestra.patch.match import Nowhere, Place, Several
 from orchestra.patch.prepared import Prepared, PreparedFile, prepared, sha256
 from orchestra.patch.text import BOM, KEYS, FileText
-from orchestra.patch.unified import Edit, Names, render, replaced, trim
+from orchestra.patch.unified import Edit, Names, inverse, render, replaced, trim
 
 # The types that `compute` returns, re-exported for callers of this module.
 __all__ = ["Image", "Prepared", "PreparedFile", "compute"]
@@ -273,4 +273,5 @@ def _prepare(
         oldPath=change.old if change.kind == "rename" else None,
     )
     places = tuple((edit.start, edit.stop) for edit in edits)
-    return PreparedFile(file, data, render(names, edits, lines), replaced=places, length=len(lines))
+    back = inverse(edits, lines)
+    return PreparedFile(file, data, render(names, edits, lines), replaced=places, length=len(lines), back=back)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from orchestra.core.work import PatchFile
+from orchestra.patch.unified import Edit
 
 
 class PreparedFile(msgspec.Struct, frozen=True):
@@ -27,6 +28,7 @@ class PreparedFile(msgspec.Struct, frozen=True):
     doubts: tuple[str, ...] = ()
     replaced: tuple[tuple[int, int], ...] = ()  # lines [start, stop) of the old file, from 0; equal: an insertion
     length: int = 0  # of the old file, in lines
+    back: tuple[Edit, ...] = ()  # of the new file: they give the old one again
 
 
 class Prepared(msgspec.Struct, frozen=True):

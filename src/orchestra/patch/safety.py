@@ -50,7 +50,7 @@ def check(changes: Sequence[FileChange], *, closed: Iterable[str] = OWN) -> Refu
         return Refusal("unsafe", f"the patch touches {len(changes)} files; at most {MAX_FILES} are taken at once")
     for change in changes:
         for path in change.paths:
-            if wrong := _wrong_path(path, closed) or _wrong_new_name(path, change):
+            if wrong := wrong_path(path, closed) or _wrong_new_name(path, change):
                 return Refusal("path_violation", f"{path!r}: {wrong}", path)  # S1-90
         if wrong := _wrong_content(change):
             return Refusal("unsafe", f"{change.path}: {wrong}", change.path)
@@ -143,8 +143,8 @@ def _edited_test(change: FileChange, made: Set[str]) -> str:
     return old if change.kind != "create" and is_test(old) and old not in made else ""
 
 
-def _wrong_path(path: str, closed: Iterable[str]) -> str:
-    """What is wrong with a path, or an empty string."""
+def wrong_path(path: str, closed: Iterable[str] = ()) -> str:
+    """What is wrong with a path in the project, or an empty string. `closed` are folders that no patch may write."""
     if not path:
         return "the path is empty"
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -110,12 +110,13 @@ class Tree:
         with self.folder_of(path) as folder:
             return None if folder is None else os.listdir(folder)
 
-    def prune(self, path: str) -> None:
-        """Remove the folders above a deleted file that are empty now; never the root."""
+    def prune(self, path: str, only: Collection[str] | None = None) -> None:
+        """Remove the folders above a deleted file that are empty now; never the root. `only`: no others than these."""
         parts = _parts(path)
         for depth in range(len(parts) - 1, 0, -1):
-            if not self._remove_folder("/".join(parts[:depth])):
-                return  # the folder is not empty
+            folder = "/".join(parts[:depth])
+            if (only is not None and folder not in only) or not self._remove_folder(folder):
+                return  # the folder stays, or is not empty
 
     def unmake(self) -> None:
         """Remove the folders this tree created, where they are still empty."""

@@ -66,6 +66,17 @@ def replaced(edits: Sequence[Edit], old: Sequence[bytes]) -> bytes:
     return b"".join([*parts, *old[done:]])
 
 
+def inverse(edits: Sequence[Edit], old: Sequence[bytes]) -> tuple[Edit, ...]:
+    """The edits of the new file that give the old one again."""
+    back: list[Edit] = []
+    shift = 0
+    for edit in edits:
+        start = edit.start + shift
+        back.append(Edit(start, start + len(edit.lines), tuple(old[edit.start : edit.stop])))
+        shift += len(edit.lines) - (edit.stop - edit.start)
+    return tuple(back)
+
+
 def render(names: Names, edits: Sequence[Edit], old: Sequence[bytes]) -> str:
     """The whole diff of one file, ending with a line feed."""
     return "".join(f"{line}\n" for line in [*_header(names, has_hunks=bool(edits)), *_hunks(edits, old)])

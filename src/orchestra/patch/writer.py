@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -43,11 +43,14 @@ class Target(msgspec.Struct, frozen=True):
     umask: bool = False
 
 
-def targets_of(file: PatchFile, data: bytes | None = None) -> Iterator[Target]:
-    """The paths a file's change writes: one, or two for a rename. `data` is the new text; only writing needs it."""
+def targets_of(file: PatchFile, data: bytes | None = None, *, exact: bool = False) -> Iterator[Target]:
+    """The paths a file's change writes: one, or two for a rename. `data` is the new text; only writing needs it.
+
+    `exact`: a file that comes back gets exactly its mode, whatever the umask is.
+    """
     was, becomes = file.beforeMode or 0, file.mode or 0
     before = None if file.change == "rename" else file.before
-    yield Target(file.path, before, file.after, was, becomes, data, umask=file.change == "create")
+    yield Target(file.path, before, file.after, was, becomes, data, umask=file.change == "create" and not exact)
     if file.oldPath is not None:  # last, so that the text always exists under one of the names
         yield Target(file.oldPath, file.before, None, was, 0, None)
 
@@ -74,7 +77,9 @@ class Changed(Exception):
 class Writer:
     """Writes the files of one call. `room` is the scratch folder; `_done` lists this call's changes, in order."""
 
-    def __init__(self, tree: Tree, disk: Disk, *, room: int) -> None:
+    def __init__(self, tree: Tree, disk: Disk, *, room: int, made: Collection[str] | None = None) -> None:
+        """`made` are the folders that are removed if deleting a file empties them; None: all."""
+        self._made = made
         self._tree = tree
         self._disk = disk
         self._room = room
@@ -101,7 +106,7 @@ class Writer:
             raise
         for target in targets:
             if target.after is None:
-                self._tree.prune(target.path)
+                self._tree.prune(target.path, self._made)
         self._clean()
         return None
 

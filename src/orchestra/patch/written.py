@@ -83,7 +83,7 @@ def _file(file: WrittenFile) -> tuple[str, FileChange] | Refusal:
     )
     refused = Refusal("invalid_patch", f"{file.path}: a diff cannot express its text", file.path)
     whole = [Edit(0, len(old), tuple(new))] if old != new else []
-    for edits in (_edits(old, new), whole):
+    for edits in (edits_between(old, new), whole):
         diff = render(names, edits, old)
         read = _read_back(diff, file)
         if not isinstance(read, Refusal):
@@ -92,7 +92,8 @@ def _file(file: WrittenFile) -> tuple[str, FileChange] | Refusal:
     return refused
 
 
-def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> list[Edit]:
+def edits_between(old: Sequence[bytes], new: Sequence[bytes]) -> list[Edit]:
+    """The edits that turn the lines of one file into those of another."""
     middle = trim([Edit(0, len(old), tuple(new))], old)
     if not middle:
         return []

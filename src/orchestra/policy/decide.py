@@ -25,13 +25,13 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from orchestra.core.work import Asker
+from orchestra.core.command import Asker
 from orchestra.policy.policy import BUILT_IN, ApprovalPolicy, Decision, Layer, Policy, Rule
 from orchestra.policy.readings import SHELLS, WRAPPERS, Readings, readings, renames
 
 DenialCode = Literal["", "TOOL_WHITELIST_VIOLATION", "RULE_FORBIDS"]
 
-_STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "forbid": 2}
+STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "forbid": 2}
 # Tools whose arguments start other programs; a ruling notes it, whether they are whitelisted or not.
 STARTERS = {
     "find": "find -exec and -delete act on what they find",
@@ -88,7 +88,7 @@ def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
             "spelling", "git -c alias.… and -c include.… give commands other names; name the command itself"
         )
     rulings = [_by_layer(command, others, layer, asker) for layer in layers]
-    return max(rulings, key=lambda ruling: _STRICTNESS[ruling.decision]) if len(rulings) > 1 else rulings[0]
+    return max(rulings, key=lambda ruling: STRICTNESS[ruling.decision]) if len(rulings) > 1 else rulings[0]
 
 
 def wrong_tool_name(name: str) -> str:
@@ -111,7 +111,7 @@ def wrong_tool_name(name: str) -> str:
 def _by_layer(argv: tuple[str, ...], others: Readings, layer: Layer, asker: Asker) -> Ruling:
     matching = [rule for rule in layer.rules if _applies(rule, argv, others)]
     if matching:
-        rule = max(matching, key=lambda rule: _STRICTNESS[rule.decision])
+        rule = max(matching, key=lambda rule: STRICTNESS[rule.decision])
         return _by_rule(rule, argv[0], asker)
     if asker == "person":
         return _allowed("typed by a person", BUILT_IN, "what a person typed needs no whitelist", argv[0])

@@ -138,6 +138,17 @@ def narrow(parent: Policy, child: Policy) -> Policy:
     )
 
 
+def with_tools(policy: Policy, tools: tuple[str, ...]) -> Policy:
+    """The policy with a workflow's own whitelist added to that of every layer. Rules and sandbox stay as they are."""
+    if not tools:
+        return policy
+    layers = (
+        msgspec.structs.replace(layer, whitelist=tuple(dict.fromkeys((*layer.whitelist, *tools))))
+        for layer in policy.layers
+    )
+    return msgspec.structs.replace(policy, layers=tuple(layers))
+
+
 def for_task(policy: Policy, constraints: TaskWishes) -> Policy:
     """The policy of one task: a constraint wider than the policy is cut to it (S2-113), a narrower one is kept."""
     return msgspec.structs.replace(

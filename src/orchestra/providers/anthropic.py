@@ -1,6 +1,7 @@
 """The Messages API, streaming. Prefixes that repeat from call to call are marked for the cache.
 
-A cached prefix ends after the system prompt, another after the context before the user's prompt. A call with the same
+A cached prefix ends after the system prompt, another after the history, another after the context before the user's
+prompt. A call with the same
 context (a repair, a second reviewer, the next fix of an unchanged file set) reads them at a tenth of the price.
 """
 
@@ -15,13 +16,14 @@ from orchestra.core.model import Destination, OnToken, ProviderCapabilities, Pro
 from orchestra.providers.bounds import bounds
 from orchestra.providers.http import Endpoint, Http, is_here
 from orchestra.providers.messages import MessagesWire
-from orchestra.providers.prompting import context
+from orchestra.providers.prompting import BEGINNING, context
 from orchestra.providers.reading import StreamedReply
 from orchestra.providers.setup import MAX_OUTPUT, WAYS, ProviderSetup
 
 VERSION = "2023-06-01"
 URL = "https://api.anthropic.com"
 _CACHED = {"type": "ephemeral"}
+_GO_ON = "(go on)"  # the API wants the user's words last
 
 
 class Anthropic:
@@ -56,24 +58,52 @@ class Anthropic:
 
     def body(self, request: ProviderRequest) -> dict[str, Any]:
         """The body of the request."""
-        shown = context(request.contextArtifacts)
-        content: list[dict[str, Any]] = [{"type": "text", "text": shown, "cache_control": _CACHED}] if shown else []
-        content.append({"type": "text", "text": request.prompt.user})
+        constraints = request.constraints
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._limit(request),
-            "messages": [{"role": "user", "content": content}],
-            "stream": True,
+            "messages": _turns(request),
+            "stream": constraints.stream is not False,
         }
-        if request.prompt.system:
-            body["system"] = [{"type": "text", "text": request.prompt.system, "cache_control": _CACHED}]
-        if not isinstance(request.constraints.temperature, UnsetType):
-            body["temperature"] = request.constraints.temperature
+        system = [request.prompt.system, *(m.content for m in request.history if m.role == "system")]
+        if any(system):
+            body["system"] = [{"type": "text", "text": text} for text in system if text]
+            body["system"][-1]["cache_control"] = _CACHED
+        if not isinstance(constraints.temperature, UnsetType):
+            body["temperature"] = constraints.temperature
+        elif not isinstance(constraints.topP, UnsetType):  # newer models refuse both at once
+            body["top_p"] = constraints.topP
         return body
 
     async def models(self) -> list[str]:
         """The names of the server's models."""
         return await self._http.models("/v1/models?limit=100")
+
+
+def _turns(request: ProviderRequest) -> list[dict[str, Any]]:
+    """The messages: neighbours of one role are one message; the first and the last are the user's."""
+    said = [(m.role, _block(m.content)) for m in request.history if m.role != "system" and m.content]
+    if said:
+        said[-1][1]["cache_control"] = _CACHED
+    if shown := context(request.contextArtifacts):
+        said.append(("user", {**_block(shown), "cache_control": _CACHED}))
+    if request.prompt.user or not said:
+        said.append(("user", _block(request.prompt.user)))
+    if said[0][0] == "assistant":
+        said.insert(0, ("user", _block(BEGINNING)))
+    if said[-1][0] == "assistant":
+        said.append(("user", _block(_GO_ON)))
+    turns: list[dict[str, Any]] = []
+    for role, block in said:
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"].append(block)
+        else:
+            turns.append({"role": role, "content": [block]})
+    return turns
+
+
+def _block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def make(setup: ProviderSetup) -> Anthropic:

@@ -7,7 +7,8 @@ Rules
 2. Time limit, usage, cost and budget (budget.py) are here, for all providers. Retries are the context's (they are
    steps with names). Usage that a provider does not report is estimated, and marked so.
 3. What goes into a prompt is redacted (C-12). What is shown of the workspace, and how much, is showing.py's.
-4. A reply that asks to see more (`ModelCall.asking`) is no document.
+4. A reply that asks to see more (`ModelCall.asking`) is no document. A model that a schema binds can ask only where
+   not everything is shown: a small one would ask for what it has.
 5. A provider that breaks its contract (a failure without its error, a reply beyond its bounds) is corrected here
    (contract.py; S1-38, S1-39).
 """
@@ -18,7 +19,8 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import UnsetType
@@ -28,7 +30,15 @@ from orchestra.core.context import Step
 from orchestra.core.errors import StepFailed
 from orchestra.core.faces import Face, Token
 from orchestra.core.ledger import Ledger
-from orchestra.core.model import ContextArtifact, Gathered, Provider, ProviderRequest, ProviderResponse
+from orchestra.core.model import (
+    ChatMessage,
+    Constraints,
+    ContextArtifact,
+    Gathered,
+    Provider,
+    ProviderRequest,
+    ProviderResponse,
+)
 from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import digest
 from orchestra.core.sent import Sent
@@ -82,27 +92,31 @@ class Caller:
         self._showing = showing
         self._face = face
 
-    async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> None:
-        """Refuse the next call before its intent is recorded: there is no such provider, or the budget is too small."""
+    async def guard(self, effect: ModelCall, key: str, *, redo: bool) -> Mapping[str, Any] | None:
+        """Refuse the next call before its intent is recorded: there is no such provider, or the budget is too small.
+
+        The intent gets the amount that is reserved for the call, so that a later process can count it.
+        """
         route = self._route(effect)
         if self._budget.cap is None and not redo:
-            return
+            return None
         files = self._files(effect)
         if redo and files.whole(key):
-            return
+            return None
         self._gathered[key] = await self._context(effect, key, route)
         shown = context((*self._gathered[key].artifacts, *_notes(effect)))
-        tokens = sum(map(most_tokens, (effect.prompt.system, effect.prompt.user, shown))) + SPARE_TOKENS
+        said = (message.content for message in effect.history)
+        tokens = sum(map(most_tokens, (effect.prompt.system, *said, effect.prompt.user, shown))) + SPARE_TOKENS
         most = route.price.at_most(tokens, self._max_output(effect, route)) if route.price else None
         if redo:
             self._lost[key] = _lost(files.cut_off(key), most)
-            self._budget.cut_off(self._lost[key] or 0.0)
+            self._budget.cut_off(self._named(key), self._lost[key] or 0.0)
         await self._budget.set_aside(self._named(key), most or 0.0)
+        return {"mostUsd": most} if most and self._budget.cap is not None else None
 
     def _named(self, key: str) -> str:
         """A step by a name of its own in the whole tree: keys are a run's own."""
-        run_id = self._ledger.folder.id
-        return key if run_id == self._budget.run_id else f"{key} of {run_id}"
+        return self._budget.named(self._ledger.folder.id, key)
 
     def _files(self, effect: ModelCall) -> CallFiles:
         attempts = self._attempts.setdefault(effect.artifact, [])
@@ -123,7 +137,7 @@ class Caller:
         )
         attempts.append(raw)
         if recovered:  # paid by an earlier process that could not record it
-            self._budget.cut_off(sidecar.lostUsd or 0.0)
+            self._budget.cut_off(self._named(step.key), sidecar.lostUsd or 0.0)
             self._budget.settle(self._named(step.key), sidecar.costUsd or 0.0)
             self._remember(effect, sidecar, raw, step)
         reply = _reply(data, sidecar, raw, step, recovered=recovered)
@@ -153,7 +167,7 @@ class Caller:
         asked = files.ask_again(step.key, lost) if step.redo else 1
         try:
             found = self._gathered.pop(step.key, None) or await self._context(effect, step.key, route)
-            request = self._request(effect, step, route, found.artifacts)
+            request = self._request(effect, step, route, found)
             sent = sent_record(step.key, route, request, found)
             self._showing.tell(effect, request, found)
             if self._debug:
@@ -188,11 +202,9 @@ class Caller:
     def _bytes(self, effect: ModelCall, key: str, route: Route) -> int:
         return self._showing.bytes(effect, key, route, self._max_output(effect, route))
 
-    def _request(
-        self, effect: ModelCall, step: Step, route: Route, found: tuple[ContextArtifact, ...]
-    ) -> ProviderRequest:
+    def _request(self, effect: ModelCall, step: Step, route: Route, found: Gathered) -> ProviderRequest:
         mask = step.ledger.redactor.text
-        constraints = effect.constraints
+        constraints = _constraints(effect, found)
         if self._budget.cap is not None and (most := self._max_output(effect, route)):
             constraints = msgspec.structs.replace(constraints, maxOutputTokens=most)  # no more was set aside
         return ProviderRequest(
@@ -202,11 +214,15 @@ class Caller:
             role=effect.role,
             prompt=effect.prompt,
             contextArtifacts=tuple(
-                ContextArtifact(name=a.name, path=a.path, content=mask(a.content)) for a in (*found, *_notes(effect))
+                ContextArtifact(name=a.name, path=a.path, content=mask(a.content))
+                for a in (*found.artifacts, *_notes(effect))
             ),
             constraints=constraints,
             agent=effect.agent,
             callId=str(uuid.uuid5(_CALLS, f"{step.ledger.folder.id} {step.key}")),
+            messages=effect.messages
+            if isinstance(effect.messages, UnsetType)
+            else tuple(ChatMessage(message.role, mask(message.content)) for message in effect.messages),
         )
 
     async def _ask(
@@ -219,7 +235,8 @@ class Caller:
         def arrived(text: str) -> None:
             taken = cut(text, most.text - stream.size)
             stream.add(taken)
-            self._face.tell(Token(request.runId, step.key, effect.role, effect.agent, taken))
+            if request.constraints.stream is not False:  # S5-26
+                self._face.tell(Token(request.runId, step.key, effect.role, effect.agent, taken))
             if taken != text:  # a live provider ends before that (reading.py); this is for all others
                 raise TooLong(most.text_passed)
 
@@ -283,6 +300,14 @@ def _reply(data: bytes, sidecar: Sidecar, raw: ArtifactRef, step: Step, *, recov
         retry_after=response.error.retryAfterSec,
         details={"outcome": msgspec.to_builtins(reply)},
     )
+
+
+def _constraints(effect: ModelCall, found: Gathered) -> Constraints:
+    """The constraints of a call. A reply with a schema may ask only where there is something to ask for (rule 4)."""
+    schema, asking = effect.constraints.schema, effect.askSchema
+    if found.everything or isinstance(schema, UnsetType) or isinstance(asking, UnsetType):
+        return effect.constraints
+    return msgspec.structs.replace(effect.constraints, schema={"anyOf": [schema, asking]})
 
 
 def _notes(effect: ModelCall) -> tuple[ContextArtifact, ...]:

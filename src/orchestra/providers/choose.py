@@ -49,6 +49,8 @@ class Models(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     maxBudgetUsd: float | None = None
     typedBudget: bool = False  # a person typed the budget: the file does not lower it later
+    maxTimeSec: float | None = None  # how long the run and the runs below it may work
+    typedTime: bool = False  # the same of that
 
     def spec(self, agent: str, role: str) -> str:
         return self.roles.get(agent) or self.roles.get(role) or self.default
@@ -88,14 +90,21 @@ class Providers:
 
     # -- deciding -----------------------------------------------------------------------------------------------------
 
-    def routing(self, *, provider: str, roles: Mapping[str, str], model: str, budget: float | None) -> Models:
-        """The providers of a run: flags come before the configuration, the configuration before the environment."""
+    def routing(
+        self, *, provider: str, roles: Mapping[str, str], model: str, budget: float | None, seconds: float | None = None
+    ) -> Models:
+        """The providers of a run, and what it may spend.
+
+        Flags come before the configuration, the configuration before the environment.
+        """
         return Models(
             default=provider or self.default(),
             roles={**self._config.roles, **roles},
             model=model,
             maxBudgetUsd=budget or self._config.budget.max_usd,
             typedBudget=bool(budget),
+            maxTimeSec=seconds or self._config.budget.max_sec,
+            typedTime=bool(seconds),
         )
 
     @property

@@ -34,7 +34,7 @@ from orchestra.providers.bounds import bounds
 from orchestra.providers.claude_stream import CliReader, judge
 from orchestra.providers.patience import Limits, Patience
 from orchestra.providers.program import Converse, Talk
-from orchestra.providers.prompting import user_text
+from orchestra.providers.prompting import one_text, system_text
 from orchestra.providers.reading import UNREADABLE
 from orchestra.providers.setup import WAYS, ProviderSetup
 
@@ -123,10 +123,10 @@ class ClaudeCode:
             run=request.runId,
             arguments=self._arguments(keyed),
             env=self._environment(request),
-            stdin=user_text(request).encode("utf-8", "replace"),
+            stdin=one_text(request).encode("utf-8", "replace"),
             timeout_ms=request.constraints.timeoutMs,
             on_bytes=heard,
-            home={_SYSTEM: request.prompt.system.encode("utf-8", "replace"), **({LOGIN: login} if login else {})},
+            home={_SYSTEM: system_text(request).encode("utf-8", "replace"), **({LOGIN: login} if login else {})},
             back=(LOGIN,) if login else (),
             on_back=lambda _, renewed: self._put_back(login, renewed),
         )

@@ -20,7 +20,7 @@ from orchestra.core.records import Phase, Role
 from orchestra.core.text import estimated_tokens
 from orchestra.providers.bounds import Bounds, cut
 from orchestra.providers.prices import Price
-from orchestra.providers.prompting import user_text
+from orchestra.providers.prompting import conversation
 
 
 @runtime_checkable
@@ -91,7 +91,7 @@ def counted(response: ProviderResponse, request: ProviderRequest, route: Route) 
     if not route.estimates or complete or not response.rawText:
         return response
     # An incomplete reply has figures of its beginning, if any.
-    into = said.inputTokens or estimated_tokens(request.prompt.system) + estimated_tokens(user_text(request))
+    into = said.inputTokens or sum(estimated_tokens(message.content) for message in conversation(request))
     out = max(said.outputTokens or 0, estimated_tokens(response.rawText))
     usage = msgspec.structs.replace(said, inputTokens=into, outputTokens=out, totalTokens=into + out, estimated=True)
     return msgspec.structs.replace(response, usage=usage)
@@ -110,7 +110,7 @@ def cost_of(response: ProviderResponse, route: Route) -> float | None:
 
 
 def request_digest(request: ProviderRequest) -> str:
-    """The digest of a request. It is the same in every run and under every budget."""
-    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET)
+    """The digest of a request. It is the same in every run, under every budget, streamed or not."""
+    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET, stream=UNSET)
     anonymous = msgspec.structs.replace(request, runId="", callId=UNSET, constraints=constraints)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(anonymous, order="deterministic")).hexdigest()

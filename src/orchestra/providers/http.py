@@ -90,9 +90,12 @@ class Http:
         """Make one request and read the reply to its end; every failure is in the response."""
         began = time.monotonic()
         reply.mask = self._masked
-        url, patience = self.url(path), Patience(request.constraints.timeoutMs / 1000, self.endpoint.limits)
+        seconds, streams = request.constraints.timeoutMs / 1000, request.constraints.stream is not False
+        # A reply that comes as a whole has no first byte and no silence: only the call's own limit counts.
+        url, patience = self.url(path), Patience(seconds, self.endpoint.limits if streams else Limits(seconds, seconds))
         reply.where = f"POST {url}: "
-        headers = {"accept": "text/event-stream", "content-type": "application/json", **self._headers(request.runId)}
+        accepted = "text/event-stream" if streams else "application/json"
+        headers = {"accept": accepted, "content-type": "application/json", **self._headers(request.runId)}
         if self.endpoint.idempotent and not isinstance(request.callId, UnsetType):
             headers["idempotency-key"] = request.callId
         try:
@@ -101,7 +104,10 @@ class Http:
                 patience,
                 self._client.stream("POST", url, content=content, headers=headers) as response,
             ):
-                await self._read(response, reply, patience, on_token)
+                if not streams and _is_document(response):
+                    await _read_whole(response, reply, on_token)
+                else:
+                    await self._read(response, reply, patience, on_token)
         except TimeoutError:
             reply.fail("TIMEOUT", f"POST {url}: {patience.why}", retriable=True)
         except TooLong as passed:
@@ -222,6 +228,23 @@ class Http:
             return body
         whole = body.replace(secret, MASK.encode())
         return whole if len(body) < _BODY else whole[: -len(secret)]
+
+
+def _is_document(response: httpx2.Response) -> bool:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return response.status_code == 200 and kind == "application/json" and not _packed_twice(response)
+
+
+async def _read_whole(response: httpx2.Response, reply: StreamedReply, on_token: OnToken) -> None:
+    """Read a reply that comes as one document, within its bounds (rule 6)."""
+    body = bytearray()
+    async for data in response.aiter_bytes():
+        body += data
+        if len(body) > reply.bounds.event:
+            raise TooLong(reply.bounds.event_passed)
+    text = reply.wire.whole(reply, body.decode("utf-8", "replace"))
+    if text:
+        on_token(text)
 
 
 class _Lines:

@@ -87,9 +87,14 @@ class Local:
         wishes = Wishes(
             model=self._gguf.stem,
             max_output_tokens=self._max_output_tokens,
+            alternating=True,  # the templates of many models refuse any other order
             extra={} if isinstance(request.constraints.schema, UnsetType) else grammar(request.constraints.schema),
         )
         return await OpenAICompat(http, wishes, name="local").complete(request, on_token)
+
+    def bypasses_thinking(self, request: ProviderRequest) -> bool:
+        """Whether the reply is begun with an empty think block (S5-47, S5-54)."""
+        return request.constraints.thinkBypass is True
 
     def _load(self) -> Any:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # rule 3

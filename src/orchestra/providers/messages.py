@@ -35,9 +35,25 @@ _ERRORS: dict[str, tuple[ProviderErrorCode, bool]] = {
 }
 
 
+class _Block(Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+
+
 class _Message(Struct):
     model: str | None = None
     usage: Any = None
+
+
+class _Whole(Struct):
+    """A reply that came as one document, or an error in its place."""
+
+    content: list[_Block] | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: Any = None
+    error: _Error | None = None
 
 
 _FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -64,6 +80,7 @@ class Event(Struct):
 
 
 _decode = msgspec.json.Decoder(Event).decode
+_decode_whole = msgspec.json.Decoder(_Whole).decode
 
 
 class MessagesWire:
@@ -82,6 +99,26 @@ class MessagesWire:
         except UNREADABLE:
             reply.garbage(self.name, data)
             return ""
+
+    def whole(self, reply: StreamedReply, data: str) -> str:
+        """Read a reply that came as one document."""
+        try:
+            document = _decode_whole(data)
+        except UNREADABLE:
+            reply.garbage(self.name, data)
+            return ""
+        if document.error is not None:
+            return self.take(reply, Event(type="error", error=document.error))
+        text = ""
+        for block in document.content or []:
+            reply.think(block.thinking)
+            text += reply.say(block.text)
+        reply.model = document.model or reply.model
+        self._count(reply, document.usage)
+        if document.stop_reason:
+            _stop(reply, document.stop_reason)
+        reply.done = True
+        return text
 
     def take(self, reply: StreamedReply, event: Event) -> str:
         """Read one decoded event."""

@@ -4,7 +4,10 @@ Rules
 1. A reply is whole when a choice gave its finish reason and `[DONE]` came.
 2. If no model is configured and the server has just one, that one is used.
 3. Features that not every server has are configured: `constrain` (a schema is sent as
-   `response_format`), `think_bypass`, `extra` (merged into every body).
+   `response_format`), `think_bypass`, `thinking_switch` (`enable_thinking` is sent in the three places that servers
+   look for it), `extra` (merged into every body).
+4. Some servers repeat the injected think block at the start of a reply that comes as a whole (llama.cpp does). The raw
+   reply keeps it; core/thinking.py takes it apart.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from orchestra.core.model import (
 )
 from orchestra.providers.bounds import bounds
 from orchestra.providers.http import Endpoint, Http, is_here
-from orchestra.providers.prompting import THINK_BYPASS, user_text
+from orchestra.providers.prompting import alternating, conversation, with_bypass
 from orchestra.providers.reading import UNREADABLE, StreamedReply, figure
 from orchestra.providers.setup import WAYS, ProviderSetup
 
@@ -45,6 +48,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
     context_tokens: int | UnsetType = UNSET
     constrain: bool = False
     think_bypass: bool = False
+    thinking_switch: bool = False
+    alternating: bool = False  # the model's chat template refuses any other order of messages
     extra: Mapping[str, Any] = {}
 
 
@@ -89,23 +94,26 @@ class OpenAICompat:
     def body(self, request: ProviderRequest, model: str) -> dict[str, Any]:
         """The body of the request."""
         wishes, constraints = self._wishes, request.constraints
-        messages = [
-            {"role": "system", "content": request.prompt.system},
-            {"role": "user", "content": user_text(request)},
-        ]
-        if self.bypasses_thinking(request):
-            messages.append({"role": "assistant", "content": THINK_BYPASS})
+        bypass = self.bypasses_thinking(request)
+        said = conversation(request)
+        said = alternating(said) if wishes.alternating and request.history else said
+        said = with_bypass(said) if bypass else said
         body: dict[str, Any] = {
             "model": model,
-            "messages": messages,
-            "stream": True,
-            "stream_options": {"include_usage": True},
+            "messages": [{"role": message.role, "content": message.content} for message in said],
+            "stream": constraints.stream is not False,
         }
+        if body["stream"]:
+            body["stream_options"] = {"include_usage": True}
         body |= wishes.extra
+        if wishes.thinking_switch:
+            body |= _switched(body, on=not bypass)
         if limit := self._limit(request):
             body[wishes.limit_name] = limit
         if not isinstance(constraints.temperature, UnsetType):
             body["temperature"] = constraints.temperature
+        if not isinstance(constraints.topP, UnsetType):
+            body["top_p"] = constraints.topP
         if wishes.constrain and not isinstance(constraints.schema, UnsetType):
             schema = {"name": "reply", "strict": True, "schema": constraints.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -119,6 +127,15 @@ class OpenAICompat:
     async def models(self, run: str = "") -> list[str]:
         """The names of the server's models, requested for a run if there is one; OSError if it does not list them."""
         return await self._http.models("/models", run)
+
+
+def _switched(body: Mapping[str, Any], *, on: bool) -> dict[str, Any]:
+    """`enable_thinking` in the three places that servers look for it."""
+    switch: dict[str, Any] = {"enable_thinking": on}
+    for name in ("chat_template_kwargs", "extra_body"):
+        own = body.get(name)
+        switch[name] = {**(own if isinstance(own, dict) else {}), "enable_thinking": on}
+    return switch
 
 
 def make(setup: ProviderSetup) -> OpenAICompat:
@@ -151,6 +168,7 @@ def make(setup: ProviderSetup) -> OpenAICompat:
             context_tokens=choice.context_tokens,
             constrain=entry.constrain,
             think_bypass=entry.think_bypass,
+            thinking_switch=entry.thinking_switch,
             extra=entry.extra,
         ),
     )
@@ -184,6 +202,7 @@ class _Delta(Struct):
 
 class _Choice(Struct):
     delta: _Delta | None = None
+    message: _Delta | None = None  # of a reply that came as a whole
     finish_reason: str | None = None
 
 
@@ -207,6 +226,15 @@ class ChatWire:
         if data == "[DONE]":
             reply.done = True
             return ""
+        return self._take(reply, data)
+
+    def whole(self, reply: StreamedReply, data: str) -> str:
+        """Read a reply that came as one document."""
+        text = self._take(reply, data)
+        reply.done = True
+        return text
+
+    def _take(self, reply: StreamedReply, data: str) -> str:
         try:
             chunk = _decode(data)
         except UNREADABLE:
@@ -224,7 +252,7 @@ class ChatWire:
 
 def _add(reply: StreamedReply, choice: _Choice) -> str:
     """Add what a chunk contains; return its text."""
-    delta = choice.delta or _Delta()
+    delta = choice.delta or choice.message or _Delta()
     reply.think(delta.reasoning_content or delta.reasoning or "")
     text = reply.say(delta.content or "")
     reply.news += bool(choice.finish_reason)

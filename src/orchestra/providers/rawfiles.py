@@ -3,6 +3,7 @@
 Rules
 1. The reply is written to `<artifact>.raw.txt.part` as it arrives and is renamed only when it is complete and synced.
    So `<artifact>.raw.txt` is always a whole, good reply, even if it is all that is left of the run (D-05, S1-120).
+   A call that is made again begins a new file: a process that reads along keeps the old one and notices.
 2. Usage, finish reason and cost are in the sidecar `<artifact>.raw.json`, written just before the rename.
 3. One name per phase and iteration, and the last good reply has it (G1-8). A failed call's text (an error, a time-out)
    is named `<artifact>.attempt-K.raw.txt` at once; an earlier good reply is set aside under such a name when a later
@@ -112,6 +113,7 @@ class CallFiles:
     def complete(self, data: bytes, sidecar: Sidecar) -> None:
         """Store the complete reply: the sidecar first, then rename the raw file."""
         if not _holds(self._part, data):  # the provider did not stream, or its final text differs
+            self._remove(self._part)
             self._disk.write(str(self._part), data, durable=True)
         else:
             self._disk.sync_file(self._part)
@@ -166,8 +168,13 @@ class Stream:
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self.size = 0  # bytes
         self._path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
         self._disk = ledger.disk
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._fd = os.open(path, flags, PRIVATE)
+        except FileExistsError:  # of a call that a kill cut off (rule 1)
+            self._disk.unlink(str(path))
+            self._fd = os.open(path, flags, PRIVATE)
 
     def add(self, text: str) -> None:
         data = utf8(text)

@@ -45,6 +45,10 @@ class Wire(Protocol):
         """Read one event into the reply; return the text that it adds."""
         ...
 
+    def whole(self, reply: StreamedReply, data: str) -> str:
+        """Read a reply that came as one document, because no stream was asked for; return its text."""
+        ...
+
 
 class StreamedReply:
     """One reply, as far as it has arrived. A wire format reads the events and reports here what they contain."""

@@ -37,6 +37,9 @@ def log_request(ledger: Ledger, key: str, request: ProviderRequest, *, provider:
         "systemChars": len(request.prompt.system),
         "userChars": len(request.prompt.user),
         "userBegins": request.prompt.user[:200],
+        "messages": [
+            {"role": m.role, "chars": len(m.content), "tokens": estimated_tokens(m.content)} for m in request.history
+        ],
         "context": [
             {"name": a.name, "chars": len(a.content), "tokens": estimated_tokens(a.content)}
             for a in request.contextArtifacts
@@ -44,6 +47,12 @@ def log_request(ledger: Ledger, key: str, request: ProviderRequest, *, provider:
         "constraints": {
             "timeoutMs": request.constraints.timeoutMs,
             "schema": not isinstance(request.constraints.schema, UnsetType),
+            "stream": request.constraints.stream is not False,
+            **{
+                name: value
+                for name in ("maxOutputTokens", "temperature", "topP")
+                if not isinstance(value := getattr(request.constraints, name), UnsetType)
+            },
         },
         "thinkBypass": isinstance(provider, Bypasses) and provider.bypasses_thinking(request),
     }

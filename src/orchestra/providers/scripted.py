@@ -60,12 +60,11 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
         wanted = {"role": self.role, "phase": self.phase, "agent": self.agent, "iteration": self.iteration}
         if any(value is not None and getattr(request, name) != value for name, value in wanted.items()):
             return False
-        return (
-            self.contains is None
-            or self.contains
-            in f"{request.prompt.system}\n{request.prompt.user}\n"
-            + "\n".join(artifact.content for artifact in request.contextArtifacts)
-        )
+        if self.contains is None:
+            return True
+        said = [message.content for message in request.history]
+        said += (artifact.content for artifact in request.contextArtifacts)
+        return self.contains in "\n".join((request.prompt.system, request.prompt.user, *said))
 
 
 class ScriptedReply(Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,6 +133,7 @@ class ScriptedProvider:
             or (reply.match.role is None and phase == reply.match.phase)
             or (reply.match.role is None and reply.match.phase is None and "DECISION:" in reply.text)
             for reply in self._replies
+            if reply.match.agent in (None, role)  # not a reply for another workflow's agent
         )
 
     async def complete(self, request: ProviderRequest, on_token: OnToken) -> ProviderResponse:

@@ -51,7 +51,8 @@ class Showing:
         limit = route.provider.capabilities.maxContextTokens
         if isinstance(limit, UnsetType):
             return self._most
-        texts = (effect.prompt.system, effect.prompt.user, *(note.content for note in effect.notes))
+        said = (message.content for message in effect.history)
+        texts = (effect.prompt.system, *said, effect.prompt.user, *(note.content for note in effect.notes))
         rest = limit - min(max_output or limit // 4, limit // 2) - SPARE_TOKENS
         used = sum(len(utf8(text)) for text in texts)
         return max(1, min(self._most, route.bytes_per_token * rest - used))
@@ -96,4 +97,5 @@ def _search(effect: ModelCall) -> Search:
         traces=() if isinstance(effect.traces, UnsetType) else effect.traces,
         wanted=() if isinstance(effect.wanted, UnsetType) else effect.wanted,
         mayAsk=effect.mayAsk is True,
+        inJson=not isinstance(effect.constraints.schema, UnsetType),
     )

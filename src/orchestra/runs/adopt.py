@@ -90,6 +90,8 @@ def described(terms: Terms, one: Candidate, project: Path) -> Iterator[tuple[str
     if facts.params.opened:
         yield "shows models", f"{said(facts.params.opened)}, also where that is a secret by its name"
     yield "budget", "none" if models.maxBudgetUsd is None else f"{models.maxBudgetUsd:g} USD"
+    if models.maxTimeSec is not None:
+        yield "time", f"{models.maxTimeSec:g} seconds of work"
     grants = Counter(outcome_of(event).by or "?" for event in events if event.type == "APPROVAL_GRANTED")
     if grants:
         givers = ", ".join(list(grants)[:5])

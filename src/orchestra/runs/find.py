@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -18,26 +17,15 @@ from msgspec import Struct
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
-from orchestra.core.reading import (
-    ChangedFile,
-    Reference,
-    Request,
-    RunCreated,
-    children_of,
-    outcome_as,
-    outcome_of,
-    scope_of,
-)
+from orchestra.core.reading import RunCreated, children_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
+from orchestra.core.text import clean
 from orchestra.core.vouching import elsewhere
-from orchestra.core.work import Masked, PatchProposal, Reply
-from orchestra.patch.gatekeeper import exact_patch, parts_about
-from orchestra.patch.result import Patch
 
-MOST_PATCH = 16 * MIB
+_TYPED = ("typedBudget", "typedTime")  # what only this user's own record can say of the models
 MOST_REPORT = 256 * MIB
 
 
@@ -70,11 +58,21 @@ class RunSummary(Struct, frozen=True):
         return self.facts.parentRunId or None
 
 
-class ShownPatch(Struct, frozen=True):
-    """A patch as a person sees it, and its masked parts."""
+class Member(Struct, frozen=True):
+    """A run of a tree (runs/tree.py has what is done with them)."""
 
-    diff: str
-    masked: tuple[Masked, ...] = ()
+    summary: RunSummary
+    path: tuple[str, ...] = ()  # the keys of the child runs that lead here, from the run that was asked for
+    kept: bool = False  # a settled child of the run that this tree was forked from: nothing of it is open or paid here
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.summary.folder
+
+    @property
+    def key(self) -> str:
+        """The path as text; empty for the run that was asked for."""
+        return clean("/".join(self.path)).replace("\n", "\\n")
 
 
 class Runs:
@@ -96,14 +94,23 @@ class Runs:
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
 
     def find(self, reference: str) -> RunFolder:
-        """A run by its id, a unique prefix of it, or `last`."""
+        """A run by its id, a unique prefix of it, or `last`, the newest run that a person started.
+
+        A prefix that fits one run and only child runs besides means that one: a child's id begins like its root's.
+        """
         if not reference:
             raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
         if reference == "last":
             if folders := self.folders():
                 return self._newest(folders)
             raise UsageError(f"no run in {self.project} yet; orchestra --help lists the commands that start one")
-        matches = self._called(reference) or list(self._begun(self._store.runs(self.roots, reference)))
+        if exact := self._called(reference):  # an exact id is looked up, never searched for
+            return self._one(reference, exact)
+        fitting = list(self._begun(self._store.runs(self.roots, reference)))
+        return self._one(reference, [f for f in fitting if not self._is_child(f)] or fitting)
+
+    def _one(self, reference: str, matches: list[RunFolder]) -> RunFolder:
+        """The only one of these runs; UsageError if there is none or another."""
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -127,21 +134,38 @@ class Runs:
         return (folder for folder in folders if self._store.began(folder) is not None)
 
     def _newest(self, folders: list[RunFolder]) -> RunFolder:
-        """The newest run that is not foreign (a forged one may have a future date); else the newest of all."""
-        for folder in reversed(folders):
+        """The newest run that a person started and that is not foreign: a forged one may have a future date.
+
+        If there is none, the newest that a person started; else the newest of all.
+        """
+        started = [folder for folder in folders if not self._is_child(folder)] or folders
+        for folder in reversed(started):
             try:
                 if not self.summary(folder, keep=False).foreign:
                     return folder
             except JournalCorrupt:
                 return folder
-        return folders[-1]
+        return started[-1]
+
+    def _is_child(self, folder: RunFolder) -> bool:
+        return bool(self.began(folder).parentRunId)
+
+    def began(self, folder: RunFolder) -> RunCreated:
+        """What a run recorded when it began; an empty record if its first line is damaged or gone."""
+        try:
+            return RunCreated.of(self._store.first(folder))
+        except (JournalCorrupt, OSError):
+            return RunCreated()
 
     def first_of(self, run_id: str) -> Event | None:
         """The first event of a run; None if the run is not here, such as the parent of a copied child run."""
-        try:
-            return self._store.first(self.find(run_id))
-        except UsageError:
-            return None
+        folder = self.exactly(run_id)
+        return self._store.first(folder) if folder is not None else None
+
+    def exactly(self, run_id: str) -> RunFolder | None:
+        """The run with exactly this id; None if it is not here. No other run is looked at."""
+        found = self._called(run_id)
+        return found[0] if len(found) == 1 else None
 
     def refuse_links(self) -> None:
         """Raise if a folder of runs is a link (D-06): patches and commands might change the runs at its target."""
@@ -156,7 +180,7 @@ class Runs:
         """The run at the top of this run's tree."""
         passed = {folder.id}
         while parent := RunCreated.of(self._store.first(folder)).parentRunId:
-            folder = self.find(parent)
+            folder = self._one(parent, self._called(parent))
             if folder.id in passed:
                 raise DurabilityError(f"run {folder.id} is recorded as its own child; nothing was changed")
             passed.add(folder.id)
@@ -188,61 +212,54 @@ class Runs:
     def facts(self, created: Event) -> RunCreated:
         """The facts of a run's first event. What a person typed is included only if this user's key sealed it."""
         facts = RunCreated.of(created)
-        folder = self._child(facts.workflow, created.runId)
+        folder = self.child(facts.workflow, created.runId)
         if folder is not None and self._store.first_is_own(folder):
             return facts
-        models = {name: value for name, value in facts.models.items() if name != "typedBudget"}
+        models = {name: value for name, value in facts.models.items() if name not in _TYPED}
         return msgspec.structs.replace(facts, typed=(), models=models)
 
-    def family(self, folder: RunFolder) -> list[RunSummary]:
-        """A run and the open child runs below it; the run itself is first."""
-        return [self.summary(one, keep=False) for one in self.tree(folder, only_open=True)]
+    def members(self, folder: RunFolder, *, only_open: bool = False) -> Iterator[Member]:
+        """A run and the child runs below it, each before its own children, in the order in which they were begun.
 
-    def tree(self, folder: RunFolder, *, only_open: bool = False) -> list[RunFolder]:
-        """A run and the child runs below it; the run itself is first. `only_open`: only those it waits for now."""
-        found: dict[Path, RunFolder] = {}
-        queue = deque([folder])
-        while queue:
-            one = queue.popleft()
-            if one.path in found or self._store.first(one) is None:
+        A child belongs to the run that its first event names. A fork also names the settled children of the run it
+        was forked from: these are `kept`. `only_open`: only the run's own children that it waits for now.
+        """
+        if self._store.first(folder) is None:
+            return
+        root = Member(self.summary(folder, keep=False))
+        yield root
+        passed = {folder.path}
+        left = [self._children(root, only_open=only_open)]  # no recursion: a forged tree may be deep
+        while left:
+            member = next(left[-1], None)
+            if member is None:
+                left.pop()
+            elif member.folder.path not in passed:
+                passed.add(member.folder.path)
+                yield member
+                left.append(self._children(member, only_open=only_open))
+
+    def _children(self, parent: Member, *, only_open: bool) -> Iterator[Member]:
+        """The child runs right below a run that were begun."""
+        summary = parent.summary
+        named: Iterable[tuple[str, str, str]] = children_of(summary.events)
+        if only_open:
+            named = [(key, workflow, run_id) for key, (workflow, run_id) in summary.fold.children.items()]
+        for key, workflow, run_id in named:
+            child = self.child(workflow, run_id)
+            if child is None or (created := self._store.first(child)) is None:
                 continue
-            found[one.path] = one
-            summary = self.summary(one, keep=False)
-            named = summary.fold.children.values() if only_open else children_of(summary.events)
-            queue += [child for name in named if (child := self._child(*name)) is not None]
-        return list(found.values())
+            others = RunCreated.of(created).parentRunId != parent.folder.id
+            if not (only_open and others):
+                yield Member(self.summary(child, keep=False), (*parent.path, key), parent.kept or others)
 
-    def below(self, events: Iterable[Event]) -> Iterator[RunFolder]:
-        """The runs below the run with these events; none of them is read if the run began no child."""
-        for workflow, run_id in children_of(events):
-            if (child := self._child(workflow, run_id)) is not None:
-                yield from self.tree(child)
+    def tree(self, folder: RunFolder) -> list[RunFolder]:
+        """The folders of a run and of all child runs below it; the run itself is first."""
+        return [member.folder for member in self.members(folder)]
 
-    def _child(self, workflow: str, run_id: str) -> RunFolder | None:
+    def child(self, workflow: str, run_id: str) -> RunFolder | None:
         """The folder of a child run; None if the id in the journal cannot be a run's."""
         return RunFolder(self._root_of(workflow) / run_id) if is_id(run_id) else None
-
-    def patches(self, folder: RunFolder, *, exact: bool = False) -> Iterator[ShownPatch]:
-        """The patches that wait for approval; if there is none, the granted parts of the applied patches."""
-        summary = self.summary(folder)
-        asked = [Request.of(event) for event in summary.fold.pending.values() if _asks_for_patch(event)]
-        taken = [(request.patch, request.files) for request in asked]
-        made: dict[str, Reference | None] = {}  # by scope: the newest patch is the one that is applied
-        for event in () if asked else summary.events:
-            if event.type == "PATCH_PRODUCED":
-                made[scope_of(event)] = outcome_of(event).patch
-            elif event.type == "PATCH_APPLIED":
-                taken.append((made.get(scope_of(event)), outcome_of(event).applied))
-        produced = (event for event in summary.events if event.type == "PATCH_PRODUCED")
-        made_of = {_path(outcome_of(event).patch): outcome_as(event, PatchProposal) for event in produced}
-        for patch, files in taken:
-            yield _patch(folder, patch, made_of.get(_path(patch)), files, exact=exact)
-
-    def asked(self, folder: RunFolder) -> Event | None:
-        """The pending approval that is not about a patch; None if there is none."""
-        pending = self.summary(folder).fold.pending.values()
-        asked = (event for event in pending if event.type == "APPROVAL_REQUESTED")
-        return next((event for event in asked if Request.of(event).subject != "patch"), None)
 
     def report_of(self, folder: RunFolder) -> Iterator[str]:
         """The lines of a run's report.md; none if there is no report."""
@@ -261,26 +278,3 @@ class Runs:
                 yield folder, damage
             except FileNotFoundError:
                 continue  # the run was removed meanwhile
-
-
-def _asks_for_patch(request: Event) -> bool:
-    return request.type == "APPROVAL_REQUESTED" and Request.of(request).subject == "patch"
-
-
-def _path(patch: Reference | None) -> str:
-    return patch.path if patch else ""
-
-
-def _patch(
-    folder: RunFolder, said: Reference | None, made: PatchProposal | None, files: Iterable[ChangedFile], *, exact: bool
-) -> ShownPatch:
-    """The part of an event's patch that is about these files. `made` is the patch as proposed, if recorded."""
-    paths = {file.path for file in files}
-    if exact and made is not None and made.exact is not None:
-        patch = exact_patch(Reply("", made.exact), folder)
-        if not isinstance(patch, Patch):
-            raise UsageError(patch.message)
-        return ShownPatch(parts_about(patch.diff, paths))
-    text = folder.recorded(said, MOST_PATCH).decode("utf-8", "replace")
-    masked = tuple(span for span in (made.masked if made else ()) if span.path in paths)
-    return ShownPatch(parts_about(text, paths), masked)

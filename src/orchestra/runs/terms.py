@@ -2,8 +2,8 @@
 
 Rules
 1. The narrower applies of what a run recorded and what the project has now (policy/binding.py).
-2. A run uses the models that a person chose last when resuming it, or those it began with. The budget in the
-   configuration file now applies, unless a person typed another.
+2. A run uses the models that a person chose last when resuming it, or those it began with. The budget and the time in
+   the configuration file now apply, unless a person typed others.
 """
 
 from __future__ import annotations
@@ -37,16 +37,28 @@ class Terms:
     def __init__(self, project: Project, runs: Runs) -> None:
         self._project = project
         self._runs = runs
+        self._known: dict[str, RunCreated] = {}  # parents, by id
 
     def policy(self, created: Event) -> Policy:
         """The policy for a run: the narrowest of its own, its parents' and the project's of now."""
-        above: list[Event] = [created]
-        while parent := RunCreated.of(above[-1]).parentRunId:
-            first = self._runs.first_of(parent)
-            if first is None or any(first.runId == event.runId for event in above):
+        above = [self._runs.facts(created)]
+        passed = {created.runId}
+        while (parent := above[-1].parentRunId) and parent not in passed:
+            facts = self._facts_of(parent)
+            if facts is None:
                 break
-            above.append(first)
-        return bound(map(self._runs.facts, above), self._project.policy, str(self._project.path))
+            above.append(facts)
+            passed.add(parent)
+        return bound(above, self._project.policy, str(self._project.path))
+
+    def _facts_of(self, run_id: str) -> RunCreated | None:
+        """The facts of a parent, which never change: each of its child runs needs them."""
+        if run_id not in self._known:
+            first = self._runs.first_of(run_id)
+            if first is None:
+                return None
+            self._known[run_id] = self._runs.facts(first)
+        return self._known[run_id]
 
     def weaker(self, policy: Policy) -> tuple[str, ...]:
         """Warnings if the policy's tier is weaker than strict, or if ports of this machine are opened."""
@@ -73,16 +85,21 @@ class Terms:
         except msgspec.ValidationError as error:
             raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
         kept = self._project.store.kept(root, MODELS, KeptModels)
-        return self._within_budget(kept.models if kept is not None else began)
+        return self._within_limits(kept.models if kept is not None else began)
 
-    def _within_budget(self, models: Models) -> Models:
-        """The models with the budget that applies now: at most the file's, unless a person typed one."""
-        most = self._project.config.budget.max_usd
-        if most is None or models.typedBudget or (models.maxBudgetUsd is not None and models.maxBudgetUsd <= most):
-            return models
-        return msgspec.structs.replace(models, maxBudgetUsd=most)
+    def _within_limits(self, models: Models) -> Models:
+        """The models with the budget and the time that apply now: at most the file's, unless a person typed them."""
+        most = self._project.config.budget
+        usd = models.maxBudgetUsd if models.typedBudget else _least(models.maxBudgetUsd, most.max_usd)
+        seconds = models.maxTimeSec if models.typedTime else _least(models.maxTimeSec, most.max_sec)
+        return msgspec.structs.replace(models, maxBudgetUsd=usd, maxTimeSec=seconds)
 
     def keep_models(self, root: RunFolder, models: Models) -> None:
         """Keep the models for later drives: a raised budget also holds when an approval or answer resumes the run."""
         masked = msgspec.json.decode(self._project.redactor.data(msgspec.json.encode(models)), type=Models)
         self._project.store.keep(root, MODELS, KeptModels(masked))
+
+
+def _least(*limits: float | None) -> float | None:
+    """The smallest of these limits; None if there is none."""
+    return min((limit for limit in limits if limit is not None), default=None)

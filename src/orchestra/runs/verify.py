@@ -25,6 +25,7 @@ from orchestra.core.events import Events
 from orchestra.core.files import MIB, entries_below, mode_and_size
 from orchestra.core.ledger import artifacts_of
 from orchestra.core.lines import MOST_BYTES
+from orchestra.core.newest import NUMBERED
 from orchestra.core.reading import Request, RunCreated, StepEvent, effect_of, key_of, outcome_of, recorded
 from orchestra.core.records import FINAL, ArtifactRef, Event, Finding, WorkflowState, is_time
 from orchestra.core.run import RunFolder
@@ -205,7 +206,7 @@ class _Steps:
         if event.type == "PHASE_STARTED":
             self._open.add(key)
         elif event.type in ("PHASE_COMPLETED", "PHASE_FAILED"):
-            if key not in self._open:
+            if key not in self._open and effect_of(event) not in NUMBERED:  # an edition has no beginning of its own
                 yield Finding("S1-73", where, f"outcome of step {key!r}, which was not started")
             self._open.discard(key)
         elif event.type == "APPROVAL_REQUESTED":

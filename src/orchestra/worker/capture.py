@@ -25,6 +25,7 @@ from orchestra.core.redact import Redactor
 from orchestra.core.text import clean
 from orchestra.worker.task import Artifact, Captured
 
+_LONGEST_CHARACTER = 4  # bytes in UTF-8
 _LINE = 1000  # bytes of a line that a face gets
 
 
@@ -95,13 +96,21 @@ class Capture:
     """One stream of a command: counted, redacted, quoted, and passed on to the store."""
 
     def __init__(
-        self, store: Store, redactor: Redactor, *, excerpt_limit: int, newest: NewestLine | None = None
+        self,
+        store: Store,
+        redactor: Redactor,
+        *,
+        excerpt_limit: int,
+        characters: int = 0,
+        newest: NewestLine | None = None,
     ) -> None:
+        """`characters`: quote at most so many characters of text, instead of `excerpt_limit` bytes of output."""
         self._store = store
         self._newest = newest
         self._redactor = redactor
         self._stream = redactor.stream()
-        self._half = excerpt_limit // 2
+        self._characters = characters
+        self._half = (characters * _LONGEST_CHARACTER or excerpt_limit) // 2
         self._head = b""
         self._tail = b""
         self._seen = self._shown = self._kept = 0
@@ -129,6 +138,8 @@ class Capture:
             self._tail = (self._tail + data[max(missing, len(data) - self._half) :])[-self._half :]
 
     def _excerpt(self) -> str:
+        if self._characters:
+            return _quote_characters(self._head, self._tail, self._shown, self._redactor, self._characters)
         return _quote(self._head, self._tail, self._shown, self._redactor)
 
 
@@ -201,6 +212,21 @@ def _quote(head: bytes, tail: bytes, size: int, redactor: Redactor) -> str:
     # Do not begin or end inside a character: a broken one would look like a fault of the command.
     begin, end = readable(_whole_end(head), redactor), readable(_whole_start(tail), redactor)
     return f"{begin}\n[… {left_out} bytes left out …]\n{end}"
+
+
+def _quote_characters(head: bytes, tail: bytes, size: int, redactor: Redactor, most: int) -> str:
+    """The first and the last of `size` bytes as at most `most` characters, and a line between them if some are missing.
+
+    They are cut after they were made readable: an escape of a broken byte has four characters.
+    """
+    if size == len(head) + len(tail):
+        begin = end = readable(head + tail, redactor)
+        if len(begin) <= most:
+            return begin
+    else:
+        begin, end = readable(_whole_end(head), redactor), readable(_whole_start(tail), redactor)
+    half = most // 2
+    return f"{begin[:half]}\n[… cut: {size} bytes in all …]\n{end[-half:]}"
 
 
 def _whole_end(data: bytes) -> bytes:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+CODES = 7  # the descriptor for the exit codes of a pipe's programs, as pipeline.py names it to the shell
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NS_GET_USERNS, _NEWUSER, _NEWNET = 0xB701, 0x10000000, 0x40000000
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78
@@ -125,8 +126,9 @@ def keep(request: dict[str, Any], fds: dict[str, int], confine: Any, tree: Calla
             os.write(fds["status"], b'{ "errno": %d }\n' % number)
             os._exit(127)
     try:
-        for name in ("stdin", "stdout", "stderr", "block"):
-            os.close(fds[name])
+        for name in ("stdin", "stdout", "stderr", "block", "codes"):
+            if fds[name] >= 0:
+                os.close(fds[name])
         null = os.open(os.devnull, os.O_RDWR)
         for stdio in (0, 1, 2):
             os.dup2(null, stdio)
@@ -138,7 +140,8 @@ def keep(request: dict[str, Any], fds: dict[str, int], confine: Any, tree: Calla
 def _run(request: dict[str, Any], fds: dict[str, int], confine: Any) -> None:
     os.setsid()
     os.read(fds["block"], 1)
-    give({0: fds["stdin"], 1: fds["stdout"], 2: fds["stderr"]})
+    given = {0: fds["stdin"], 1: fds["stdout"], 2: fds["stderr"]}
+    give(given if fds["codes"] < 0 else {**given, CODES: fds["codes"]})
     limit(request["rlimits"])
     if request["uid"] is not None:
         become(request["uid"], request["gid"])

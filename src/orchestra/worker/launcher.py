@@ -4,7 +4,8 @@
         ◀──── pipes (stdout, stderr) ──────────────┘
 
 Rules
-1. argv only, never a shell; a complete environment; descriptors 0, 1, 2 and no others; no terminal; stdio are pipes.
+1. argv only, never a shell line (pipeline.py connects the programs of a pipe); a complete environment; descriptors 0,
+   1, 2 and no others; no terminal; stdio are pipes.
 2. `prepare` returns a process that exists, contained and blocked: its pid and start time can be journaled before
    `run` releases it. Nothing of the command has happened until then.
 3. A containment that is not available is refused; nothing here falls back to a weaker one (U-23).
@@ -32,6 +33,7 @@ from orchestra.core.redact import Redactor
 from orchestra.worker import outcome
 from orchestra.worker.leftover import kill_left_over
 from orchestra.worker.link import Link
+from orchestra.worker.pipeline import Codes, needs_shell, stages_of
 from orchestra.worker.relay import Relay
 from orchestra.worker.starting import make_scratch, problem, start_request
 from orchestra.worker.streams import OnLine, Streams
@@ -126,6 +128,7 @@ class Held:
         self._command = command
         self._sandbox = sandbox
         self._streams = streams
+        self._codes = Codes(len(stages_of(command)))
         self._link = link
         self._number = 0
         self._problem: CommandResult | None = None  # why the command was not started at all
@@ -138,6 +141,7 @@ class Held:
         self._listen_error = 0
         self._servers: list[ConnectionProxy] = []
         self._changed = asyncio.Event()
+        self._exit_codes: tuple[int, ...] = ()
         self._canceled = False
         self._scratch = ""  # tier landlock: a folder for temporary files, there is no private /tmp
 
@@ -149,7 +153,9 @@ class Held:
                 return
             self._number = self._link.add(self._hear)
             paper, size = self._request()
-            self._link.send("start", self._number, size, fds=[paper, *self._streams.open(self._changed.set)])
+            pipes = self._streams.open(self._changed.set)
+            pipes += self._codes.open() if needs_shell(self._command) else []
+            self._link.send("start", self._number, size, fds=[paper, *pipes])
             store()  # while bwrap starts
             await self._until(lambda: self.pid != 0 or self._over())
             if self._ports and not self._over():
@@ -222,6 +228,7 @@ class Held:
             except asyncio.CancelledError:
                 self._canceled = True
         self._streams.stop()
+        self._exit_codes = self._codes.close()
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
         for server in self._servers:
@@ -238,7 +245,8 @@ class Held:
         if self._listen_error:
             end = {"listener": self._listen_error}
         denials = tuple(denial for server in self._servers for denial in server.denials)
-        return outcome.result(self._command, self._sandbox, end, kept=self._streams.close(), denials=denials)
+        kept = self._streams.close()
+        return outcome.result(self._command, self._sandbox, end, kept=kept, denials=denials, codes=self._exit_codes)
 
     def _over(self) -> bool:
         return self._end is not None or self._lost

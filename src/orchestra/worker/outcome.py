@@ -28,9 +28,15 @@ _NUMBERS = {os.strerror(number): number for number in (errno.ENOENT, errno.EACCE
 
 
 def result(
-    command: Command, sandbox: Sandbox, end: End, *, kept: Kept, denials: tuple[Denial, ...] = ()
+    command: Command,
+    sandbox: Sandbox,
+    end: End,
+    *,
+    kept: Kept,
+    denials: tuple[Denial, ...] = (),
+    codes: tuple[int, ...] = (),
 ) -> CommandResult:
-    """The result of a command, from the spawner's report `end` and the captured streams."""
+    """The result of a command, from the spawner's report `end`, the captured streams and the codes of its stages."""
     stdout, stderr, artifacts = kept
     code, number = _ended(end)
     error, refused = (
@@ -47,6 +53,7 @@ def result(
     return CommandResult(
         exitCode=code,
         signal=number,
+        exitCodes=() if error else codes,
         error=error,
         refused=refused,
         timedOut=bool(end.get("timed_out")),

@@ -11,7 +11,8 @@ Rules
    is killed, FOLDER is removed, it exits.
 2. A command exists, contained and blocked, before `held` is sent; it runs only after `go`. If the spawner dies the
    command stays blocked: it holds the write end of its own pipe, so it never reads end-of-file.
-3. A command inherits the descriptors 0, 1, 2 and nothing else. They are pipes; the spawner keeps no copy of them.
+3. A command inherits the descriptors 0, 1, 2 and nothing else. They are pipes; the spawner keeps no copy of them. The
+   shell that connects the programs of a pipe has one more, for their exit codes, and closes it for them (pipeline.py).
 4. `end` is sent when no process of the command exists. Tier strict: its pid namespace is gone, or, if it leaves no
    layer that must be unmounted first, has only bwrap's own pid 1. Else: its keeper, a subreaper that the spawner
    forks for it, has killed everything below itself.
@@ -184,25 +185,25 @@ class Spawner:
             pass  # orchestra reads slowly: send the rest later
         except OSError:
             self._unsent.clear()  # orchestra is gone; the next read reports that too
-        events = select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
-        self._poll.modify(self._control.fileno(), events)
+        self._poll.modify(self._control.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
     def _begin(self, number: int, fds: list[int], size: int) -> None:
-        paper, stdout, stderr, *stdin = fds
+        paper, stdout, stderr, *rest = fds
         child = Child(number, marshal.loads(os.pread(paper, size, 0)))
+        codes = rest.pop() if child.request["codes"] else -1
         self._children[number] = child
         child.status, status = os.pipe()
         waits, child.release = os.pipe()
         block = os.open(f"/proc/self/fd/{waits}", os.O_RDWR | os.O_CLOEXEC)  # rule 2
         os.close(waits)
         os.set_blocking(child.status, False)
-        streams = [stdin[0] if stdin else self._null, stdout, stderr]
+        streams = [rest[0] if rest else self._null, stdout, stderr]
         try:
             if child.request["tier"] == "strict":
                 fds.append(self._filter(child.request["seccomp"]))
-                child.outer = self._start_bwrap(child, [*streams, paper, fds[-1]], status, block)
+                child.outer = self._start_bwrap(child, [*streams, paper, fds[-1], codes], status, block)
             else:
-                child.outer = self._fork_keeper(child, streams, status, block)
+                child.outer = self._fork_keeper(child, [*streams, codes], status, block)
         except OSError as error:
             child.end["errno"] = error.errno or errno.EIO
         finally:
@@ -221,9 +222,10 @@ class Spawner:
         return os.open(f"/proc/self/fd/{self._filters[program]}", os.O_RDONLY | os.O_CLOEXEC)
 
     def _start_bwrap(self, child: Child, fds: list[int], status: int, block: int) -> int:
-        stdin, stdout, stderr, arguments, seccomp = fds
+        stdin, stdout, stderr, arguments, seccomp, codes = fds
         request = child.request
         given = {0: stdin, 1: stdout, 2: stderr, ARGS: arguments, SECCOMP: seccomp, STATUS: status, BLOCK: block}
+        given |= {keeper.CODES: codes} if codes >= 0 else {}
         argv = [b"bwrap", b"--args", b"%d" % ARGS, b"--", *request["argv"]]
         if request["uid"] is None:
             actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in given.items()]
@@ -250,7 +252,7 @@ class Spawner:
         if (pid := os.fork()) == 0:
             try:
                 signal.set_wakeup_fd(-1)
-                names = dict(zip(("stdin", "stdout", "stderr"), fds, strict=True))
+                names = dict(zip(("stdin", "stdout", "stderr", "codes"), fds, strict=True))
                 names |= {"status": status, "block": block, "order": ordered}
                 keeper.close_all_but({0, 1, 2, *names.values()})
                 keeper.keep(child.request, names, confine, usage.tree)
@@ -381,7 +383,6 @@ class Spawner:
             child.inner_fd = -1
             self._finish(child)
             return
-        data = b""
         try:
             data = os.read(fd, 4096)
         except BlockingIOError:

@@ -13,20 +13,24 @@ import tempfile
 
 from orchestra.worker import host, seccomp
 from orchestra.worker.host import Prepared
+from orchestra.worker.pipeline import needs_shell, stages_of, started_argv
 from orchestra.worker.task import MOST_PORTS, Command, CommandResult, Limits, Sandbox
 from orchestra.worker.wrap import HOME, refusal, wrap
 
 
 def problem(command: Command, sandbox: Sandbox, *, proxied: bool) -> CommandResult | None:
     """The result for a command that cannot be started here at all; None if it can."""
-    strings = "".join((*command.argv, command.cwd, *command.env, *command.env.values()))
-    if not command.argv or not command.argv[0]:
+    programs = [stage.argv for stage in stages_of(command)]
+    words = [word for argv in programs for word in argv]
+    strings = "".join((*words, command.cwd, *command.env, *command.env.values()))
+    if not all(argv and argv[0] for argv in programs):
         return CommandResult(error="cannot start: the command is empty")
     if "\0" in strings or "" in command.env or "=" in "".join(command.env):
         problem = "cannot start: an argument or variable holds a NUL character, or a variable's name is not one"
         return CommandResult(error=problem)
-    if not os.path.isabs(command.argv[0]):
-        return CommandResult(error=f"cannot start: {command.argv[0]!r} is not an absolute path")
+    for argv in programs:
+        if not os.path.isabs(argv[0]):
+            return CommandResult(error=f"cannot start: {argv[0]!r} is not an absolute path")
     if not os.path.isdir(command.cwd if sandbox.tier != "strict" else sandbox.workspace):
         return CommandResult(error=f"cannot start: the working folder {command.cwd!r} does not exist")
     refused = _refusal(sandbox, proxied=proxied)
@@ -67,7 +71,8 @@ def start_request(command: Command, sandbox: Sandbox, prepared: Prepared, scratc
         _make_upper(sandbox, uid, gid)
     body: dict[str, object] = {
         "tier": sandbox.tier,
-        "argv": [os.fsencode(part) for part in command.argv],
+        "argv": [os.fsencode(part) for part in started_argv(command)],
+        "codes": needs_shell(command),
         "uid": uid if uid != os.geteuid() else None,
         "gid": gid,
         "rlimits": _rlimits(sandbox.limits),

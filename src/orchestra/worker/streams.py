@@ -70,9 +70,9 @@ class Streams:
         for path in (stdout, stderr):
             if path:
                 self._stores.append(Store(path, limit=self._command.capture_limit, disk=disk))
-        limit = self._command.excerpt_limit
+        limit, most = self._command.excerpt_limit, self._command.excerpt_characters
         self._captures += (
-            Capture(store, self._redactor, excerpt_limit=limit, newest=self._newest)
+            Capture(store, self._redactor, excerpt_limit=limit, characters=most, newest=self._newest)
             for store in (self._stores[0], self._stores[-1])
         )
 

@@ -1,7 +1,7 @@
 """The worker's data: a command, its containment, its result. Nothing else.
 
 Rules
-1. A command is an argument list, never a shell line (F2-09).
+1. A command is an argument list, or a pipe of them, never a shell line (F2-09, C-15).
 2. A command's environment is complete: the command inherits nothing from orchestra's own (S2-136).
 3. There is always a result, also for a command that could not start; only cancellation and a full disk raise.
 4. All text in a result is redacted and cleaned; raw bytes never leave the worker.
@@ -15,6 +15,8 @@ from typing import Literal
 
 import msgspec
 
+from orchestra.core.command import Errors, Stage
+
 MIB = 1 << 20
 EXCERPT = 4_000  # bytes of a stream that a result quotes
 MOST_PORTS = 16  # of this machine that a command may reach
@@ -24,7 +26,7 @@ LimitName = Literal["time", "memory", "disk", "files", "processes"]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One process to run."""
+    """One process to run, or a pipe of several."""
 
     argv: tuple[str, ...]  # argv[0] is a resolved, absolute path
     cwd: str
@@ -34,6 +36,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     grace_ms: int = 5_000  # between TERM and KILL (F2-09)
     capture_limit: int = 8 * MIB  # bytes kept of each artifact
     excerpt_limit: int = EXCERPT  # bytes of each stream quoted in the result: half from its head, half from its tail
+    excerpt_characters: int = 0  # the same in characters of the quoted text; 0: `excerpt_limit` counts
+    errors: Errors = "apart"  # where the stderr of `argv` goes
+    then: tuple[Stage, ...] = ()  # programs that read its stdout, one after the other (pipeline.py)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +104,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
 
     exitCode: int | None = None
     signal: int | None = None
+    exitCodes: tuple[int, ...] = ()  # of a pipe: one for each program, as a shell gives them
     error: str | None = None  # why it did not start, or that its supervisor died; text for people
     refused: bool = False  # with `error`: the containment is not available
     timedOut: bool = False
@@ -109,3 +115,10 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     stdout: Captured = Captured()
     stderr: Captured = Captured()
     artifacts: tuple[Artifact, ...] = ()
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The exit codes of all programs, as a shell gives them; nothing if they did not run."""
+        if self.exitCodes or self.signal is not None:
+            return self.exitCodes or (128 + (self.signal or 0),)
+        return () if self.exitCode is None else (self.exitCode,)

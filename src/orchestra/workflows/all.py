@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestra.workflows.dag.workflow import DAG
 from orchestra.workflows.description import Workflow
+from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.workflow import LOOP
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, EVIDENCE)

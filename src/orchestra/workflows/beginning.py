@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.config.sections import ContextSection
-from orchestra.context.globs import wrong_glob
 from orchestra.context.rules import FILE, find_rules, record_of
 from orchestra.core.errors import UsageError
+from orchestra.core.globs import wrong_glob
 from orchestra.core.reading import ContextFacts
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name

@@ -23,17 +23,19 @@ from msgspec import Struct
 
 from orchestra.config.sections import Config
 from orchestra.core.context import Context, Handlers, Verdict
-from orchestra.core.ledger import Ledger, Projection
-from orchestra.core.records import Event, Finding
+from orchestra.core.ledger import Ledger
+from orchestra.core.projections import Document, Projection
+from orchestra.core.records import Event, Finding, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Table
 from orchestra.policy.policy import ApprovalPolicy, Policy
 from orchestra.providers.choose import Models
 from orchestra.workflows.headline import headline
 from orchestra.workflows.project import Project
-from orchestra.workflows.report import REPORT, Reported, as_text, render
+from orchestra.workflows.report import Reported, as_text, ended, render
 
 Findings = Iterator[Finding]
+Roots = Callable[[str], Path]  # a workflow's name -> the folder of its runs
 
 
 class Check(Protocol):
@@ -105,11 +107,20 @@ class Workflow(Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...] | None = ()  # who may be given a model by name besides the roles; None: anybody
 
     # -- driving
+    routed: Callable[[Mapping[str, Any], Models], Models] = lambda params, models: models  # who answers in this run
+    # programs that a model may start in this run besides the whitelist's; rules and sandbox are the same
+    tools: Callable[[Mapping[str, Any], Config], tuple[str, ...]] = lambda params, config: ()
     effects: Callable[[Running], Handlers] = lambda running: {}
+    # files derived from its events, besides report.md and those of every run
     projections: Callable[[Project, RunFolder], tuple[Projection, ...]] = lambda project, folder: ()
     limit: Callable[[Policy], float] = lambda policy: math.inf  # total seconds of a run
     approval: Callable[[Config], ApprovalPolicy | None] = lambda config: None  # the project's approval mode
     needs_commands: Callable[[Mapping[str, Any]], bool] = lambda params: False  # then the sandbox is tried first
+
+    # -- going on after a failure
+    limits: frozenset[str] = frozenset()  # error codes of a limit: everything is kept, and `raised` raises the limit
+    # Given the job, and how many fixes a person allows (None: not said): the fields of the job that change.
+    raised: Callable[[Mapping[str, Any], int | None], dict[str, Any]] | None = None
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
@@ -118,10 +129,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # shown at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()
-    hopeless: frozenset[str] = frozenset()  # error codes that would occur in a fork again
     printed: Callable[[Any], str] = lambda result: ""  # the text on stdout for a completed run's result
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
-    leaves: Callable[[Reported], Mapping[str, str]] | None = None  # files written before its end; None: report.md
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run
     title: str = ""  # "a loop": as documents call one of its runs
     start: str = ""  # the command that starts one, as an example for who has no run yet
@@ -133,13 +142,20 @@ class Workflow(Struct, frozen=True, kw_only=True):
         """The workflow's table; if it has none, one that allows any step at any time."""
         return self.table or Table.any(self.name)
 
-    def so_far(self, folder: RunFolder, events: Sequence[Event], status: str, whole: Iterable[Event]) -> Iterator[str]:
+    def so_far(
+        self, folder: RunFolder, events: Sequence[Event], status: str, whole: Iterable[Event], roots: Roots
+    ) -> Iterator[str]:
         """The report of a run that has not ended, line by line. `whole` has the unabridged events."""
-        return self.report(Reported(folder, events, status, whole=whole))
+        return self.report(Reported(folder, events, status, whole=whole, roots=roots))
 
-    def left(self, run: Reported) -> Mapping[str, str]:
-        """The contents of the files that a run writes before it ends, by name."""
-        return self.leaves(run) if self.leaves else {REPORT: as_text(self.report(run))}
+    def derived(self, project: Project, roots: Roots, folder: RunFolder) -> tuple[Projection, ...]:
+        """The files that are derived from a run's events: report.md, and the workflow's own."""
+
+        def text(events: Sequence[Event]) -> bytes:
+            return utf8(project.redactor.text(as_text(self.report(ended(folder, events, roots)))))
+
+        report = Document(folder.report, project.disk, text, written="ended")
+        return (report, *self.projections(project, folder))
 
 
 def usual_root(project: Project) -> Path:

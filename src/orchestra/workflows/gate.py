@@ -1,4 +1,5 @@
-"""The gate, for flows: `pass_gate` proposes, approves and applies a patch; `run_command` runs a model's command.
+"""The gate, for flows: `pass_gate` proposes, approves and applies a patch; `take_back` restores what patches changed;
+`run_command` runs a model's command.
 
 The patch may be a model's, or the changes of a command. A command may need a person's grant first. This is linear code
 over a durable context, like every flow; the handlers of the effects are in patch/gatekeeper.py.
@@ -6,30 +7,28 @@ over a durable context, like every flow; the handlers of the effects are in patc
 
 from __future__ import annotations
 
-import shlex
-
 from msgspec import UNSET, Struct
 
+from orchestra.core.command import NOT_GRANTED, CommandOutcome, RunCommand
 from orchestra.core.context import Context
 from orchestra.core.errors import PolicyError, Refused, StepFailed
 from orchestra.core.names import shortened
+from orchestra.core.scope import Scope
 from orchestra.core.shown import ShownLines
 from orchestra.core.work import (
-    NOT_GRANTED,
     Applied,
     ApplyPatch,
     Approval,
     Approve,
     AutoApprove,
-    CommandOutcome,
     PatchFile,
     PatchProposal,
     ProposePatch,
+    ProposeTakeBack,
     Refusal,
     RefusePatch,
     Reply,
-    RunCommand,
-    command_digest,
+    TakeBack,
 )
 from orchestra.policy.binding import stricter
 from orchestra.policy.decide import reasons_to_ask
@@ -48,7 +47,8 @@ class Passage(Struct, frozen=True):
 class Ticket(Struct, frozen=True):
     """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary.
 
-    `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged.
+    `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged. `scope` has the files that
+    the patch may change; None: any.
     """
 
     artifact: str
@@ -56,13 +56,15 @@ class Ticket(Struct, frozen=True):
     policy: ApprovalPolicy
     summary: str
     shown: ShownLines | None = None
+    scope: Scope | None = None
 
 
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     """Apply a change to the files, if it is granted. Every grant is recorded, also the policy's own (S1-75)."""
     shown = UNSET if ticket.shown is None else ticket.shown
     proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact, shown))
-    refusal = proposal.refusal or _unasked(proposal, stricter(ticket.policy, proposal.approval))
+    outside = ticket.scope.refusal(proposal.files) if ticket.scope else None
+    refusal = proposal.refusal or outside or _unasked(proposal, stricter(ticket.policy, proposal.approval))
     if refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(refusal, proposal.digest))
         return Passage(proposal, done=refused)
@@ -72,6 +74,23 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
     done = await ctx.perform("apply", ApplyPatch(reply, proposal.digest, files))
     return Passage(proposal, approval, done, files)
+
+
+async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str) -> Passage:
+    """Restore the files that the patches of these runs, and of the runs below, have changed: exactly or not at all.
+
+    If a file changed since, `done.refusal` names it and nothing is changed. Without `done` nothing was to be restored.
+    No person is asked: every byte was in the project before. `artifact` is the name of the file with the diff.
+    """
+    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact))
+    if proposal.refusal is not None:
+        refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
+        return Passage(proposal, done=refused)
+    if not proposal.files:
+        return Passage(proposal)
+    approval = await ctx.perform("approve", AutoApprove(proposal.digest, "take back"))
+    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files))
+    return Passage(proposal, approval, done, proposal.files)
 
 
 def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
@@ -117,8 +136,8 @@ async def run_command(ctx: Context, name: str, command: RunCommand) -> CommandOu
 
 
 def _granting(command: RunCommand, failed: StepFailed) -> Approve:
-    digest = command_digest(command.argv, net=command.net)
-    words = shlex.join(command.argv)  # has no bare parenthesis
+    digest = command.grant()
+    words = command.line  # has no bare parenthesis
     return Approve(
         approvalId=f"approval-{shortened(failed.key.replace('/', '~'))}",
         digest=digest,

@@ -6,7 +6,19 @@ for the rest.
 
 from __future__ import annotations
 
-from orchestra.core.reading import Request, RunEnded, StepEvent, StepOutcome, key_of, outcome_of
+from orchestra.core.editions import Began
+from orchestra.core.effects import ChildRun
+from orchestra.core.looks import Seen
+from orchestra.core.reading import (
+    Request,
+    RunEnded,
+    StepEvent,
+    StepOutcome,
+    effect_of,
+    key_of,
+    outcome_as,
+    outcome_of,
+)
 from orchestra.core.records import Event, clock
 from orchestra.core.text import brief, count
 
@@ -25,10 +37,13 @@ def headline(event: Event) -> str:
             return "started"
         case "PHASE_STARTED":
             return ""
+        case "PHASE_COMPLETED" if effect_of(event) == ChildRun.__name__:
+            why = f": {short(outcome.error)}" if outcome.error else ""
+            return f"child run {outcome.status} ({key_of(event)}){why}"
         case "PHASE_COMPLETED" if outcome.is_command:
             return f"`{outcome.command or '?'}`: {outcome.status or '?'} ({how_it_ended(outcome)})"
         case "PHASE_COMPLETED":
-            return f"{event.phase} done ({key_of(event)})"
+            return _looked(event) or f"{event.phase} done ({key_of(event)})"
         case "PHASE_FAILED":
             return f"{event.phase} failed: {short(StepEvent.of(event).message)}{again(event)}"
         case "PATCH_PRODUCED":
@@ -50,7 +65,7 @@ def headline(event: Event) -> str:
         case "QUESTION_RAISED":
             return f"question: {short(Request.of(event).question)}"
         case "QUESTION_ANSWERED":
-            return f"answer: {short(outcome.text)}"
+            return f"answer{' (the default, provisional)' if outcome.provisional else ''}: {short(outcome.text)}"
         case "EVALUATION_PASSED" | "EVALUATION_FAILED_FIXABLE" | "EVALUATION_FAILED_BLOCKED":
             return f"{VERDICTS[event.type]}: {short(outcome.grounds)}"
         case "RUN_COMPLETED":
@@ -59,6 +74,21 @@ def headline(event: Event) -> str:
             return f"failed: {short(RunEnded.of(event).message)}"
         case "RUN_CANCELED":
             return f"canceled: {short(RunEnded.of(event).reason)}"
+
+
+def _looked(event: Event) -> str:
+    """The line of an edition or of a look at a file; empty for any other step."""
+    place = key_of(event).removesuffix(".1")
+    match effect_of(event):
+        case "Edition" if (began := outcome_as(event, Began)) is not None:
+            return short(f"{place} begins: made from {', '.join(began.inputs) or 'nothing'}")
+        case "WriteFile" if (seen := outcome_as(event, Seen)) is not None:
+            return short(f"{seen.path} written")
+        case "Look" if (seen := outcome_as(event, Seen)) is not None:
+            if seen.conflict:
+                return short(f"{seen.path} was edited, and there is a new text for it")
+            return short(f"{seen.path} was edited" if seen.edited else f"{seen.path} is as it was made")
+    return ""
 
 
 def how_it_ended(outcome: StepOutcome) -> str:

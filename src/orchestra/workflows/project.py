@@ -6,10 +6,13 @@ its store (core/store.py) and found by `runs/find.py`.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from msgspec import UnsetType
 
 from orchestra.commands.environment import (
     NO_CHOICE,
@@ -30,22 +33,26 @@ from orchestra.config.consent import Consent
 from orchestra.config.overlay import Overlay, laid_over
 from orchestra.config.sections import Config
 from orchestra.config.settings import find_config, policy_of, read_config
-from orchestra.context.globs import Globs
 from orchestra.context.opening import opened_file, recorded, written
 from orchestra.context.rules import Rules, find_rules
 from orchestra.context.view import View
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import SandboxError, UsageError
+from orchestra.core.globs import Globs
 from orchestra.core.keyring import Keyring
 from orchestra.core.model import Gathered, Provider
+from orchestra.core.names import OWN
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.shown import Opened, Search
 from orchestra.core.store import FileStore, Store
+from orchestra.patch.safety import wrong_path
 from orchestra.policy.policy import Policy, within
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
 from orchestra.workflows.beginning import Recorded, refuse_context, shown_to_models
+from orchestra.workflows.guard import closed_folders, environment_folders
+from orchestra.workflows.workspace import make_folder, wrong_folder
 
 ENVIRONMENT = "environment"  # the name, in `typed`, of an environment that a person chose
 
@@ -69,6 +76,7 @@ class Project:
         if not path.is_dir():
             raise UsageError(f"{path} is not a folder; give -C DIR")
         self.path = path.resolve()
+        self.folder = ""  # the folder in the project that a run works in (`inside`); empty: the project itself
         self.environ = environ
         self.overlay = overlay
         self.config_path = config or find_config(self.path)
@@ -100,6 +108,45 @@ class Project:
         self.redactor = self.watchful if self.config.security.redact_secrets else Redactor.blind()
         self.store: Store = FileStore(self.disk, self.redactor, self.keyring)
         self._chosen = NO_CHOICE
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that a run works in: the project, or a folder inside it (workflows/workspace.py)."""
+        return self.path / self.folder
+
+    def below(self, above: str, wanted: str | UnsetType) -> Project:
+        """The project as a child run sees it: in its parent's folder, or in the folder that the child wants inside it.
+
+        UsageError if no run may work there. The folder need not exist yet.
+        """
+        if isinstance(wanted, UnsetType):
+            return self._seen_from(above) if above else self
+        if why := wrong_path(wanted):
+            raise UsageError(f"workspace {wanted!r}: {why}")
+        folder = f"{above}/{wanted}" if above else wanted
+        if why := wrong_folder(self.path, folder, self._closed):
+            raise UsageError(f"workspace {wanted!r}: {why}")
+        return self._seen_from(folder)
+
+    def inside(self, folder: str) -> Project:
+        """The project as a run sees it that works in this folder, which is made if it is missing."""
+        if not folder:
+            return self
+        if why := wrong_folder(self.path, folder, self._closed):
+            raise UsageError(f"the run works in {folder} of the project, and that cannot be used now: {why}")
+        make_folder(self.path, folder)
+        return self._seen_from(folder)
+
+    def _seen_from(self, folder: str) -> Project:
+        inner = copy.copy(self)
+        inner.folder = folder
+        inner.__dict__["workshop"] = self.workshop.inside(inner.workspace)
+        return inner
+
+    def _closed(self, place: str) -> tuple[str, ...]:
+        """The folders that are closed to runs and patches, seen from a folder of the project."""
+        own = (f"{place}/{name}" for name in OWN)
+        return (*own, *closed_folders(self.config, self.place), *environment_folders(place, self.environment))
 
     # -- providers ----------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ContractError, DiskFull, DurabilityError, PolicyError, StepFailed
 from orchestra.core.records import Event, EventType, Phase
 from orchestra.core.run import RunFolder
-from orchestra.core.work import CommandOutcome, RunCommand
 from orchestra.workflows.dag.files import TaskFiles
 from orchestra.workflows.dag.plan import read_plan, task_uuid
 from orchestra.workflows.dag.report import report
@@ -237,10 +237,13 @@ def test_constraints_only_tighten(tmp_path: Path) -> None:
     plan = [
         task("a", constraints={"max_duration_sec": 99999, "max_retries": 50, "sandbox": {"fs": "rw", "net": "allow"}}),
         task("b", constraints={"max_duration_sec": 30, "max_retries": 1}),
+        task("c", constraints={"max_duration_sec": 300, "max_retries": 2}),  # exactly the policy's: nothing is cut
     ]
     graph = Graph(tmp_path / "r", job(plan))
     graph.live()
-    tasks = {t["label"]: t["constraints"] for t in json.loads((tmp_path / "r" / "plan.json").read_text())["tasks"]}
+    document = json.loads((tmp_path / "r" / "plan.json").read_text())
+    tasks = {t["label"]: t["constraints"] for t in document["tasks"]}
+    assert {warning.split(":")[0] for warning in document["warnings"]} == {"task 'a'"}
     assert tasks["a"]["max_duration_sec"] == 300 and tasks["a"]["max_retries"] == 2
     assert tasks["a"]["sandbox"] == {"fs": "read-only", "net": "deny"}
     assert tasks["b"]["max_duration_sec"] == 30 and tasks["b"]["max_retries"] == 1

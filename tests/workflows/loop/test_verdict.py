@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from orchestra.core.work import CommandOutcome
+from orchestra.core.command import CommandOutcome
 from orchestra.workflows.loop.checks import Baseline, check_results, missing_outside, prove_nothing
 from orchestra.workflows.loop.effects import Result
 from orchestra.workflows.loop.shapes import EDITION, Job, Opinion

@@ -22,8 +22,10 @@ from orchestra.core.errors import UsageError
 from orchestra.providers.choose import Models, Providers
 from orchestra.providers.offers import offer as described
 from orchestra.workflows.dag.board import Component
-from orchestra.workflows.dag.flow import PLAN_REJECTIONS, PLAN_REPAIRS
-from orchestra.workflows.dag.shapes import Assignment, Plan, PlanRequest, TaskResult, template
+from orchestra.workflows.dag.flow import PLAN_REJECTIONS
+from orchestra.workflows.dag.planning import PLAN_REPAIRS
+from orchestra.workflows.dag.shapes import Assignment, Plan, PlanRequest, TaskResult, system_text
+from orchestra.workflows.need import ROUNDS
 
 Keys = tuple[str, ...]
 
@@ -121,6 +123,8 @@ CAST: dict[str, tuple[str, str]] = {  # name -> the role it is routed by, what i
     "fixer": ("fixer", "mends a loop's patch after a failed check or a rejection"),
     "asker": ("planner", "words a loop's question to a person"),
     "summarizer": ("planner", "sums up a graph for its report (for L1)"),
+    "worker": ("planner", "gathers evidence for a question: one command or one yes/no question at a time"),
+    "main": ("planner", "plans the search for evidence, judges what was found, and answers"),
 }
 _OFFERED = {
     "claude_code": "the claude CLI is logged in",
@@ -276,7 +280,7 @@ class Agents:
 
     def _prompt(self, agent: str) -> PromptText:
         keys = ("llm", "prompts", agent)
-        return PromptText(".".join(keys), self._origins.where(*keys), at(self._config, keys), template(agent))
+        return PromptText(".".join(keys), self._origins.where(*keys), at(self._config, keys), system_text(agent))
 
     def _limits(self, level: Level) -> Iterator[Limit]:
         for what, keys in level.limits:
@@ -286,6 +290,7 @@ class Agents:
         if level.name == "L2":
             yield Limit("new plans after a useless one", PLAN_REPAIRS, "", "built in")
             yield Limit("new plans after a person's no", PLAN_REJECTIONS, "", "built in")
+            yield Limit("requests to see more files", ROUNDS, "", "built in")
 
 
 def find_level(name: str) -> Level:

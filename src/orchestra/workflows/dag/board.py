@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.command import InputFile
 from orchestra.core.errors import DurabilityError
 from orchestra.core.reading import (
     Reference,
@@ -30,8 +31,8 @@ from orchestra.core.reading import (
     recorded,
 )
 from orchestra.core.records import Event
-from orchestra.core.work import InputFile
 from orchestra.workflows.dag.plan import task_uuid
+from orchestra.workflows.dag.planning import request_in_words
 from orchestra.workflows.dag.shapes import (
     Assignment,
     Constraints,
@@ -178,6 +179,8 @@ class Board:
             self._tell(who, event.ts, "warn", message, {"error": recorded(event, "error").get("error") or {}})
         elif event.phase == "evaluate":
             self.summary = outcome.text
+        elif who is not None and (asked := request_in_words(outcome.text)):
+            self._tell(who, event.ts, "info", f"the planner asks to see {asked}")
 
     def _adopt(self, event: Event) -> None:
         assert self._planning is not None

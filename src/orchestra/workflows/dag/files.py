@@ -1,36 +1,31 @@
-"""The files of a task graph: plan.json, and tasks.jsonl and messages.jsonl, made from its events (S2-85, S2-132).
+"""The files of a task graph that are made from its events: plan.json, tasks.jsonl and messages.jsonl (S2-85, S2-132).
 
-The latter two are projections. Lines of tasks are appended within a twentieth of a second, or when 256 events wait. The
-files are rebuilt if a kill left them behind or they are missing.
+They are projections (core/projections.py): a file that is missing, or not what the events give, is written anew.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from orchestra.core.context import Step
 from orchestra.core.disk import Disk
-from orchestra.core.errors import OddFile, UsageError
-from orchestra.core.files import MIB, read_bounded, size
+from orchestra.core.errors import UsageError
+from orchestra.core.files import MIB, size
 from orchestra.core.lines import MOST_COST, weight
-from orchestra.core.reading import Reference
+from orchestra.core.projections import Document, Lines
+from orchestra.core.reading import Reference, effect_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Asking
-from orchestra.workflows.dag.board import Board, Line
+from orchestra.workflows.dag.board import Board
 from orchestra.workflows.dag.effects import Adopted, AdoptPlan
 from orchestra.workflows.dag.shapes import Plan
 
 Threshold = Literal["debug", "info", "warn", "error"]
 _WEIGHT: dict[str, int] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
-_MOST = 256  # the most events that wait for their lines
-_WAIT_S = 0.05  # the longest wait
 MOST_PLAN = 48 * MIB  # 20,000 tasks with four dependencies each, indented, have 22
 MOST_LINES = 256 * MIB  # of tasks.jsonl: that graph has 76, more with retries
 P = TypeVar("P")
@@ -39,93 +34,68 @@ _ndjson = msgspec.json.Encoder().encode_lines
 
 
 class TaskFiles:
-    """Both files of one run. tasks.jsonl grows with every event; messages.jsonl is written on close."""
+    """The files of one run: tasks.jsonl grows with every event, plan.json is the newest plan, messages.jsonl is written
+    on close."""
 
     def __init__(self, folder: RunFolder, disk: Disk, level: Threshold = "info") -> None:
         """`level` is telemetry.level: less important lines are left out, but never the end of a task."""
-        self._disk = disk
         self._least = _WEIGHT[level]
         self._board = Board()
-        self._tasks = folder.path / "tasks.jsonl"
-        self._messages = folder.path / "messages.jsonl"
-        self._fd = -1
-        self._unwritten: list[Event] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._failure: Exception | None = None  # of a delayed write: raised by the next call
+        self._tasks = Lines(folder.path / "tasks.jsonl", disk, self._fresh, together=_is_of_a_task)
+        self._plan = Document(folder.path / "plan.json", disk, _newest_plan, changes=_is_plan)
+        self._messages = Document(folder.path / "messages.jsonl", disk, self._said, written="closed")
+        self._files = (self._tasks, self._plan, self._messages)  # in this order: the messages are the board's
 
-    def restore(self, events: Iterable[Event]) -> None:
-        """Bring both files up to date with the journal."""
-        self._board = Board()
-        for event in events:
-            self._board.add(event)
-        lines = self._shown()
-        data = _read(self._tasks)
-        if lines and not (data.count(b"\n") == len(lines) and data.endswith(_ndjson(lines[-1:]))):
-            self._disk.publish(self._tasks, _ndjson(lines), durable=False)
-        self._publish_messages()
+    def restore(self, events: Sequence[Event]) -> None:
+        """Bring the files up to date with the journal."""
+        for file in self._files:
+            file.restore(events)
 
     def write(self, event: Event) -> None:
-        """Add the lines for this event."""
-        if self._failure is not None:
-            raise self._failure
-        self._unwritten.append(event)
-        if event.phase != "execute" or len(self._unwritten) == _MOST:
-            self._flush()
-            if self._failure is not None:
-                raise self._failure
-        elif self._timer is None:
-            self._wait()
+        """Take over an event."""
+        for file in self._files:
+            file.write(event)
 
-    def _wait(self) -> None:
-        """Write the lines soon, many at once.
-
-        Made one by one, they take twice as long: after every sync the processor's caches are cold.
-        """
-        try:
-            self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._flush)
-        except RuntimeError:  # no event loop: a fork copies history
-            self._flush()
+    def ending(self, event: Event) -> None:
+        """Nothing: no file here is about the end alone."""
 
     def close(self) -> None:
-        self._flush()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-            self._publish_messages()
-        if self._failure is not None:
-            raise self._failure
+        """Write the files to their ends."""
+        for file in self._files:
+            file.close()
 
-    def _publish_messages(self) -> None:
-        if self._board.job is None or self._board.job.planOnly:
-            return
-        data = _ndjson(self._board.messages)
-        if _read(self._messages) != data:
-            self._disk.publish(self._messages, data, durable=False)
+    def _fresh(self) -> Callable[[Event], bytes | None]:
+        self._board = Board()
+        return self._lines
 
-    def _flush(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        events, self._unwritten = self._unwritten, []
-        if self._failure is not None:
-            return
-        try:
-            for event in events:
-                self._board.add(event)
-            data = _ndjson(self._shown())
-            if not data:
-                return
-            if self._fd < 0:
-                self._fd = self._disk.open_end(self._tasks)
-            self._disk.append(self._fd, data)
-        except Exception as failure:  # the loop would only log it
-            self._failure = failure
-
-    def _shown(self) -> list[Line]:
-        lines = self._board.take()
+    def _lines(self, event: Event) -> bytes | None:
+        self._board.add(event)
+        if not (lines := self._board.take()):
+            return None
         if self._board.job is not None and self._board.job.planOnly:
-            return []  # a dry run has only plan.json (F2-03)
-        return [x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")]
+            return None  # a dry run has only plan.json (F2-03)
+        return _ndjson([x for x in lines if _WEIGHT[x.severity] >= self._least or x.state in ("done", "failed")])
+
+    def _said(self, events: Sequence[Event]) -> bytes | None:
+        if self._board.job is None or self._board.job.planOnly:
+            return None
+        return _ndjson(self._board.messages)
+
+
+def _is_of_a_task(event: Event) -> bool:
+    return event.phase == "execute"
+
+
+def _is_plan(event: Event) -> bool:
+    return event.type == "PHASE_COMPLETED" and effect_of(event) == AdoptPlan.__name__
+
+
+def _newest_plan(events: Sequence[Event]) -> bytes | None:
+    """plan.json: a copy of the newest plan, for people."""
+    adopted = next((event for event in reversed(events) if _is_plan(event)), None)
+    if adopted is None:
+        return None
+    return msgspec.json.format(_encode(outcome_of(adopted).plan)) + b"\n"
 
 
 def decode_plan(data: bytes, kind: type[P]) -> P:
@@ -157,12 +127,4 @@ async def adopt(effect: AdoptPlan, step: Step, *, approval: Asking | None = None
     data = msgspec.json.format(data) + b"\n"
     path = ledger.folder.artifact(f"plan/{step.key}.json")
     ledger.disk.publish(path, data, durable=True)
-    ledger.disk.publish(ledger.folder.path / "plan.json", data, durable=False)  # a copy of the newest plan, for people
     return Adopted(plan=plan, file=ledger.folder.reference(path, data), added=effect.added, approval=approval)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_bounded(path, MOST_LINES)
-    except (OSError, OddFile):
-        return b""

@@ -1,6 +1,8 @@
 """The steps of a task graph (S2): linear code over a durable context. It changes nothing itself; it performs effects.
 
 plan ─ adopt ─ agree ─▶ tasks, each as soon as its last dependency is done ─▶ (replan once) ─▶ summary ─▶ end
+▲  │
+└──┘ the planner asks to see more: it is shown, and asked again
 """
 
 from __future__ import annotations
@@ -12,34 +14,23 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.context import Context, Retry, Verdict
-from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
+from orchestra.core.command import NOT_GRANTED, RunCommand, command_digest
+from orchestra.core.context import Context, Verdict
+from orchestra.core.errors import PolicyError, StepFailed
 from orchestra.core.model import Constraints
 from orchestra.core.records import ArtifactRef, ErrorInfo
 from orchestra.core.text import some
-from orchestra.core.work import (
-    NOT_GRANTED,
-    TOTAL_TIME,
-    Approval,
-    Approve,
-    AutoApprove,
-    ModelCall,
-    Note,
-    RunCommand,
-    command_digest,
-)
+from orchestra.core.work import TOTAL_TIME, Approval, Approve, AutoApprove, ModelCall, Note
 from orchestra.policy.binding import stricter
 from orchestra.policy.decide import Ruling, decide
 from orchestra.workflows.dag.effects import Adopted, AdoptPlan
-from orchestra.workflows.dag.plan import make_plan, read_plan
-from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, plan_schema, planner_prompt, summarizer_prompt
+from orchestra.workflows.dag.plan import make_plan
+from orchestra.workflows.dag.planning import have_plan, no_requests, retry
+from orchestra.workflows.dag.shapes import Job, Plan, PlannedTask, summarizer_prompt
 from orchestra.workflows.gate import Ticket, pass_gate
+from orchestra.workflows.need import Requests
 
-PLAN_REPAIRS = 3  # re-prompts for a plan that cannot be used (F2-08)
 PLAN_REJECTIONS = 3  # new plans after a person's rejection
-
-
-AGAIN = "again~"  # a prefix for a second plan's tasks; no planner's label can contain it
 SHOWN_TASKS = 200  # tasks in a prompt
 SHOWN_CHARS = 400  # of each task's output in a prompt
 
@@ -61,7 +52,8 @@ Ended = dict[str, Done]  # by label, in the plan's order
 
 async def dag(ctx: Context, job: Job) -> Verdict:
     """Run a task graph: plan, tasks, summary."""
-    plan = await agree(ctx, job)
+    agreed = await agree(ctx, job, no_requests(job))
+    plan = agreed.plan
     if plan is None:
         return Verdict(status="canceled", result={"reason": "the plan was rejected"})
     if job.planOnly:
@@ -69,7 +61,7 @@ async def dag(ctx: Context, job: Job) -> Verdict:
     ended = await run_tasks(ctx, job, plan)
     first = ended
     if job.replan and any(done.state == "failed" for done in ended.values()) and not is_expired(ended):
-        second = await agree(ctx, job, after=describe(plan, ended))
+        second = (await agree(ctx, job, agreed.requests, after=describe(plan, ended))).plan
         if second is not None:
             ended = await run_tasks(ctx, job, second)
             plan = make_plan(plan.plan_id, (*plan.tasks, *second.tasks))
@@ -80,7 +72,14 @@ async def dag(ctx: Context, job: Job) -> Verdict:
 # -- the plan ---------------------------------------------------------------------------------------------------------
 
 
-async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
+class Agreed(Struct, frozen=True):
+    """The plan that was granted, None if it was rejected for good; and what the planner asked to see so far."""
+
+    plan: Plan | None
+    requests: Requests
+
+
+async def agree(ctx: Context, job: Job, requests: Requests, after: str = "") -> Agreed:
     """Get a plan that is recorded, and granted by a person or the policy.
 
     `after` has the results of an earlier plan; the new plan is for what failed in it (S2-10).
@@ -89,54 +88,19 @@ async def agree(ctx: Context, job: Job, after: str = "") -> Plan | None:
     name = "replan" if after else "plan"
     for turn in range(1, 2 + PLAN_REJECTIONS):
         here = ctx.at("plan", turn)
-        made = await have_plan(here, job, notes, name)
-        adopted = await here.perform("adopt", AdoptPlan(msgspec.to_builtins(made), added=bool(after)))
+        made = await have_plan(here, job, notes, name, requests)
+        requests = made.requests
+        adopted = await here.perform("adopt", AdoptPlan(msgspec.to_builtins(made.plan), added=bool(after)))
         plan = msgspec.convert(adopted.plan, Plan)  # as recorded and redacted, which is what a replay will see
         if job.planOnly:
-            return plan
+            return Agreed(plan, requests)
         approval = await approve_plan(here, job, plan, adopted, f"{name}-{turn}")
         if approval.granted:
-            return plan
+            return Agreed(plan, requests)
         if (job.plan is not None and not after) or approval.end:
             break
         notes = (*notes, Note("a person rejected your plan", approval.reason or "no reason given"))
-    return None
-
-
-async def have_plan(ctx: Context, job: Job, notes: tuple[Note, ...], name: str) -> Plan:
-    """The person's own plan, or the planner's. A wrong plan goes back to the planner with the reasons (S2-61)."""
-    scope = AGAIN if name == "replan" else ""
-
-    def read(text: str) -> Plan:
-        # The ids are derived from the run in which this history began, so that a fork keeps the ids in its events
-        # (C-03).
-        return read_plan(text, ctx.origin, job.policy, scope=scope, asker=job.asker)
-
-    if job.plan is not None and not scope:
-        try:
-            return read(job.plan)
-        except ContractError as broken:
-            raise unusable(broken.reason, str(broken)) from broken
-    repairs = PLAN_REPAIRS
-    while True:
-        call = ModelCall(
-            role="planner",
-            agent="planner",
-            prompt=planner_prompt(job),
-            notes=notes,
-            constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False, schema=plan_schema(job)),
-            artifact=f"{name}/iter-{len(notes) + 1:04d}",
-            hints=(job.intent,),
-        )
-        try:
-            return await ctx.perform(name, call, accept=lambda reply: read(reply.text), retry=_retry(job, job.retries))
-        except StepFailed as failed:
-            if failed.code != ContractError.code:
-                raise end_of_run(failed) from failed
-            if not repairs:
-                raise unusable(failed.reason, str(failed)) from failed
-            repairs -= 1
-            notes = (*notes, Note("your last plan could not be used", str(failed)))
+    return Agreed(None, requests)
 
 
 async def approve_plan(ctx: Context, job: Job, plan: Plan, adopted: Adopted, name: str) -> Approval:
@@ -194,11 +158,6 @@ def plan_reasons(job: Job, plan: Plan, commands: tuple[tuple[PlannedTask, Ruling
     return (*always, *asked, *risks)
 
 
-def unusable(reason: str, message: str) -> Exception:
-    """The verdict of a run without a usable plan: refused by the policy (exit 5), or no plan at all."""
-    return PolicyError(message) if reason == "policy" else ContractError(reason, message)
-
-
 # -- the tasks --------------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +201,7 @@ async def run_task(ctx: Context, job: Job, task: PlannedTask, after: tuple[str, 
         dry=job.dry,
     )
     try:
-        outcome = await ctx.perform("run", wanted, retry=_retry(job, limits.max_retries))
+        outcome = await ctx.perform("run", wanted, retry=retry(job, limits.max_retries))
     except StepFailed as failed:
         refused = failed.code in (PolicyError.code, NOT_GRANTED)
         return Done("failed", str(failed), expired=failed.code == TOTAL_TIME, refused=refused)
@@ -282,7 +241,7 @@ async def sum_up(ctx: Context, job: Job, plan: Plan, ended: Ended) -> None:
         files=False,
     )
     try:
-        await ctx.at("evaluate", 1).perform("summary", call, retry=_retry(job, job.retries))
+        await ctx.at("evaluate", 1).perform("summary", call, retry=retry(job, job.retries))
     except StepFailed:
         pass  # the failure is recorded, and report.md shows it
 
@@ -321,7 +280,3 @@ def verdict(ended: Ended) -> Verdict:
 def is_expired(ended: Ended) -> bool:
     """Whether the run's total time limit ended it (S2-50)."""
     return any(done.expired for done in ended.values())
-
-
-def _retry(job: Job, times: int) -> Retry:
-    return Retry(times=times, base_sec=job.backoffSec)

@@ -28,13 +28,13 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.collector import uncollected
+from orchestra.core.command import Asker, InputFile
 from orchestra.core.errors import ContractError
 from orchestra.core.files import MIB, size
 from orchestra.core.lines import objects
 from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
-from orchestra.core.work import Asker, InputFile
 from orchestra.policy.decide import decide
 from orchestra.policy.inputs import check_inputs
 from orchestra.policy.policy import Policy, TaskWishes, for_task
@@ -163,8 +163,13 @@ def make_plan(plan_id: str, tasks: tuple[PlannedTask, ...], warnings: tuple[str,
 # -- finding the JSON -------------------------------------------------------------------------------------------------
 
 
+def json_values(text: str) -> list[Any]:
+    """The JSON values of a reply that may be its answer (rule 1); ContractError if the JSON is broken."""
+    return list(_candidates(text.removeprefix("\ufeff").strip()))
+
+
 def _document(text: str) -> Any:
-    found = list(_candidates(text.removeprefix("\ufeff").strip()))
+    found = json_values(text)
     plans = [candidate for candidate in found if _is_plan(candidate)]
     if len(plans) > 1:
         raise ContractError("two_plans", "the reply holds more than one list of tasks; answer with one array alone")

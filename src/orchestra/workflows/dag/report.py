@@ -19,7 +19,7 @@ from orchestra.core.text import cell, clean
 from orchestra.policy.binding import containment, tiers_of
 from orchestra.workflows import bill
 from orchestra.workflows.dag.board import Board, Entry, record
-from orchestra.workflows.report import REPORT, Reported, as_text
+from orchestra.workflows.report import Reported
 
 ROOM = 40 * MIB  # for at least 80,000 artifacts
 OUTPUT_LINES = 20  # of a failed task's output
@@ -28,16 +28,21 @@ _CLASSES = {"done": "done", "failed": "failed", "running": "running", "planned":
 
 
 def report(run: Reported) -> Iterator[str]:
-    """report.md of a run that has not ended."""
-    return render(run, board_of(run.whole))
+    """report.md of a run."""
+    return render(run, _board(run))
 
 
-def files(run: Reported) -> dict[str, str]:
-    """report.md and metrics.json of a run that is about to end (C-26)."""
+def metrics(run: Reported) -> bytes:
+    """metrics.json of a run that ends."""
+    figures = msgspec.json.encode(_metrics(_board(run), seconds_between(run.events[0].ts, run.until)))
+    return msgspec.json.format(figures) + b"\n"
+
+
+def _board(run: Reported) -> Board:
     board = board_of(run.whole)
-    board.stop(run.until, run.message or run.status)  # the run is about to end, so no task is running
-    figures = msgspec.json.encode(_metrics(board, seconds_between(run.events[0].ts, run.until)))
-    return {REPORT: as_text(render(run, board)), "metrics.json": msgspec.json.format(figures).decode() + "\n"}
+    if run.ended:
+        board.stop(run.until, run.message or run.status)  # no task is running any more
+    return board
 
 
 def board_of(events: Iterable[Event]) -> Board:

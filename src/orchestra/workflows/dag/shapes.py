@@ -17,14 +17,15 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.command import Asker, InputFile
 from orchestra.core.model import Prompt
-from orchestra.core.work import Asker, InputFile
 from orchestra.policy.policy import ApprovalPolicy, Policy
 
 FsMode = Literal["read-only", "rw"]
 NetMode = Literal["allow", "deny"]
 TaskState = Literal["planned", "running", "blocked", "done", "failed"]  # S2-28
 LogLevel = Literal["info", "warn", "error"]  # S2-31
+EDITION = 2  # the planner may ask to see more
 
 
 # -- what a task is ---------------------------------------------------------------------------------------------------
@@ -196,6 +197,7 @@ class Job(Struct, frozen=True, kw_only=True):
     context: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()  # globs of files that no model of the run is shown
     source: str = "the plan"  # the name of the person's plan in messages
+    edition: int = 1  # of the planner's prompt: runs of an older edition keep theirs, so that they can go on (EDITION)
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------
@@ -208,9 +210,14 @@ def fill(template: str, values: dict[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
 
 
-@functools.cache
-def template(name: str) -> str:
+def system_text(agent: str, edition: int = EDITION) -> str:
     """The system text of the planner or the summarizer."""
+    parts = ("planner", "need") if agent == "planner" and edition >= 2 else (agent,)
+    return "".join(map(_template, parts))
+
+
+@functools.cache
+def _template(name: str) -> str:
     return importlib.resources.files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -228,7 +235,7 @@ def planner_prompt(job: Job) -> Prompt:
         "constraints": msgspec.json.encode(request.constraints).decode(),
         "whitelist_tools": ", ".join(job.policy.whitelist),
     }
-    return Prompt(system=template("planner"), user=fill(job.prompts["planner"], values))
+    return Prompt(system=system_text("planner", job.edition), user=fill(job.prompts["planner"], values))
 
 
 def plan_schema(job: Job) -> dict[str, Any]:
@@ -256,6 +263,6 @@ def plan_schema(job: Job) -> dict[str, Any]:
 def summarizer_prompt(job: Job, tasks: str, artifacts: str) -> Prompt:
     """The configured summarizer prompt, filled in (S2-62, S2-63)."""
     return Prompt(
-        system=template("summarizer"),
+        system=system_text("summarizer"),
         user=fill(job.prompts["summarizer"], {"tasks_summary": tasks, "artifacts_list": artifacts}),
     )

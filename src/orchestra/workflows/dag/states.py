@@ -30,7 +30,7 @@ def move(label: str, state: TaskState, target: TaskState) -> TaskState:
 
 _PLANNING = {
     "PHASE_STARTED plan": "planning",
-    "PHASE_COMPLETED plan": "planned",  # the planner replied, or a person's plan is recorded
+    "PHASE_COMPLETED plan": "planned",  # the planner replied (it may ask to see more), or a plan is recorded
     "PHASE_FAILED plan": "planning",  # the call is repeated, or the planner gets the reasons
 }
 _WORKING = {

@@ -11,6 +11,7 @@ import msgspec
 from orchestra.config.settings import to_yaml
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, PolicyError, UsageError
+from orchestra.core.projections import Document, Projection
 from orchestra.core.reading import Request, StepEvent, branch_of, effect_of, key_of, outcome_of
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
@@ -26,7 +27,8 @@ from orchestra.workflows.dag.history import Moment
 from orchestra.workflows.dag.lines import plan_lines, whole_plan
 from orchestra.workflows.dag.plan import read_plan
 from orchestra.workflows.dag.planfile import check_plan_file
-from orchestra.workflows.dag.report import files, report
+from orchestra.workflows.dag.planning import request_in_words
+from orchestra.workflows.dag.report import metrics, report
 from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
 from orchestra.workflows.dag.states import TABLE, TASK
@@ -34,6 +36,7 @@ from orchestra.workflows.dag.verify import verify_tasks
 from orchestra.workflows.description import Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
+from orchestra.workflows.report import ended
 
 
 def configured_job(project: Project, intent: str) -> Job:
@@ -50,6 +53,7 @@ def configured_job(project: Project, intent: str) -> Job:
         retries=config.retries.max,
         backoffSec=config.retries.backoff_base_sec,
         timeoutMs=config.loop.timeout_ms,
+        edition=shapes.EDITION,
     )
 
 
@@ -120,8 +124,14 @@ def _effects(running: Running) -> Handlers:
     return {AdoptPlan: functools.partial(adopt, approval=running.approval)}
 
 
-def _projections(project: Project, folder: RunFolder) -> tuple[TaskFiles, ...]:
-    return (TaskFiles(folder, project.disk, project.config.telemetry.level),)
+def _projections(project: Project, folder: RunFolder) -> tuple[Projection, ...]:
+    def figures(events: Sequence[Event]) -> bytes:
+        return project.redactor.data(metrics(ended(folder, events)))
+
+    return (
+        TaskFiles(folder, project.disk, project.config.telemetry.level),
+        Document(folder.path / "metrics.json", project.disk, figures, written="ended"),
+    )
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -138,6 +148,8 @@ def _headline(event: Event) -> str:
             left = "".join(f"; not taken over: {note.what} ({note.why})" for note in outcome.untaken[:3])
             seconds = f"{outcome.durationMs / 1000:.1f} s"
             return f"{branch_of(event)} done ({how_it_ended(outcome)}, {seconds}){left}"
+        case "PHASE_COMPLETED" if event.phase == "plan" and (asked := request_in_words(outcome_of(event).text)):
+            return f"the planner asks to see {short(asked)} ({key_of(event)})"
         case "PHASE_COMPLETED" if event.phase == "evaluate" and key_of(event).startswith("summary."):
             return "summary done"
         case "PHASE_FAILED" if event.phase == "execute" and "/" in key_of(event):
@@ -220,7 +232,7 @@ DAG = Workflow(
     table=TABLE,
     root=lambda project: project.runs_folder,  # D-06
     defaults=_defaults,
-    reserved=frozenset({"asker"}),
+    reserved=frozenset({"asker", "edition"}),
     prepare=prepare,
     facts=_facts,
     files=_files,
@@ -235,7 +247,6 @@ DAG = Workflow(
     after_no=_after_no,
     results=_results,
     report=report,
-    leaves=files,
     checks=lambda folder: (_TaskFilesCheck(folder),),
     title="a task graph",
     start='orchestra dag "INTENT"',

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Context
 from orchestra.core.errors import ContractError, StepFailed
-from orchestra.core.work import AskPerson, CommandOutcome, RunCommand
+from orchestra.core.work import AskPerson
 from orchestra.workflows.loop.effects import CheckResult, Result
 from orchestra.workflows.loop.shapes import Job, artifact, command_line
 

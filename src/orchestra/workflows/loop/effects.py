@@ -1,4 +1,4 @@
-"""The loop's own effect: recording the verdict of an iteration. Data only; its handler is in evaluation.py."""
+"""The loop's own effects: recording a verdict, and a plan that was given. Data only; evaluation.py handles them."""
 
 from __future__ import annotations
 
@@ -74,3 +74,23 @@ _JUDGED: dict[Decision, EventType] = {
     "fixable": "EVALUATION_FAILED_FIXABLE",
     "blocked": "EVALUATION_FAILED_BLOCKED",
 }
+
+
+class KeptPlan(Struct, frozen=True):
+    """A given plan as recorded."""
+
+    text: str
+    document: ArtifactRef
+
+
+class KeepPlan(Effect[KeptPlan], frozen=True):
+    """Record a plan that the job brought along, with its readable copy (S1-103)."""
+
+    text: str
+    document: str
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = KeptPlan
+
+    def public(self) -> dict[str, Any]:
+        return {"document": self.document}  # the text is in the outcome

@@ -1,4 +1,4 @@
-"""Handler of `Evaluate`: writes the verdict of an iteration as an artifact."""
+"""Handlers of the loop's own effects: each writes an artifact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from orchestra.core.context import Step
 from orchestra.core.records import utf8
-from orchestra.workflows.loop.effects import Evaluate, Judged
+from orchestra.workflows.loop.effects import Evaluate, Judged, KeepPlan, KeptPlan
 
 
 async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
@@ -21,3 +21,12 @@ async def record_evaluation(effect: Evaluate, step: Step) -> Judged:
     said = effect.evaluation
     compared = said.checks if any(check.before for check in said.checks) else ()
     return Judged(said.decision, said.grounds, ledger.folder.reference(path, data), said.checksChanged, compared)
+
+
+async def keep_plan(effect: KeepPlan, step: Step) -> KeptPlan:
+    """Write plan/iter-0001.md, durable before the event that names it (S1-103, D-04)."""
+    ledger = step.ledger
+    text = ledger.redactor.text(effect.text)
+    path = ledger.folder.artifact(effect.document)
+    ledger.disk.publish(path, utf8(text), durable=True)
+    return KeptPlan(text, ledger.folder.reference(path, utf8(text)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from orchestra.core.command import CommandOutcome
 from orchestra.core.context import Context
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
 from orchestra.core.text import checks_changed
-from orchestra.core.work import CommandOutcome, ModelCall, ModelReply, Note
+from orchestra.core.work import ModelCall, ModelReply, Note
 from orchestra.workflows.loop.checks import describe_checks
 from orchestra.workflows.loop.planning import Plan
 from orchestra.workflows.loop.shapes import Change, Job, Opinion, Turn, artifact, prompt, read_decision

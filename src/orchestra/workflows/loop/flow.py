@@ -1,6 +1,6 @@
 """The steps of a loop (S1 §4.3): linear code over a durable context. It changes nothing itself; it performs effects.
 
-checks ─ plan → develop → gate → evaluate ─ pass ──▶ completed
+checks ─ explore ─ plan → develop → gate → evaluate ─ pass ──▶ completed
           ▲ │     ▲  ▲              ▲      ├ fixable ▶ fix (at most maxFixIterations)
           └NEED   │  └── answer ◀───┼─ ask ◀┴ blocked
           (shown) │                 └ answer ◀ a check lacks its environment: evaluate again, never fix
@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
+from orchestra.core.command import CommandOutcome
 from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
@@ -25,7 +26,6 @@ from orchestra.core.work import (
     Approval,
     AskPerson,
     AskWorkspace,
-    CommandOutcome,
     ModelCall,
     ModelReply,
     Note,
@@ -47,10 +47,11 @@ from orchestra.workflows.loop.checks import (
 )
 from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
 from orchestra.workflows.loop.evaluator import hear_evaluator, write_question
-from orchestra.workflows.loop.need import read_needed
+from orchestra.workflows.loop.exploring import explore
 from orchestra.workflows.loop.planning import Plan, before_notes, make_plan
 from orchestra.workflows.loop.shapes import Change, Job, Opinion, Turn, artifact, prompt, read_result
 from orchestra.workflows.loop.verdict import blocked, decide
+from orchestra.workflows.need import read_needed
 
 FIX_LIMIT = "FIX_LIMIT"  # the error of a run whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
@@ -75,7 +76,7 @@ class Problem(Struct, frozen=True):
 async def loop(ctx: Context, job: Job) -> Verdict:
     """Run the loop until the goal is reached or the run fails."""
     baseline = await run_baseline(ctx, job)
-    plan = await make_plan(ctx, job, baseline)
+    plan = await make_plan(ctx, job, baseline, await explore(ctx, job))
     turn = Turn("execute", 1, before_notes(job, baseline), traces=failing_output(baseline.outcomes), wanted=plan.wanted)
     checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
     untouched = True
@@ -115,12 +116,12 @@ async def write(ctx: Context, job: Job, plan: Plan, turn: Turn) -> Written:
     task = "Carry out the plan." if turn.phase == "execute" else "Repair what failed."
     call = ModelCall(
         role=role,
-        agent=role,
+        agent=job.writer(role),
         prompt=prompt(role, job, task=task),
-        notes=(Note("plan", plan.text), *turn.notes),
+        notes=(*job.given_notes, Note("plan", plan.text), *turn.notes),
         constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=True),  # S1-21
         artifact=artifact(turn.phase, turn.iteration),
-        hints=(job.goal, plan.text, *(note.content for note in turn.notes)),
+        hints=(job.goal, plan.text, *(note.content for note in (*turn.notes, *job.given_notes))),
         traces=turn.traces or UNSET,
         wanted=turn.wanted or UNSET,
     )
@@ -159,6 +160,7 @@ async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Pat
         policy=job.approval,
         summary=patch.summary,
         shown=written.shown if job.edition >= 2 else None,
+        scope=job.scope or None,
     )
     passage = await pass_gate(ctx.at(turn.phase, turn.iteration), written.reply, ticket)
     match passage:

@@ -11,15 +11,17 @@ import re
 import shlex
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from orchestra.core.command import Asker
 from orchestra.core.context import Retry
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
-from orchestra.core.records import Phase
+from orchestra.core.records import Phase, Role
+from orchestra.core.scope import Scope
 from orchestra.core.shown import Wanted
-from orchestra.core.work import Applied, Asker, ModelReply, Note, Refusal
+from orchestra.core.work import Applied, ModelReply, Note, Refusal
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
 from orchestra.patch.safety import check
@@ -47,6 +49,22 @@ class Job(Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()  # globs of files that no model of the run is shown
     baseline: bool = False  # run the checks before the plan
     edition: int = 1  # of the prompts: runs of an older edition keep theirs, so that they can go on (EDITION)
+    # For a loop that is part of something larger. Unset fields are not recorded, so other runs look as they always did.
+    notes: tuple[Note, ...] | UnsetType = UNSET  # texts for planner, developer and fixer: a contract, a design
+    plan: str | UnsetType = UNSET  # a given plan: no planner is called
+    scope: Scope | UnsetType = UNSET  # the files that patches may change
+    explore: str | UnsetType = UNSET  # the workflow that looks for facts and files before the plan (exploring.py)
+    agent: str | UnsetType = UNSET  # the name of the developer and fixer in events, scripts and `--role`
+
+    def writer(self, role: Role) -> str:
+        """The agent's name of a call that writes code."""
+        return self.agent or role
+
+    @property
+    def given_notes(self) -> tuple[Note, ...]:
+        """The notes that the job brings along, and its scope in words."""
+        scope = (Note("what this run may change", f"{self.scope}.\n"),) if self.scope else ()
+        return (*(self.notes or ()), *scope)
 
     @property
     def retry(self) -> Retry:

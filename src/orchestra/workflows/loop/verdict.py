@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from orchestra.core.work import CommandOutcome
+from orchestra.core.command import CommandOutcome
 from orchestra.workflows.loop.checks import Baseline, Missing, check_results, compared, prove_nothing, turned_by_itself
 from orchestra.workflows.loop.effects import CheckResult
 from orchestra.workflows.loop.shapes import Job, Opinion, command_line

@@ -11,26 +11,28 @@ from msgspec import UnsetType
 
 from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
+from orchestra.core.command import Asker
 from orchestra.core.context import Handlers
+from orchestra.core.effects import ChildResult
 from orchestra.core.errors import ContractError, PolicyError, UsageError
-from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_of
+from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_as, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.text import cell, checks_changed, clean, count
-from orchestra.core.work import Asker
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
 from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline, short
 from orchestra.workflows.loop.checks import BASELINE
-from orchestra.workflows.loop.effects import Evaluate, Evaluation
-from orchestra.workflows.loop.evaluation import record_evaluation
+from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
+from orchestra.workflows.loop.evaluation import keep_plan, record_evaluation
+from orchestra.workflows.loop.exploring import EXPLORE, told
 from orchestra.workflows.loop.flow import FIX_LIMIT, loop
-from orchestra.workflows.loop.need import read_need
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.loop.states import TABLE
 from orchestra.workflows.loop.verdict import NOTHING_PROVED
+from orchestra.workflows.need import read_need, shortened
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
 
@@ -63,9 +65,12 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
         raise UsageError(
             'nothing can decide whether the goal is reached: give --check "CMD", or configure an evaluator'
         )
+    if job.scope:
+        job.scope.check()
     for role in ROLES:
-        capabilities = project.provider(models, role).capabilities
-        if role in ("developer", "fixer") and not capabilities.supportsPatchFirst:  # S1-31
+        writes = role in ("developer", "fixer")
+        capabilities = project.provider(models, role, job.writer(role) if writes else "").capabilities
+        if writes and not capabilities.supportsPatchFirst:  # S1-31
             raise UsageError(
                 f"provider {capabilities.name} cannot write patches; choose another: --role {role}=PROVIDER"
             )
@@ -91,7 +96,7 @@ def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None
         how = "It is started directly, not by a shell: no built-ins, no variables"
         raise UsageError(f"--check {argv[0]}: {tool.reason}. {how}")  # a check given by a path may be made by the patch
 
-    if refused := refused_runner(argv, project.environment, str(project.path)):
+    if refused := refused_runner(argv, project.environment, str(project.workspace)):
         raise UsageError(f"--check {shlex.quote(shlex.join(argv))}: {refused}")
 
 
@@ -103,14 +108,25 @@ def _facts(project: Project, job: Job) -> dict[str, Any]:
     }
 
 
+def _raised(params: Mapping[str, Any], fixes: int | None) -> dict[str, Any]:
+    """A higher limit of fixes for a run that goes on: without a number, as many again (S1-71 holds for the new run)."""
+    had = int(params.get("maxFixIterations", 3))
+    if fixes is not None and fixes <= had:
+        raise UsageError(f"--max-fixes {fixes}: the run may make {had} already, and the kept ones count; say more")
+    return {"maxFixIterations": had + max(had, 1) if fixes is None else fixes}
+
+
 def _effects(running: Running) -> Handlers:
-    return {Evaluate: record_evaluation}
+    return {Evaluate: record_evaluation, KeepPlan: keep_plan}
 
 
 def _headline(event: Event) -> str:
     outcome = outcome_of(event)
     if event.type == "PHASE_COMPLETED" and event.phase == "plan" and (asked := _asked_to_see(outcome.text)):
         return f"the planner asks to see {short(asked)} ({key_of(event)})"
+    if event.type == "PHASE_COMPLETED" and key_of(event).startswith(f"{EXPLORE}."):
+        child = outcome_as(event, ChildResult)
+        return told(child.result) if child and child.status == "completed" else headline(event)
     if event.type != "PHASE_COMPLETED" or not outcome.is_command:
         return headline(event)
     if not key_of(event).startswith(BASELINE):
@@ -122,7 +138,7 @@ def _headline(event: Event) -> str:
 def _asked_to_see(text: str) -> str:
     """What a planner's reply asks to see, in one line; empty if the reply is a plan."""
     try:
-        return ", ".join(one.search or one.place for one in read_need(text) or ())
+        return shortened(read_need(text) or ())
     except ContractError:
         return ""
 
@@ -216,7 +232,8 @@ LOOP = Workflow(
     details=_details,
     warning=_warning,
     results=_results,
-    hopeless=frozenset({FIX_LIMIT}),
+    limits=frozenset({FIX_LIMIT}),
+    raised=_raised,
     report=_report,
     checks=lambda folder: (_FixLimit(folder),),
     title="a loop",

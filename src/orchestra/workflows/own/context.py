@@ -16,16 +16,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import NO_RETRY, Retry
 from orchestra.core.context import Context as Run
 from orchestra.core.errors import StepFailed, end_of_run
 from orchestra.core.inbox import free_name
+from orchestra.core.looks import Hashed, Looked
 from orchestra.core.model import Constraints, Prompt
 from orchestra.core.names import shortened
 from orchestra.core.records import Role
-from orchestra.core.work import AskPerson, CommandOutcome, ModelCall, RunCommand
+from orchestra.core.work import AskPerson, ModelCall
 from orchestra.workflows.gate import Ticket, pass_gate, run_command
 from orchestra.workflows.own.definition import Definition, hints_of, refuse_another
 from orchestra.workflows.own.effects import CallFunction, KeepDiff
@@ -58,6 +60,11 @@ class Context:
     def run_id(self) -> str:
         """The id of this run."""
         return self._run.run_id
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The files of `--input-run`: the digest of each, by its path in the project. Empty without one."""
+        return dict(self._run.recorded("inputs", {}))
 
     # -- your own code ------------------------------------------------------------------------------------------------
 
@@ -166,6 +173,24 @@ class Context:
         )
         return (await self._run.perform(name, request)).text
 
+    # -- files that a person may edit ---------------------------------------------------------------------------------
+
+    async def look(self, name: str, path: str, text: str) -> Looked:
+        """A file of the project with a text that this run made: written, and read again whenever the run is driven.
+
+        The result has the file's `text`: as written, or as a person edited it. If the file was edited and there is a
+        new `text`, a person decides. Use the result only inside an `edition` that is made of it.
+        """
+        return await self._run.look(name, path, text)
+
+    async def tree_hash(self, name: str, *globs: str) -> Hashed:
+        """The contents of the project's files that these globs name (none: all), as one digest: for an `edition`."""
+        return await self._run.tree_hash(name, globs)
+
+    async def edition(self, name: str, /, **inputs: object) -> Context:
+        """A context whose steps hold for these inputs only: when one of them changes, the steps are done anew."""
+        return Context(await self._run.edition(name, inputs))
+
     # -- other runs, branches, time -----------------------------------------------------------------------------------
 
     @overload
@@ -174,17 +199,15 @@ class Context:
     async def call(self, name: str, workflow: str, /, **params: object) -> object: ...
     async def call(self, name: str, workflow: Definition[..., Any] | str, /, *args: Any, **params: Any) -> Any:
         """Run another workflow as a child run and return its result; StepFailed if it does not complete."""
-        known = workflow if isinstance(workflow, Definition) else None
-        if known:
-            refuse_another(known)
-        target = known.name if known else str(workflow)
-        job = known.job(*args, **params) if known else params
-        key = self._run.peek_key(name)
-        child = await self._run.call(name, target, msgspec.to_builtins(job))
-        if child.status != "completed":
-            why = f": {child.error}" if child.error else ""
-            raise StepFailed(key, CHILD_FAILED, f"child run {child.childRunId} is {child.status}{why}")
-        return typed(child.result, known.returns) if known else child.result
+        return await _call(self._run, UNSET, name, workflow, args, params)
+
+    def inside(self, folder: str) -> Inside:
+        """A folder for child runs: `ctx.inside("app").call(…)` runs a workflow that sees and changes only that folder.
+
+        The path starts from the folder that this run works in, and does not leave it. The folder is made if it is
+        missing. StepFailed of the call if no run may work there.
+        """
+        return Inside(self._run, folder)
 
     async def fan_out(
         self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], *, limit: int = 0
@@ -207,6 +230,43 @@ class Context:
     async def new_id(self) -> str:
         """A random id, the same on every replay."""
         return await self._run.new_id()
+
+
+class Inside:
+    """A folder of the project that child runs work in."""
+
+    def __init__(self, run: Run, folder: str) -> None:
+        self._run = run
+        self._folder = folder
+
+    @overload
+    async def call(self, name: str, workflow: Definition[P, R], /, *args: P.args, **params: P.kwargs) -> R: ...
+    @overload
+    async def call(self, name: str, workflow: str, /, **params: object) -> object: ...
+    async def call(self, name: str, workflow: Definition[..., Any] | str, /, *args: Any, **params: Any) -> Any:
+        """Run another workflow in this folder as a child run and return its result, as `Context.call` does."""
+        return await _call(self._run, self._folder, name, workflow, args, params)
+
+
+async def _call(
+    run: Run,
+    workspace: str | UnsetType,
+    name: str,
+    workflow: Definition[..., Any] | str,
+    args: tuple[Any, ...],
+    params: dict[str, Any],
+) -> Any:
+    known = workflow if isinstance(workflow, Definition) else None
+    if known:
+        refuse_another(known)
+    target = known.name if known else str(workflow)
+    job = known.job(*args, **params) if known else params
+    key = run.peek_key(name)
+    child = await run.call(name, target, msgspec.to_builtins(job), workspace=workspace)
+    if child.status != "completed":
+        why = f": {child.error}" if child.error else ""
+        raise StepFailed(key, CHILD_FAILED, f"child run {child.childRunId} is {child.status}{why}")
+    return typed(child.result, known.returns) if known else child.result
 
 
 def typed(value: Any, hint: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestra.context.globs import Globs
 from orchestra.core.errors import UsageError
+from orchestra.core.globs import Globs
 
 
 def test_globs_mean_what_they_mean_in_gitignore() -> None:

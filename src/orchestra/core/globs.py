@@ -1,4 +1,4 @@
-"""The globs of `--no-context` and `context.hide`: files that no model is shown, and that are not listed either.
+"""Globs that name files of a project: what no model is shown (`--no-context`), what a run may change (core/scope.py).
 
 Rules
 1. A glob is a line of a `.gitignore` file: `docs/`, `*.min.js`, `/data/*.csv`.
@@ -21,17 +21,21 @@ _MOST_LENGTH = 500
 class Globs:
     """The files that these globs name."""
 
-    def __init__(self, globs: Iterable[str]) -> None:
-        """UsageError for a glob that cannot be used."""
+    def __init__(self, globs: Iterable[str], *, below: str = "", of: str = "--no-context") -> None:
+        """UsageError for a glob that cannot be used; `of` is the setting that it belongs to.
+
+        The globs start from the project. `below` is the folder in it that the paths start from, if it is another.
+        """
         lines = tuple(globs)
         for line in lines:
             if why := wrong_glob(line):
-                raise UsageError(f"--no-context {line}: {why}")
+                raise UsageError(f"{of} {line}: {why}")
         self._spec = pathspec.GitIgnoreSpec.from_lines(line.removeprefix("./") for line in lines)
+        self._below = f"{below}/" if below else ""
 
     def __call__(self, path: str) -> bool:
-        """Whether a path of the workspace is hidden; that of a folder ends with `/`."""
-        return self._spec.match_file(path)
+        """Whether the globs name a path; that of a folder ends with `/`."""
+        return self._spec.match_file(self._below + path)
 
 
 def wrong_glob(line: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestra.core.errors import ContractError
 from orchestra.core.shown import Wanted
-from orchestra.workflows.loop.need import MOST, read_need, read_needed
+from orchestra.workflows.need import MOST, ROUNDS, Requests, read_need, read_need_object, read_needed
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,36 @@ def test_no_reply_raises_anything_but_a_refusal(text: str) -> None:
     except ContractError:
         return
     assert found and all(one.file or one.search for one in found)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["need", "file", "search"]), inner),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_no_json_value_raises_anything_but_a_refusal(value: object) -> None:
+    try:
+        found = read_need_object(value)
+    except ContractError:
+        return
+    assert found is None or all(one.file or one.search for one in found)
+
+
+def test_a_request_in_json_is_bounded() -> None:
+    asked = read_need_object({"need": [{"search": f"term{number}"} for number in range(500)]})
+    assert asked is not None and len(asked) == MOST
+
+
+def test_a_planner_is_told_what_it_asked_for_and_how_often_it_may_ask_again() -> None:
+    requests = Requests()
+    assert requests.told == ""
+    for number in range(ROUNDS):
+        requests.refuse_another()
+        requests = requests.with_more((Wanted(file="a.py"), Wanted(search=f"term{number}")))
+    assert requests.told.count("file: a.py") == 1 and "term0" in requests.told
+    assert requests.told.endswith("You cannot ask again.")
+    with pytest.raises(ContractError, match="must plan now"):
+        requests.refuse_another()

@@ -1,0 +1,130 @@
+"""Commands that go on from what a run did: retry (after a failure), fork (from a point, or with another answer)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from orchestra.app import App
+from orchestra.cli import options
+from orchestra.cli.driving import Drive
+from orchestra.core.errors import UsageError
+from orchestra.core.fork import NewAnswer
+from orchestra.core.records import FINAL
+from orchestra.core.run import RunFolder
+from orchestra.runs.answers import who as person
+from orchestra.runs.asked import find_asked
+
+
+@click.command()
+@options.run_argument
+@click.option(
+    "--max-fixes",
+    type=click.IntRange(min=0),
+    help="The most fixes of the new run, the kept ones included (default: as many again, if the limit ended it).",
+)
+@options.accept_drift
+@options.models
+@options.driving
+def retry(
+    run: str,
+    max_fixes: int | None,
+    drift: tuple[str, ...],
+    who: options.Answering,
+    how: options.Driving,
+) -> int:
+    """Go on after RUN failed or was canceled, in a new run that keeps everything that succeeded.
+
+    Only what failed, and what depends on it, is done again. Kept calls are not paid again, kept answers not asked
+    again. After the last allowed fix, the new run goes on with the next one. The old run stays as it is.
+    A run that has not ended is gone on with as it is, as `orchestra resume` does.
+
+    \b
+    orchestra retry last
+    orchestra retry last --provider anthropic
+    orchestra retry last --max-fixes 6
+    """
+    app = App(how.project)
+    root = app.runs.vouched_root(app.runs.find(run))
+    status = root.fold.state.status
+    _refuse_completed(root.folder, status)
+    if status not in FINAL.values() and max_fixes is not None:
+        raise UsageError(f"run {root.folder.id} has not ended: --max-fixes is for the new run after a failure")
+    recorded = app.terms.models(root.folder, root.created)
+    models = options.chosen(who, recorded)
+    options.warn_of_unknown_prices(models or recorded, app.project.providers)
+    drive, accepted = Drive(how, models), frozenset(drift)
+    if status in FINAL.values():
+
+        def make() -> RunFolder:
+            return asyncio.run(drive.app.again.without_failures(root.folder, fixes=max_fixes, accept_drift=accepted))
+
+        return drive.drive(make, accept_drift=accepted)
+    if not how.quiet:
+        click.echo(f"orchestra: run {root.folder.id} has not ended: going on with it", err=True)
+    return drive.drive(lambda: root.folder, known=True, accept_drift=accepted)
+
+
+@click.command()
+@options.run_argument
+@click.option(
+    "--at",
+    default="",
+    metavar="EVENT",
+    help="The last event to keep, of those `orchestra logs RUN` lists. What came after it, or had not ended then, is"
+    " done anew (default: everything that succeeded is kept, as by `orchestra retry`).",
+)
+@click.option(
+    "--answer",
+    nargs=2,
+    metavar="QUESTION TEXT",
+    help="Answer this question of the run differently. Everything that does not depend on the answer is kept.",
+)
+@click.option("--no-drive", is_flag=True, help="Only create the new run.")
+@options.driving
+def fork(run: str, at: str, answer: tuple[str, str] | None, no_drive: bool, how: options.Driving) -> int:
+    """Start a new run that keeps settled steps of RUN, and drive it from there. RUN stays as it is.
+
+    \b
+    orchestra fork last --answer colour green
+    orchestra fork last --answer implement.1/colour green
+    orchestra fork last --at 12
+    """
+    drive = Drive(how)
+    folder = drive.app.runs.find(run)
+    if at and answer:
+        raise UsageError("--at and --answer: give one of them; --answer keeps what does not depend on the answer")
+    if at and not at.isdecimal():
+        raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
+
+    def make() -> RunFolder:
+        if at:
+            return drive.app.again.fork(folder, at.zfill(8))
+        return asyncio.run(drive.app.again.without_failures(folder, answer=_new_answer(drive.app, folder, answer)))
+
+    if not at and not answer:
+        _refuse_completed(folder, drive.app.runs.vouched(folder).fold.state.status)
+    if no_drive:
+        click.echo(make().id)
+        return 0
+    return drive.drive(make)
+
+
+def _new_answer(app: App, folder: RunFolder, answer: tuple[str, str] | None) -> NewAnswer | None:
+    """The answer that a person gives anew; UsageError if there is no such question, or it does not take this answer."""
+    if answer is None:
+        return None
+    app.runs.vouched(folder)
+    name, text = map(options.clean, answer)
+    asked = find_asked(app.runs, folder, name)
+    return NewAnswer(asked.path, app.answers.checked(asked.run, asked.request, text), person())
+
+
+def _refuse_completed(folder: RunFolder, status: str) -> None:
+    if status == "completed":
+        raise UsageError(
+            f"run {folder.id} is completed: nothing in it failed. To answer one of its questions differently:"
+            f" orchestra fork {folder.id} --answer QUESTION TEXT; from one of its events: orchestra fork {folder.id}"
+            " --at EVENT"
+        )

@@ -1,0 +1,203 @@
+"""What a tree of runs has cost, used and changed, read from one journal: its own calls, and its children's sums. Pure.
+
+Rules
+1. A finished child run is a step of its parent, whose outcome has the child's sums. So nothing below is read again.
+2. A child that an older version finished has no sums. Who needs them reads the child (`BegunChild.summed`).
+3. Calls that a fork or a retry copied were made and paid by another run: they are in no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, UnsetType
+
+from orchestra.core.calls import PastCall, calls_in, last_copied
+from orchestra.core.effects import ChildResult, ChildRun, Tokens
+from orchestra.core.reading import RunCreated, StepEvent, duration_of, outcome_as, outcome_of
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+
+_CHILD = ChildRun.__name__
+_TELLING = ("ModelCall", "RunCommand", _CHILD)  # whose outcomes say how long they took
+
+
+class Account(Struct, frozen=True):
+    """Sums over model calls."""
+
+    calls: int = 0
+    costUsd: float = 0.0
+    lostUsd: float = 0.0
+    tokens: Tokens = Tokens()
+    unpriced: int = 0
+    unanswered: int = 0
+    uncounted: bool = False
+
+    def __add__(self, other: Account) -> Account:
+        return Account(
+            calls=self.calls + other.calls,
+            costUsd=self.costUsd + other.costUsd,
+            lostUsd=self.lostUsd + other.lostUsd,
+            tokens=Tokens(self.tokens.input + other.tokens.input, self.tokens.output + other.tokens.output),
+            unpriced=self.unpriced + other.unpriced,
+            unanswered=self.unanswered + other.unanswered,
+            uncounted=self.uncounted or other.uncounted,
+        )
+
+
+class BegunChild(Struct, frozen=True):
+    """A child run as its parent's journal tells of it."""
+
+    key: str
+    workflow: str
+    run_id: str
+    result: ChildResult | None = None  # None: it has not ended, or its step's outcome cannot be read
+    kept: bool = False  # copied with its step from another run, whose child it is
+
+    @property
+    def status(self) -> Literal["open", "completed", "failed", "canceled"]:
+        return self.result.status if self.result else "open"
+
+    @property
+    def summed(self) -> bool:
+        """Whether the child ended with recorded sums (rule 2)."""
+        return self.result is not None and self.result.costUsd is not None
+
+    @property
+    def account(self) -> Account:
+        """The recorded sums of the child and of the runs below it; zero if there are none."""
+        done = self.result
+        if done is None or done.costUsd is None or self.kept:
+            return Account()
+        return Account(
+            calls=done.calls,
+            costUsd=done.costUsd,
+            lostUsd=done.lostUsd,
+            tokens=done.tokens,
+            unpriced=done.unpriced,
+            unanswered=done.unanswered,
+            uncounted=done.uncounted,
+        )
+
+
+def of_calls(calls: Iterable[PastCall]) -> Account:
+    """The sums over these calls (rule 3)."""
+    made = [call for call in calls if not call.kept]
+    used = [(call.usage.inputTokens, call.usage.outputTokens) for call in made]
+    return Account(
+        calls=len(made),
+        costUsd=sum(call.costUsd or 0.0 for call in made),
+        lostUsd=sum(call.lostUsd or 0.0 for call in made),
+        tokens=Tokens(sum(_known(one) for one, _ in used), sum(_known(one) for _, one in used)),
+        unpriced=sum(call.raw is not None and call.costUsd is None for call in made),
+        unanswered=sum(call.raw is None for call in made),
+        uncounted=any(isinstance(one, UnsetType) for pair in used for one in pair),
+    )
+
+
+def children(events: Iterable[Event]) -> list[BegunChild]:
+    """The child runs that these events began, in order."""
+    found: dict[str, BegunChild] = {}
+    copied = ""
+    for event in events:
+        payload = event.payload
+        if event.type == "RUN_CREATED":
+            copied = last_copied(event)
+        if payload.get("effect") != _CHILD:
+            continue
+        key = str(payload.get("key", ""))
+        if event.type == "PHASE_STARTED":
+            found[key] = BegunChild(key, str(payload.get("workflow", "")), str(payload.get("childRunId", "")))
+        elif event.type == "PHASE_FAILED":
+            found.pop(key, None)  # it could not be admitted: there is no child
+        elif event.type == "PHASE_COMPLETED" and key in found:
+            result, kept = outcome_as(event, ChildResult), event.id <= copied
+            found[key] = msgspec.structs.replace(found[key], result=result, kept=kept)
+    return list(found.values())
+
+
+def changed_paths(events: Iterable[Event]) -> Iterator[str]:
+    """The files that the patches of a run and of the runs below it changed, as they are called in the project.
+
+    A file may come more than once.
+    """
+    place = ""
+    for event in events:  # copied ones too: what a fork kept is in the files
+        if event.type == "RUN_CREATED":
+            folder = RunCreated.of(event).folder
+            place = f"{folder}/" if folder else ""
+        elif event.type == "PATCH_APPLIED":
+            yield from (f"{place}{file.path}" for file in outcome_of(event).applied)
+        elif event.payload.get("effect") == _CHILD and (done := outcome_as(event, ChildResult)):
+            yield from done.paths
+
+
+def summed(result: ChildResult, folder: RunFolder, events: Iterable[Event], *, tree_ms: int = 0) -> ChildResult:
+    """The result of a child run with the sums over its journal (rule 1). `tree_ms`: how long the tree has worked."""
+    events = list(events)
+    sums = of_calls(calls_in(folder, events))
+    for told in children(events):
+        sums += told.account
+    return msgspec.structs.replace(
+        result,
+        costUsd=sums.costUsd,
+        tokens=sums.tokens,
+        calls=sums.calls,
+        unpriced=sums.unpriced,
+        unanswered=sums.unanswered,
+        uncounted=sums.uncounted,
+        lostUsd=sums.lostUsd,
+        paths=tuple(dict.fromkeys(changed_paths(events))),
+        treeMs=tree_ms,
+    )
+
+
+def _known(number: int | UnsetType) -> int:
+    return 0 if isinstance(number, UnsetType) else number
+
+
+def used(events: Iterable[Event]) -> float:
+    """Seconds that recorded steps and waits took, counted once where they overlap (commands/clock.py, rule 2)."""
+    spans: list[tuple[float, float]] = []
+    # by run and key: when steps began whose outcome does not say how long they took, and when they end at the latest
+    begun: dict[tuple[str, str], tuple[float, float]] = {}
+    total, reached, copied = 0.0, float("-inf"), ""
+    for event in events:
+        if event.type == "RUN_CREATED":
+            copied = last_copied(event)
+        if event.id <= copied:
+            continue  # done, and counted, in the run that this one was forked from
+        effect = event.payload.get("effect")
+        step = (event.runId, str(event.payload.get("key", "")))
+        if effect == _CHILD:
+            if (reading := _reading(event)) and (when := _when(event.ts)) > reached:
+                total, reached = reading, when
+        elif milliseconds := duration_of(event):
+            end = _when(event.ts)
+            spans.append((end - milliseconds / 1000, end))
+        elif effect not in _TELLING and event.type == "PHASE_STARTED":
+            deadline = event.payload.get("deadline")  # of a sleep, which a later process may find over long ago
+            begun[step] = (_when(event.ts), _when(str(deadline)) if deadline else float("inf"))
+        elif step in begun and not event.payload.get("redone"):
+            start, latest = begun.pop(step)
+            spans.append((start, min(latest, _when(event.ts))))
+        if event.type == "PHASE_FAILED" and (retry_at := StepEvent.of(event).retryAt):
+            spans.append((_when(event.ts), _when(retry_at)))
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _reading(event: Event) -> float:
+    """The reading of the clock in the outcome of a child run, in seconds; 0 if there is none."""
+    outcome = event.payload.get("outcome")
+    reading = outcome.get("treeMs") if isinstance(outcome, Mapping) else 0
+    return reading / 1000 if isinstance(reading, int) else 0.0
+
+
+def _when(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

@@ -1,0 +1,42 @@
+"""Time and chance: handlers of Now, NewId and Sleep. A flow itself may touch neither."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from orchestra.core.effects import Instant, NewId, Now, RandomId, Sleep
+from orchestra.core.records import now
+
+if TYPE_CHECKING:
+    from orchestra.core.context import Step
+
+
+def seconds_until(moment: str) -> float:
+    """The seconds from now to a recorded moment."""
+    return (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
+
+
+async def sleep_until(moment: str) -> None:
+    """Wait until a recorded moment."""
+    if (left := seconds_until(moment)) > 0:
+        await asyncio.sleep(left)
+
+
+async def now_is(effect: Now, step: Step) -> Instant:
+    """Handler of Now."""
+    return Instant(now())
+
+
+async def new_id(effect: NewId, step: Step) -> RandomId:
+    """Handler of NewId."""
+    return RandomId(os.urandom(16).hex())
+
+
+async def sleep(effect: Sleep, step: Step) -> Instant:
+    """Handler of Sleep."""
+    if step.intent is not None:
+        await sleep_until(step.intent.payload["deadline"])
+    return Instant(now())

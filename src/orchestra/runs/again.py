@@ -1,0 +1,138 @@
+"""Going on from another run: a fork of its history, a retry after a failure, another answer to a question of it.
+
+Rules
+1. A new run is made; the old journals are only read. What it keeps is decided in core/settled.py and core/rehearsal.py.
+2. The new run is bound by the policy of now. What differs from the old run's is named.
+3. It has the models that a person chose last for the old run.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import msgspec
+
+from orchestra.core.engine import Engine
+from orchestra.core.errors import UsageError
+from orchestra.core.faces import Face, Notice
+from orchestra.core.fork import NewAnswer
+from orchestra.core.reading import RunCreated, RunEnded, job_of, recorded
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from orchestra.core.vouching import Standing
+from orchestra.runs.find import Runs
+from orchestra.runs.lineage import brought_in
+from orchestra.runs.terms import Terms
+from orchestra.workflows.description import Workflow
+from orchestra.workflows.known import Workflows
+from orchestra.workflows.project import ENVIRONMENT, Project
+
+
+class Again:
+    """Makes runs that go on from other runs of a project."""
+
+    def __init__(
+        self, project: Project, workflows: Workflows, runs: Runs, terms: Terms, engine: Engine, face: Face
+    ) -> None:
+        self._project = project
+        self._workflows = workflows
+        self._runs = runs
+        self._terms = terms
+        self._engine = engine
+        self._face = face
+
+    def fork(self, folder: RunFolder, at: str) -> RunFolder:
+        """Make a new run with the settled steps of another run's history up to event `at`.
+
+        It gets the current policy; differences are shown.
+        """
+        standing, kept = self._engine.history(folder, at)
+        new = self._engine.fork(folder, kept, at, self._forked(folder, standing, kept[0]))
+        self._tell_changes(folder, new, kept[0])
+        return new
+
+    async def without_failures(
+        self,
+        folder: RunFolder,
+        *,
+        fixes: int | None = None,
+        answer: NewAnswer | None = None,
+        accept_drift: frozenset[str] = frozenset(),
+    ) -> RunFolder:
+        """Make a new run that goes on from this one, with everything that succeeded kept (core/settled.py).
+
+        `fixes` raises the limit of fixes. With `answer`, what depends on that question's earlier answer is not kept.
+        """
+        standing, events = self._engine.history(folder)
+        facts = self._forked(folder, standing, events[0])
+        if fixes is not None:
+            workflow = self._workflows.named(RunCreated.of(events[0]).workflow)
+            facts |= _raised(workflow, events[0], fixes) if workflow.raised else {"maxFixes": fixes}
+        new = await self._engine.again(folder, events, facts, answer=answer, accept_drift=accept_drift)
+        self._tell_changes(folder, new, events[0])
+        return new
+
+    async def stale(self, folder: RunFolder) -> list[str]:
+        """What of a run that has ended would be done anew, because a file was edited or an input is another one."""
+        try:
+            summary = self._runs.vouched(folder)
+            self._project.consent.require()
+            self.refuse_scenario(folder, summary.created)
+            facts = self._runs.facts(summary.created)
+            self._project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)
+            self._workflows.named(summary.workflow)  # its code is needed
+            return await self._engine.stale(folder)
+        finally:
+            await self._project.close()
+
+    def refuse_scenario(self, folder: RunFolder, created: Event) -> None:
+        """UsageError for a run of a scenario: without the scenario's configuration more might be allowed."""
+        scenario = RunCreated.of(created).scenario
+        if self._project.overlay is None and scenario:
+            raise UsageError(
+                f"run {folder.id} had the configuration of a scenario and cannot go on without it."
+                f" Run that again: {shlex.join(('orchestra', 'eval', 'run', str(scenario)))}."
+                f" End this one: orchestra cancel {folder.id}"
+            )
+
+    def brought_in(self, run: str) -> dict[str, Any]:
+        """The facts about the run whose files a new one begins with; UsageError if that run has not completed."""
+        summary = self._runs.vouched(self._runs.find(run))
+        if (status := summary.fold.state.status) != "completed":
+            raise UsageError(
+                f"--input-run: run {summary.folder.id} is {status}, and only a completed run has its files"
+            )
+        return brought_in(summary.folder, summary.events)
+
+    def _forked(self, folder: RunFolder, standing: Standing, created: Event) -> dict[str, Any]:
+        """The facts that a fork records anew: the policy of now, and the models that a person chose last."""
+        project = self._project
+        project.consent.require()
+        self._workflows.named(RunCreated.of(created).workflow)
+        self._terms.refuse_elsewhere(folder, standing)
+        facts = {"policy": msgspec.to_builtins(project.policy), "workspace": standing.workspace or str(project.path)}
+        said = recorded(created, "models", "typed")
+        if "models" in said:
+            facts["models"] = msgspec.to_builtins(self._terms.models(self._runs.root_of(folder), created))
+        if "typed" in said:
+            facts["typed"] = self._runs.facts(created).typed
+        return facts
+
+    def _tell_changes(self, folder: RunFolder, new: RunFolder, created: Event) -> None:
+        for difference in self._terms.changes(created):
+            self._face.tell(Notice(new.id, f"another policy than that of {folder.id}: {difference}"))
+
+
+def beyond_limit(workflow: Workflow, created: Event, last: Event, fixes: int | None) -> dict[str, Any] | None:
+    """The facts with which a run goes on beyond the limit it ended at; None if it ended otherwise."""
+    error = RunEnded.of(last).error
+    return _raised(workflow, created, fixes) if error and error.code in workflow.limits else None
+
+
+def _raised(workflow: Workflow, created: Event, fixes: int | None) -> dict[str, Any]:
+    """The facts of a run with a higher limit of fixes."""
+    if workflow.raised is None:
+        raise UsageError(f"--max-fixes: workflow {workflow.name} has no limit of fixes")
+    changed = workflow.raised(job_of(created), fixes)
+    return {"params": {**job_of(created), **changed}, **changed}

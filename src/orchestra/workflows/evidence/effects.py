@@ -1,0 +1,171 @@
+"""The effects of the evidence loop: shorten the conversation, find the files it is about, save the session.
+
+Rules
+1. A compaction is computed by the flow and recorded as it is: a later version of orchestra that would shorten in
+   another way still replays this one (C-29).
+2. A file counts only if it is a regular file of the workspace, reached without a link, and no secret by its name.
+3. A session is saved before the run's last event (S5-11), whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from orchestra.core.context import Step
+from orchestra.core.effects import Effect
+from orchestra.core.secretfiles import secret_by_name
+from orchestra.workflows.evidence.memory import Message
+from orchestra.workflows.evidence.sessions import Sessions, Told
+from orchestra.workflows.evidence.shapes import Evidence, FoundFile
+
+MOST_FILES = 50
+_MOST_CANDIDATES = 2_000  # names that are looked up
+_PLACE = re.compile(r"^([^\s:\0][^:\0\n]{0,300}):(\d{1,7})[:-]", re.MULTILINE)  # as grep -n and compilers write it
+_WORD = re.compile(r"[^\s'\"|]{1,300}")
+
+
+class Kept(Struct, frozen=True):
+    """A conversation as it goes on after a compaction."""
+
+    messages: tuple[Message, ...]
+    before: int  # estimated tokens
+    after: int
+
+
+class Compact(Effect[Kept], frozen=True):
+    """Record a compaction (rule 1)."""
+
+    messages: tuple[Message, ...]
+    before: int
+    after: int
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Kept
+
+    def public(self) -> dict[str, Any]:
+        return {"before": self.before, "after": self.after}  # the messages are in the outcome
+
+
+class Declined(Struct, frozen=True):
+    """A command line that was not run, and why."""
+
+    line: str
+    why: str
+
+
+class Decline(Effect[Declined], frozen=True):
+    """Record a command line that cannot be read as one (policy/words.py). Nothing is run."""
+
+    line: str
+    why: str
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Declined
+
+
+class Concluded(Struct, frozen=True):
+    """The final answer, and the files of the workspace that its evidence is about."""
+
+    answer: str
+    files: tuple[FoundFile, ...]
+
+
+class Conclude(Effect[Concluded], frozen=True):
+    """Record the final answer, and find the files that commands and their output name."""
+
+    answer: str
+    evidence: tuple[Evidence, ...]
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Concluded
+
+    def public(self) -> dict[str, Any]:
+        return {}
+
+
+class Saved(Struct, frozen=True):
+    """A session as a run saved it. `saved` is False if a newer turn had been saved already: its memory stays."""
+
+    session: str
+    turn: int
+    messages: tuple[Message, ...]
+    saved: bool = True
+
+
+class SaveSession(Effect[Saved], frozen=True):
+    """Save a session at the end of a turn (rule 3)."""
+
+    session: str
+    turn: int
+    goal: str
+    answer: str
+    messages: tuple[Message, ...]
+
+    outcome: ClassVar[Any] = Saved
+
+    def public(self) -> dict[str, Any]:
+        return {"session": self.session, "turn": self.turn}
+
+
+class Handling:
+    """The handlers of these effects, for one run."""
+
+    def __init__(self, workspace: Path, sessions: Sessions, run_id: str) -> None:
+        self._workspace = workspace
+        self._sessions = sessions
+        self._run_id = run_id
+
+    async def compact(self, effect: Compact, step: Step) -> Kept:
+        return Kept(effect.messages, effect.before, effect.after)
+
+    async def decline(self, effect: Decline, step: Step) -> Declined:
+        return Declined(effect.line, effect.why)
+
+    async def conclude(self, effect: Conclude, step: Step) -> Concluded:
+        return Concluded(effect.answer, files_of(self._workspace, effect.evidence))
+
+    async def save(self, effect: SaveSession, step: Step) -> Saved:
+        turn = Told(effect.turn, self._run_id, effect.goal, effect.answer)
+        saved = self._sessions.save(effect.session, effect.messages, turn)
+        return Saved(effect.session, effect.turn, effect.messages, saved)
+
+
+def files_of(project: Path, evidence: tuple[Evidence, ...]) -> tuple[FoundFile, ...]:
+    """The files of the workspace that the evidence names, in the order of their first mention (rule 2)."""
+    found: dict[str, tuple[int, int] | None] = {}
+    for looked, (path, line) in enumerate(_mentioned(evidence)):
+        if looked >= _MOST_CANDIDATES or len(found) >= MOST_FILES:
+            break
+        name = os.path.normpath(path)
+        if name not in found and not _is_file(project, name):
+            continue
+        first, last = found.get(name) or (line, line)
+        found[name] = (min(first, line), max(last, line)) if line else found.get(name)
+    return tuple(FoundFile(path, lines) for path, lines in found.items())
+
+
+def _mentioned(evidence: tuple[Evidence, ...]) -> Iterator[tuple[str, int]]:
+    for one in evidence:
+        yield from ((word, 0) for word in dict.fromkeys(_WORD.findall(one.command)))
+        yield from ((path, int(line)) for path, line in _PLACE.findall(one.text))
+
+
+def _is_file(project: Path, name: str) -> bool:
+    if name.startswith(("/", "..")) or secret_by_name(name):
+        return False
+    path = project
+    try:
+        for part in Path(name).parts[:-1]:
+            path = path / part
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                return False
+        return stat.S_ISREG(os.lstat(project / name).st_mode)
+    except (OSError, ValueError):
+        return False
