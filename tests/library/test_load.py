@@ -100,6 +100,17 @@ def test_wrong_parameters_are_exit_code_2_and_leave_no_folder(tmp_path: Path, wo
     assert project.runs == NO_FOLDER
 
 
+def test_a_script_that_cannot_be_used_is_refused_before_there_is_a_run(tmp_path: Path) -> None:
+    """Also for a workflow that calls a model only after it has asked a person, or never."""
+    project = Project(tmp_path / "p")
+    configured(project, "greet", GREET)
+    (project.path / "bad.yaml").write_text("replies:\n  - {error: {code: 서버, message: m}}\n")
+    for script, why in (("bad.yaml", "bad.yaml:2: `replies.0.error.code`"), ("none.yaml", "none.yaml: No such file")):
+        done = project.run("start", "greet", "name=x", "--provider", f"scripted:{script}")
+        assert done.returncode == 2 and why in done.stderr
+    assert project.runs == NO_FOLDER
+
+
 def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     configured(project, "greet", GREET)

@@ -128,7 +128,8 @@ class Providers:
     def settled(self, models: Models) -> Models:
         """The specs in a form that is valid in any folder: whole paths, whole run ids, aliases resolved.
 
-        An entry of the file keeps its name: the entry, its server too, is read again when the run goes on.
+        An entry of the file keeps its name: the entry, its server too, is read again when the run goes on. A script or
+        a model's file that cannot be used is refused now (UsageError), not at the first call.
         """
 
         def lasting(spec: str) -> str:
@@ -138,6 +139,7 @@ class Providers:
             if choice.spec.partition(":")[0] in self._config.providers:
                 return choice.spec
             if choice.kind in _FILES and choice.argument:
+                self.make(choice)
                 return f"{choice.kind}:{self._base / choice.argument}"
             if choice.kind == "replay" and choice.argument:
                 return f"replay:{self._find(choice.argument).id}"
