@@ -89,6 +89,10 @@ def test_a_duration_is_read_and_written(text: str, seconds: float) -> None:
     assert seconds_of(duration_text(seconds)) == seconds
 
 
+def test_a_duration_is_written_in_its_largest_unit() -> None:
+    assert [duration_text(one) for one in (3600, 60, 90, 7260)] == ["1h", "1m", "90s", "121m"]
+
+
 @pytest.mark.parametrize("text", ["", "h", "0", "-3", "nan", "inf", "2d", "1h30m", "두 시간", "1e99"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError):

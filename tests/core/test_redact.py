@@ -502,13 +502,20 @@ def test_the_memory_of_a_stream_is_bounded() -> None:
 
 
 @settings(deadline=None, max_examples=400)
-@given(st.lists(texts, max_size=3), texts, st.booleans())
-def test_suspects_never_overlooks_what_text_or_record_would_mask(values: list[str], key: str, compact: bool) -> None:
+@given(st.lists(texts, max_size=3), texts, st.booleans(), st.booleans())
+def test_suspects_never_overlooks_what_text_or_record_would_mask(
+    values: list[str], key: str, compact: bool, escaped: bool
+) -> None:
     obj = {"payload": {"text": values, key: "plain value"}}
-    encoded = json.dumps(obj, ensure_ascii=False, separators=(",", ":") if compact else None)
+    encoded = json.dumps(obj, ensure_ascii=escaped, separators=(",", ":") if compact else None)
     line = encoded.encode("utf-8", "surrogatepass")
     if R.record(obj) != obj or any(R.text(value) != value for value in values):  # type: ignore[arg-type]  # json shape
         assert R.suspects(line)
+
+
+def test_a_known_value_that_is_escaped_in_a_line_is_suspected() -> None:
+    known = Redactor(["비밀번호-열쇠"])
+    assert known.suspects(b'{"text":"' + json.dumps("비밀번호-열쇠")[1:-1].encode() + b'"}')
 
 
 def test_suspects_is_quiet_about_ordinary_events() -> None:

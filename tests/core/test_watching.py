@@ -64,6 +64,17 @@ def test_a_folder_that_is_removed_and_made_again_is_watched_again(tmp_path: Path
         assert woken(watcher, folder.mkdir)
 
 
+def test_a_folder_that_is_no_longer_watched_holds_no_watch(tmp_path: Path) -> None:
+    """A watch is the kernel's, and a user has some thousands: one that stays is lost to everything of that user."""
+    for name in ("가", "b"):
+        (tmp_path / name).mkdir()
+    with Watcher() as watcher:
+        watcher.watch([tmp_path / "가" / "file"])
+        watcher.watch([tmp_path / "b" / "file"])
+        held = Path(f"/proc/self/fdinfo/{watcher._fd}").read_text()
+        assert held.count("inotify wd:") == 1
+
+
 def test_without_inotify_it_returns_again_and_again(tmp_path: Path) -> None:
     with Watcher(polling=True) as watcher:
         assert watcher.polls

@@ -162,6 +162,8 @@ def test_paths_are_compared_by_components() -> None:
 
 # -- allow_domains ----------------------------------------------------------------------------------------------------
 
+LONGEST = "a." * 125 + "com"  # a host name has 253 characters at most
+
 
 @pytest.mark.parametrize(
     ("text", "entry"),
@@ -172,6 +174,7 @@ def test_paths_are_compared_by_components() -> None:
         ("example.com:8443", Entry("example.com", port=8443)),
         ("xn--9t4b11yi5a.com", Entry("xn--9t4b11yi5a.com")),
         ("a_b.example.com", Entry("a_b.example.com")),
+        (LONGEST, Entry(LONGEST)),
     ],
 )
 def test_entries(text: str, entry: Entry) -> None:
@@ -186,6 +189,7 @@ def test_entries(text: str, entry: Entry) -> None:
         "*",
         "*.",
         "*.com",
+        f"x{LONGEST}",
         "com",
         "localhost",
         "a.*.com",
