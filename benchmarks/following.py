@@ -18,8 +18,13 @@ from pathlib import Path
 
 from measure import CHILD_ENV, SCRATCH, Row, time_text
 
+from orchestra.core.disk import Disk
+from orchestra.core.inbox import message
+from orchestra.core.keyring import Keyring
 from orchestra.core.records import now
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.store import FileStore
 
 ROUNDS, PAUSE_S, IDLE_S = 60, 0.02, 4.0
 FOLLOWER = """
@@ -41,6 +46,33 @@ async def told():
             print(time.monotonic(), flush=True)
 asyncio.run(told())
 """
+ASKING = """
+import asyncio, os, sys, time
+from pathlib import Path
+from orchestra.app import App
+from orchestra.core.context import Verdict
+from orchestra.core.faces import Waiting
+from orchestra.core.work import AskPerson
+from orchestra.providers.choose import Models
+from orchestra.workflows.description import Workflow
+from msgspec import Struct
+class Nothing(Struct, frozen=True):
+    pass
+async def flow(ctx, job):
+    while True:
+        name = f"q{ctx.peek_key('ask')}"
+        ask = AskPerson(questionId=name, question="?", reason="", needed_input=(), artifact=f"ask/{name}")
+        await ctx.perform("ask", ask)
+        print(time.monotonic(), flush=True)
+class Face:
+    def tell(self, news):
+        if isinstance(news, Waiting):
+            print(news.folder.path, flush=True)
+asks = Workflow(name="asks", params=Nothing, flow=flow, goal=lambda job: "a")
+app = App(Path(sys.argv[1]), face=Face(), more=(asks,), environ={**os.environ, "ORCHESTRA_KEY": "k" * 32})
+run = app.start("asks", Nothing(), Models())
+asyncio.run(app.drive(run, patient=True))
+"""
 BARE = """
 import sys, time
 for line in sys.stdin.buffer:
@@ -59,33 +91,33 @@ def bench() -> list[Row]:
     part.touch()
     rows: list[Row] = []
     with (
-        _process(FOLLOWER, str(folder.path), "inotify") as ours,
-        _process(FOLLOWER, str(folder.path), "polling") as polling,
-        _process(BARE) as bare,
+        process_of(FOLLOWER, str(folder.path), "inotify") as ours,
+        process_of(FOLLOWER, str(folder.path), "polling") as polling,
+        process_of(BARE) as bare,
         part.open("ab", buffering=0) as text,
     ):
         for follower in (ours, polling):
-            _came(follower)
-            _came(follower)
+            came(follower)
+            came(follower)
         events, tokens, pipe, polled = [], [], [], []
         for number in range(3, 3 + ROUNDS):
             time.sleep(PAUSE_S)
             start = time.monotonic()
             _append(folder, number, "PHASE_STARTED", {"key": f"x.{number}"})
-            events.append(_came(ours) - start)
-            polled.append(_came(polling) - start)
+            events.append(came(ours) - start)
+            polled.append(came(polling) - start)
             time.sleep(PAUSE_S)
             start = time.monotonic()
             text.write("토큰, ".encode())
-            tokens.append(_came(ours) - start)
-            _came(polling)
+            tokens.append(came(ours) - start)
+            came(polling)
             time.sleep(PAUSE_S)
             start = time.monotonic()
             _say(bare)
-            pipe.append(_came(bare) - start)
-        used = [_used_ns(ours), _used_ns(polling)]
+            pipe.append(came(bare) - start)
+        used = [used_ns(ours), used_ns(polling)]
         time.sleep(IDLE_S)
-        idle = [(_used_ns(one) - before) / 1e9 / IDLE_S for one, before in zip((ours, polling), used, strict=True)]
+        idle = [(used_ns(one) - before) / 1e9 / IDLE_S for one, before in zip((ours, polling), used, strict=True)]
     bare_text = f"{time_text(statistics.median(pipe))} by a pipe"
     for name, taken, most in (
         ("an event, written until told by `follow`", events, 10.0),
@@ -96,7 +128,33 @@ def bench() -> list[Row]:
         rows.append(Row(f"{name}, in ms", time_text(median), bare_text, 1000 * median, most))
     for name, share, most in (("", idle[0], 1.0), (", without inotify", idle[1], 1.0)):
         rows.append(Row(f"  idle, in % of a processor{name}", f"{100 * share:.2f} %", "100 %", 100 * share, most))
-    return rows
+    return [*rows, *_answered(bare_text)]
+
+
+def _answered(bare_text: str) -> list[Row]:
+    """A run that waits for a person in another process: how long an answer takes, and what waiting costs."""
+    place = SCRATCH / "answering"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    disk, redactor = Disk(), Redactor()
+    store = FileStore(disk, redactor, Keyring({"ORCHESTRA_KEY": "k" * 32}, place, disk))
+    taken = []
+    with process_of(ASKING, str(place)) as waits:
+        assert waits.stdout
+        for number in range(1, ROUNDS + 1):
+            folder = RunFolder(Path(waits.stdout.readline().strip()))
+            time.sleep(PAUSE_S)
+            start = time.monotonic()
+            store.deliver(folder, f"qask.{number}", message("answer", "bench", text="yes"))
+            taken.append(came(waits) - start)
+        used = used_ns(waits)
+        time.sleep(IDLE_S)
+        idle = 100 * (used_ns(waits) - used) / 1e9 / IDLE_S
+    median = statistics.median(taken)
+    return [
+        Row("an answer, given until taken, in ms", time_text(median), bare_text, 1000 * median, 10.0),
+        Row("  idle, in % of a processor", f"{idle:.2f} %", "100 %", idle, 1.0),
+    ]
 
 
 def _append(folder: RunFolder, number: int, type: str, payload: dict[str, str]) -> None:
@@ -106,7 +164,7 @@ def _append(folder: RunFolder, number: int, type: str, payload: dict[str, str]) 
 
 
 @contextmanager
-def _process(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def process_of(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", code, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=CHILD_ENV) as running:
         try:
@@ -121,10 +179,10 @@ def _say(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def _came(process: subprocess.Popen[str]) -> float:
+def came(process: subprocess.Popen[str]) -> float:
     assert process.stdout
     return float(process.stdout.readline())
 
 
-def _used_ns(process: subprocess.Popen[str]) -> int:
+def used_ns(process: subprocess.Popen[str]) -> int:
     return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])

@@ -26,6 +26,7 @@ import startup
 import steps
 import streaming
 import tasks
+import telling
 from measure import SCRATCH, Row, markdown
 
 from orchestra.core.collector import relax
@@ -47,6 +48,7 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "redaction": redaction.bench,
     "streaming": streaming.bench,
     "following": following.bench,
+    "telling": telling.bench,
 }
 
 

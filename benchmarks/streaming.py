@@ -70,7 +70,7 @@ REQUEST = ProviderRequest(
 
 
 def bench() -> list[Row]:
-    with _served() as url, asyncio.Runner() as runner:
+    with served() as url, asyncio.Runner() as runner:
 
         def timed(call: Callable[[], Awaitable[int]], tokens: int) -> Timed:
             async def once() -> float:
@@ -84,9 +84,9 @@ def bench() -> list[Row]:
             return lambda: runner.run(once())
 
         def sides(path: str, tokens: int) -> list[Timed]:
-            chat = OpenAICompat(_http(f"{url}/{path}"), Wishes(model="m"))
-            messages = Anthropic(_http(f"{url}/{path}"), model="m")
-            calls = (_adapter(chat), _adapter(messages), _bare(f"{url}/{path}/chat/completions"))
+            chat = OpenAICompat(endpoint(f"{url}/{path}"), Wishes(model="m"))
+            messages = Anthropic(endpoint(f"{url}/{path}"), model="m")
+            calls = (_adapter(chat), _adapter(messages), bare_loop(f"{url}/{path}/chat/completions"))
             return [timed(call, tokens) for call in calls]
 
         many = interleaved(ROUNDS, *sides("many", TOKENS))
@@ -103,7 +103,7 @@ def bench() -> list[Row]:
     return rows
 
 
-def _http(url: str) -> Http:
+def endpoint(url: str) -> Http:
     return Http(Endpoint(base_url=url, headers={"authorization": "Bearer x"}))
 
 
@@ -116,7 +116,7 @@ def _adapter(provider: Provider) -> Callable[[], Awaitable[int]]:
     return call
 
 
-def _bare(url: str) -> Callable[[], Awaitable[int]]:
+def bare_loop(url: str) -> Callable[[], Awaitable[int]]:
     client = httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_keepalive_connections=0))
     body = {"model": "m", "messages": [{"role": "user", "content": "u"}], "stream": True}
 
@@ -134,7 +134,7 @@ def _bare(url: str) -> Callable[[], Awaitable[int]]:
 
 
 @contextmanager
-def _served() -> Iterator[str]:
+def served() -> Iterator[str]:
     server = subprocess.Popen([sys.executable, "-c", SERVER, str(TOKENS)], stdout=subprocess.PIPE, text=True)
     assert server.stdout
     try:

@@ -26,9 +26,9 @@ from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
-from orchestra.runs.find import Runs, RunSummary
+from orchestra.runs.find import Drivable, Runs, RunSummary
 from orchestra.runs.terms import Terms
-from orchestra.workflows.description import Workflow
+from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
 from orchestra.workflows.project import ENVIRONMENT, Project
 
@@ -157,7 +157,8 @@ class App:
 
     def _beginning(self, workflow: Workflow, job: Any, facts: dict[str, Any]) -> Beginning:
         own = {"goal": workflow.goal(job), **workflow.facts(self.project, job)}
-        return Beginning(msgspec.to_builtins(job), {**facts, **own}, workflow.files(self.project, job))
+        parts = workflow.id_parts(job) if workflow.id_parts else None
+        return Beginning(msgspec.to_builtins(job), {**facts, **own}, workflow.files(self.project, job), parts)
 
     def _kind(self, name: str) -> Kind:
         if name in self._kinds:
@@ -176,9 +177,19 @@ class App:
             params=workflow.params,
             flow=workflow.flow,
             admit_child=partial(self._child, workflow),
-            projections=partial(workflow.derived, self.project, self.workflows.root),
+            projections=partial(self._derived, workflow),
             goes_on=partial(beyond_limit, workflow),
         )
+
+    def _derived(self, workflow: Workflow, folder: RunFolder) -> tuple[Projection, ...]:
+        """The derived files of a run. If a newer run has those outside the run's folder, a notice names it."""
+
+        def left_alone(newer: str) -> None:
+            self.face.tell(
+                Notice(folder.id, f"run {newer} was made from {folder.id} and has its files now: left alone")
+            )
+
+        return workflow.derived(self.project, self.workflows.root, folder, left_alone)
 
     def refuse_unknown_roles(self, models: Models, workflow: Workflow | None = None) -> None:
         """UsageError for a name that is no role and no agent."""
@@ -199,30 +210,34 @@ class App:
         """Drive the root of this run's tree; a child run is driven by its parent. The end has the tree's status."""
         project = self.project
         try:
-            summary = self.runs.vouched_root(folder)
-            root, policy = summary.folder, self.terms.policy(summary.created)
+            run = self.runs.drivable_root(folder)
+            root, policy = run.folder, self.terms.policy(run.created)
             self.runs.refuse_links()
             project.consent.require()
-            self.again.refuse_scenario(root, summary.created)
+            self.again.refuse_scenario(root, run.created)
             for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
-            facts = self.runs.facts(summary.created)
+            for edited in self.again.renewed(run.created).why:
+                self.face.tell(Notice(root.id, f"{edited}: this run goes on with what it recorded when it began"))
+            facts = self.runs.facts(run.created)
             project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)
-            if self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
+            if self.workflows.named(facts.workflow).needs_commands(job_of(run.created)):
                 for line in project.workshop.introduction():
                     self.face.tell(Notice(root.id, line))
-            if self._needs_trial(summary):
+            if self._needs_trial(run):
                 await project.try_command(policy, root.id)
             end = await self.engine.drive(root, patient=patient, accept_drift=accept_drift, on_ask=on_ask)
         finally:
             await project.close()
-        return end if end.status in FINAL.values() else msgspec.structs.replace(end, status=self.trees.status(root))
+        if end.status in FINAL.values() or end.alone:
+            return end
+        return msgspec.structs.replace(end, status=self.trees.status(root))
 
-    def _needs_trial(self, summary: RunSummary) -> bool:
+    def _needs_trial(self, run: Drivable) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""
-        if not self.workflows.named(summary.workflow).needs_commands(job_of(summary.created)):
+        if not self.workflows.named(run.facts.workflow).needs_commands(job_of(run.created)):
             return False
-        return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in summary.events)
+        return not any(event.type == "PATCH_APPLIED" or event.type in FINAL for event in run.events)
 
     async def cancel(self, folder: RunFolder, reason: str = "") -> RunEnd | None:
         """Record a cancel and end the run; None: the process that drives the run will end it.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -48,17 +49,18 @@ class Numbers(Struct, frozen=True):
     own_bases: tuple[str, ...]  # classes that inherit from a class of ours, but errors, structs and faces
 
 
-def modules(root: Path = SOURCE) -> list[Module]:
-    """Every module below a source folder."""
+@cache
+def modules(root: Path = SOURCE) -> tuple[Module, ...]:
+    """Every module below a source folder. Read once for all that ask in a process: nobody changes a tree."""
     found: list[Module] = []
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         name = ".".join((root.name, *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
         found.append(Module(name, len(text.splitlines()), text.count("type: ignore"), ast.parse(text)))
-    return found
+    return tuple(found)
 
 
-def measure(found: list[Module]) -> Numbers:
+def measure(found: Sequence[Module]) -> Numbers:
     """All numbers of these modules."""
     graph = imports(found)
     functions = [node for module in found for node in ast.walk(module.tree) if isinstance(node, Function)]
@@ -86,7 +88,7 @@ def measure(found: list[Module]) -> Numbers:
     )
 
 
-def imports(found: list[Module]) -> dict[str, set[str]]:
+def imports(found: Sequence[Module]) -> dict[str, set[str]]:
     """Which modules each imports, those in functions too."""
     known = {module.name for module in found}
     return {module.name: {name for name in _imported(module.tree) if name in known} - {module.name} for module in found}
@@ -110,7 +112,7 @@ def cycles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
     return found
 
 
-def _flat(found: list[Module]) -> set[str]:
+def _flat(found: Sequence[Module]) -> set[str]:
     """Modules that are files beside the packages, and not these packages themselves."""
     packages = {module.name.rpartition(".")[0] for module in found}
     return {module.name for module in found} - packages
@@ -163,7 +165,7 @@ def _is_payload(node: ast.AST) -> bool:
     return getattr(node, "attr", getattr(node, "id", "")) == "payload"
 
 
-def _own_bases(found: list[Module]) -> Iterator[str]:
+def _own_bases(found: Sequence[Module]) -> Iterator[str]:
     classes = {node.name: node for module in found for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)}
 
     def allowed(name: str) -> bool:

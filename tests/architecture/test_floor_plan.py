@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from orchestra.workflows.all import ALL
-from tests.architecture.numbers import SOURCE, Module, cycles, imports, measure, modules
-from tests.architecture.test_layers import LAYERS
+from tests.architecture.numbers import SOURCE, cycles, imports, measure, modules
+from tests.architecture.test_layers import LAYERS, MODULES, nodes
 
-FOUND = modules()
-GRAPH = imports(FOUND)
 NAMES = {workflow.name for workflow in ALL}
 FOLDERS = tuple(f"orchestra.workflows.{name}" for name in sorted(NAMES))
 LIST = "orchestra.workflows.all"
@@ -21,7 +20,8 @@ VERBS = {
     "orchestra.cli.loop",
     "orchestra.cli.dag",
     *(f"orchestra.cli.{name}" for name in ("graph", "inspect", "trace", "eval", "tool", "agent")),
-    *(f"orchestra.cli.{name}" for name in ("evidence", "sessions", "turns")),
+    *(f"orchestra.cli.{name}" for name in ("evidence", "sessions", "turns", "conversation", "chat", "chatface")),
+    *(f"orchestra.cli.{name}" for name in ("orchestrate", "compare", "team")),
 }
 # Where a workflow's name may stand without being known as one: its verb's line in the command table, its section of
 # the configuration.
@@ -31,10 +31,16 @@ TABLES = {
 }
 
 
-def strings(module: Module) -> list[tuple[str, int]]:
+@cache
+def graph() -> dict[str, set[str]]:
+    """Which modules each imports."""
+    return imports(modules())
+
+
+def strings(module: str) -> list[tuple[str, int]]:
     """Every text of a module that is no docstring."""
-    documents = {id(_docstring(node)) for node in ast.walk(module.tree)} - {id(None)}
-    texts = (node for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    documents = {id(_docstring(node)) for node in nodes(module)} - {id(None)}
+    texts = (node for node in nodes(module) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return [(str(node.value), node.lineno) for node in texts if id(node) not in documents]
 
 
@@ -46,13 +52,13 @@ def _docstring(node: ast.AST) -> ast.Constant | None:
     return None
 
 
-@pytest.mark.parametrize("module", FOUND, ids=lambda module: module.name)
-def test_no_workflow_is_known_outside_its_folder_its_verbs_and_the_list(module: Module) -> None:
-    if module.name.startswith(FOLDERS) or module.name in VERBS | {LIST}:
+@pytest.mark.parametrize("module", MODULES)
+def test_no_workflow_is_known_outside_its_folder_its_verbs_and_the_list(module: str) -> None:
+    if module.startswith(FOLDERS) or module in VERBS | {LIST}:
         return
-    known = {name for name in GRAPH[module.name] if name.startswith(FOLDERS)}
+    known = {name for name in graph()[module] if name.startswith(FOLDERS)}
     assert known == set()
-    if module.name not in TABLES:
+    if module not in TABLES:
         assert [(text, line) for text, line in strings(module) if text in NAMES] == []
 
 
@@ -63,15 +69,15 @@ def test_a_workflow_is_read_in_the_same_order_everywhere() -> None:
 
 
 def test_core_knows_no_workflow_and_no_face() -> None:
-    for module in (module for module in FOUND if module.name.startswith("orchestra.core")):
-        assert {name for name in GRAPH[module.name] if not name.startswith("orchestra.core")} == set()
+    for module in (module for module in MODULES if module.startswith("orchestra.core")):
+        assert {name for name in graph()[module] if not name.startswith("orchestra.core")} == set()
 
 
 def test_the_floor_plan_in_numbers() -> None:
-    found = measure(FOUND)
+    found = measure(modules())
     assert found.flat <= 6
     assert len(LAYERS) <= 12
-    assert cycles(GRAPH) == []  # imports in functions counted
+    assert cycles(graph()) == []  # imports in functions counted
     assert found.app <= 15
     assert found.function[2] <= 60
     assert found.module[1] <= 350

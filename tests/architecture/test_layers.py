@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.numbers import modules
+
 ROOT = Path(__file__).parents[2] / "src" / "orchestra"
 MODULES = {
-    "orchestra." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))
 }
 
@@ -63,11 +66,31 @@ def layer(module: str) -> str:
     return FLAT.get(name, name)
 
 
-def imports(path: Path, *, everywhere: bool = True) -> Iterator[tuple[str, int]]:
-    """Every module a file imports, by absolute name; `everywhere` counts imports in functions too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    guarded = {n for node in ast.walk(tree) if _type_checking(node) for n in ast.walk(node)}
-    for node in ast.walk(tree) if everywhere else tree.body:
+@cache
+def _trees() -> dict[str, ast.Module]:
+    return {module.name: module.tree for module in modules()}
+
+
+def tree(module: str) -> ast.Module:
+    """The module as a tree."""
+    return _trees()[module]
+
+
+@cache
+def nodes(module: str) -> tuple[ast.AST, ...]:
+    """Every node of a module."""
+    return tuple(ast.walk(tree(module)))
+
+
+@cache
+def imports(module: str, *, everywhere: bool = True) -> tuple[tuple[str, int], ...]:
+    """Every module that a module imports, by absolute name; `everywhere` counts imports in functions too."""
+    return tuple(_imported(module, nodes(module) if everywhere else tree(module).body))
+
+
+def _imported(module: str, among: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    guarded = {n for node in nodes(module) if _type_checking(node) for n in ast.walk(node)}
+    for node in among:
         if node in guarded:
             continue
         if isinstance(node, ast.Import):
@@ -88,17 +111,14 @@ def test_imports_point_one_way(module: str) -> None:
     mine = layer(module)
     wrong = [
         f"{MODULES[module].name}:{line} imports {name}"
-        for name, line in imports(MODULES[module])
+        for name, line in imports(module)
         if name.startswith("orchestra.") and layer(name) != mine and layer(name) not in LAYERS[mine]
     ]
     assert wrong == []
 
 
 def test_there_is_no_import_cycle() -> None:
-    graph = {
-        module: {name for name, _ in imports(path) if name in MODULES and name != module}
-        for module, path in MODULES.items()
-    }
+    graph = {module: {name for name, _ in imports(module) if name in MODULES and name != module} for module in MODULES}
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -114,9 +134,9 @@ def test_there_is_no_import_cycle() -> None:
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.endswith((".flow", ".states", ".shapes"))])
 def test_flows_and_tables_touch_nothing(module: str) -> None:
-    touched = [f"{name} (line {line})" for name, line in imports(MODULES[module]) if name.split(".")[0] in IMPURE]
+    touched = [f"{name} (line {line})" for name, line in imports(module) if name.split(".")[0] in IMPURE]
     assert touched == []
-    calls = [n for n in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(n, ast.Call)]
+    calls = [n for n in nodes(module) if isinstance(n, ast.Call)]
     assert [
         c.lineno for c in calls if isinstance(c.func, ast.Name) and c.func.id in ("open", "print", "input", "eval")
     ] == []
@@ -124,11 +144,7 @@ def test_flows_and_tables_touch_nothing(module: str) -> None:
 
 def test_nothing_outside_the_worker_starts_a_process() -> None:
     starters = {"subprocess", "multiprocessing", "pty"}
-    found = [
-        m
-        for m, p in MODULES.items()
-        if layer(m) != "worker" and any(n.split(".")[0] in starters for n, _ in imports(p))
-    ]
+    found = [m for m in MODULES if layer(m) != "worker" and any(n.split(".")[0] in starters for n, _ in imports(m))]
     assert found == []  # D-09: one door
 
 
@@ -149,9 +165,9 @@ def test_imports_inside_functions_are_only_for_start_up_time() -> None:
     allowed |= {"orchestra", "orchestra.cli.program", "json"}
     allowed |= {"click.shell_completion"}
     wrong = []
-    for module, path in MODULES.items():
-        top = set(imports(path, everywhere=False))
-        for name, line in set(imports(path)) - top:
+    for module in MODULES:
+        top = set(imports(module, everywhere=False))
+        for name, line in set(imports(module)) - top:
             if layer(module) != "cli" and name not in allowed:
                 wrong.append(f"{module}:{line} {name}")
     assert wrong == []
@@ -175,8 +191,8 @@ def test_everything_is_caught_in_named_places_only() -> None:
     named |= {"orchestra.core.rehearsal"}  # it replays a person's code
     found = {
         module
-        for module, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module in MODULES
+        for node in nodes(module)
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or _names(node.type) & {"Exception", "BaseException"})
     }
@@ -191,8 +207,8 @@ def _names(node: ast.expr) -> set[str]:
 def test_modules_and_functions_stay_readable(module: str) -> None:
     text = MODULES[module].read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 500, "split it (U-25: at most 500 lines)"
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             size = (node.end_lineno or 0) - node.lineno + 1
             assert size <= 62, f"{node.name} has {size} lines (U-25: at most 60)"
-    assert ast.get_docstring(ast.parse(text)) or not text.strip(), "a file opens with what it is"
+    assert ast.get_docstring(tree(module)) or not text.strip(), "a file opens with what it is"

@@ -5,24 +5,23 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
-from tests.architecture.test_layers import MODULES, imports
+from tests.architecture.test_layers import MODULES, imports, tree
 
 # Both are names of a specification: S1's constraints of a request, S2's of a task.
 ALLOWED = {"Constraints", "Context"}  # the context of a flow, and that of a person's own workflow, which wraps it
 
 
 def test_no_module_meets_two_public_classes_of_one_name() -> None:
-    trees = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
     homes: dict[str, set[str]] = defaultdict(set)
-    for module, tree in trees.items():
-        for node in tree.body:
+    for module in MODULES:
+        for node in tree(module).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].add(module)
     twice = {name: modules for name, modules in homes.items() if len(modules) > 1 and name not in ALLOWED}
     met = [
         f"{module} meets {name} of {' and '.join(sorted(both))}"
-        for module, path in MODULES.items()
+        for module in MODULES
         for name, modules in twice.items()
-        if len(both := modules & ({imported for imported, _ in imports(path)} | {module})) > 1
+        if len(both := modules & ({imported for imported, _ in imports(module)} | {module})) > 1
     ]
     assert met == []

@@ -99,6 +99,7 @@ def test_at_a_terminal_the_question_is_asked_until_it_is_yes_or_no(tmp_path: Pat
     assert "[WORKER_ASK_ANSWER_1] NO" in said(project)
 
 
+@pytest.mark.spec("S5-15", "S5-17")
 def test_two_processes_on_one_session(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", {**CHAT[0], "delayMs": 60_000}, CHAT[1])
     first = slow(project)
@@ -113,6 +114,7 @@ def test_two_processes_on_one_session(tmp_path: Path) -> None:
         first.wait()
 
 
+@pytest.mark.spec("S5-16")
 def test_a_killed_turn_is_finished_first_and_told(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", {**CHAT[0], "delayMs": 60_000}, *CHAT)
     first = slow(project)
@@ -135,6 +137,7 @@ def test_a_turn_killed_before_its_run_is_known_is_found(tmp_path: Path) -> None:
     assert len(runs_of(project)) == 1
 
 
+@pytest.mark.spec("S5-15", "S5-25")
 def test_wrong_input_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", *USUAL)
     for session_id in ("../x", ".hidden", "a/b", "", "x" * 65, "세션"):
@@ -145,6 +148,7 @@ def test_wrong_input_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     assert not runs_of(project) and not (project.path / ".orchestra" / "sessions").exists()
 
 
+@pytest.mark.spec("S5-16", "S5-17")
 def test_a_damaged_session_is_refused_kept_and_rebuilt(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", *USUAL)
     assert ask_agent(project).returncode == ask_agent(project, goal="안녕").returncode == 0

@@ -96,7 +96,7 @@ def place(genuine: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     shutil.rmtree(genuine / "p")
     shutil.copytree(genuine / "kept", genuine / "p", symlinks=True)
     project = Project.__new__(Project)
-    project.path, project.script, project.check = genuine / "p", genuine / "p.replies.yaml", "grep -q 'a + b' calc.py"
+    project.path, project.script, project.check = genuine / "p", genuine / "p.replies.json", "grep -q 'a + b' calc.py"
     return Place(project, project.folder)
 
 

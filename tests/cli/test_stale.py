@@ -210,3 +210,12 @@ def test_a_run_records_the_files_of_the_run_it_began_with(project: Project) -> N
     refused = project.run("start", "reader", "--input-run", waiting)
     assert (refused.returncode, "is awaiting_input" in refused.stderr) == (2, True)
     assert project.run("start", "reader", "--input-run", "nothing").returncode == 2
+
+
+def test_an_edition_of_other_inputs_is_named_with_the_inputs_that_differ(project: Project) -> None:
+    start(project)
+    configured(
+        project, "chain", CHAIN.replace('made("design", brief=brief)', 'made("design", brief=brief, style="새")')
+    )
+    again = project.run("rerun", "--stale", "last", "--json")
+    assert records(again.stdout)[0]["stale"] == ["design: another style"], again.stderr

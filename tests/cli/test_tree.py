@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import orchestra
 from tests.library.support import conforms
 from tests.support import trees
 from tests.support.project import PROGRAM, Project, records, until
@@ -22,14 +23,14 @@ MODULE = trees.__file__
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     made = Project(tmp_path / "p", *REPLIES)
-    named = ", ".join(f'{name}: "{MODULE}:{name}"' for name in ("team", "middle", "leaf"))
+    named = ", ".join(f'{name}: "{MODULE}:{name}"' for name in ("crew", "middle", "leaf"))
     made.configure(f"workflows: {{{named}}}\n")
     return made
 
 
 def started(project: Project, *words: str) -> str:
     """Start the team; the id of its run."""
-    done = project.run("start", "team", *words, "--provider", f"scripted:{project.script}", "--no-input", "--json")
+    done = project.run("start", "crew", *words, "--provider", f"scripted:{project.script}", "--no-input", "--json")
     assert done.returncode == 3, done.stderr
     end = records(done.stdout)[-1]
     assert end["status"] == "awaiting_input"  # of the tree
@@ -167,7 +168,7 @@ def test_a_cancel_ends_the_whole_tree_and_says_so(project: Project) -> None:
 def test_last_and_a_prefix_mean_the_run_that_a_person_started(project: Project) -> None:
     run = started(project)
     assert json.loads(project.run("show", "last", "--json").stdout)["runId"] == run
-    begins = run[: run.index("_team_")]  # the ids of its children begin like this too
+    begins = run[: run.index("_crew_")]  # the ids of its children begin like this too
     assert json.loads(project.run("show", begins, "--json").stdout)["runId"] == run
     fork = project.run("fork", run, "--at", "1", "--no-drive").stdout.strip()
     assert json.loads(project.run("show", "last", "--json").stdout)["runId"] == fork
@@ -206,7 +207,7 @@ def test_a_prompt_at_the_terminal_says_whose_it_is_and_stays_open_until_its_own_
     project: Project,
 ) -> None:
     """Both children call their question `colour`: the answer to one closed the prompt of the other."""
-    terminal = Terminal([PROGRAM, "start", "team", "--provider", f"scripted:{project.script}"], project.path)
+    terminal = Terminal([PROGRAM, "start", "crew", "--provider", f"scripted:{project.script}"], project.path)
     shown = terminal.wait_for("leave it waiting) >")
     assert "? left/build.1/deep.1: 왼쪽: 어떤 색?" in shown
     assert (
@@ -301,3 +302,32 @@ def test_requests_of_a_foreign_child_are_neither_shown_nor_answered(project: Pro
     assert refused.returncode == 2 and not answered(project), refused.stderr
     other = project.run("answer", run, "blue", "--question", RIGHT, "--no-drive")
     assert other.returncode == 0, other.stderr
+
+
+@orchestra.workflow
+async def stuck(ctx: orchestra.Context) -> str:
+    return (await ctx.look("file", "link.md", "text")).text
+
+
+@orchestra.workflow
+async def over_stuck(ctx: orchestra.Context) -> str:
+    return await ctx.call("child", stuck)
+
+
+def test_a_tree_that_no_process_drives_is_stopped_as_a_whole(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "link.md").symlink_to(tmp_path / "other")
+    assert orchestra.run(over_stuck, project=project.path).status == "running"
+    shown = project.run("runs").stdout
+    assert (shown.count(" stopped "), shown.count("running")) == (2, 0)
+    assert shown.count("orchestra resume RUN continues it") == 1
+
+
+def test_an_adopted_run_that_has_ended_is_not_to_be_resumed(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    assert orchestra.run(stuck, project=project.path).status == "completed"
+    project.path.rename(tmp_path / "moved")
+    project.path = tmp_path / "moved"
+    said = project.run("adopt", "last", "--yes").stdout
+    assert f"it is completed: orchestra show {project.folder.id}" in said
+    assert "resume" not in said

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestra.commands.environment import find_environment
+from orchestra.commands.environment import Choice, find_environment
 from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
 from orchestra.commands.surroundings import ProjectFiles
 from orchestra.core.command import CommandOutcome
@@ -341,3 +341,13 @@ def test_a_list_that_is_no_list_of_dependencies_requires_nothing(work: Path, set
 def test_every_list_of_dependencies_requires_its_packages(work: Path, settings: str) -> None:
     (work / "pyproject.toml").write_text(settings)
     assert judged(work, 1, "ModuleNotFoundError: No module named 'unheard_of'\n") is not None
+
+
+@pytest.mark.parametrize("inside", [".venv", "env-3.12"])
+def test_what_an_installation_holds_is_no_path_of_the_project(tmp_path: Path, inside: str) -> None:
+    (tmp_path / inside / "bin").mkdir(parents=True)
+    (tmp_path / inside / "pyvenv.cfg").touch()
+    (tmp_path / inside / "bin/python").symlink_to("/usr/bin/python3")
+    project = ProjectFiles(str(tmp_path), find_environment(str(tmp_path), {}, Choice(inside), own=""))
+    paths = (f"{inside}/bin/pytest", "node_modules/.bin/tsc", "src/new.py", "../elsewhere", "/etc/passwd", "envs/x")
+    assert [path for path in paths if project.has_path(path)] == ["src/new.py", "envs/x"]

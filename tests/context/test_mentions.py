@@ -67,3 +67,11 @@ def test_a_name_without_a_dot_counts_unless_it_is_an_ordinary_word() -> None:
 def test_a_long_text_does_not_take_long_and_its_end_counts() -> None:
     text = "a/" * 500_000 + "\n" + "x" * 900_000 + "\nsrc/app/query.py:3"
     assert [one.path for one in named(text)] == ["src/app/query.py"]
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("Doc", False), ("Docs", True), ("docs", False), ("a.b", True), (".x", True), ("API", False), ("BUILD", True)],
+)
+def test_a_file_without_an_ending_is_named_by_a_word_that_is_no_ordinary_one(word: str, named: bool) -> None:
+    assert bool(Names([word]).meant(word)) is named

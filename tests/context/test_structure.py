@@ -37,6 +37,14 @@ def test_a_word_is_counted_at_most_as_often_as_it_occurs(text: str) -> None:
         assert sum(many for _, many in one.counted(word)) <= times
 
 
+@given(st.lists(st.text(alphabet="abé한가 _1(\n", min_size=1, max_size=6), max_size=120))
+def test_many_words_are_counted_at_once_as_each_by_itself(parts: list[str]) -> None:
+    text = " ".join((*parts, *(f"w{number}" for number in range(40))))
+    at_once, singly = Structure("a.txt", text), Structure("a.txt", text)
+    at_once.count(at_once.words)
+    assert {word: at_once.counted(word) for word in singly.words} == {w: singly.counted(w) for w in singly.words}
+
+
 def test_a_text_that_was_looked_at_is_kept_and_a_changed_one_is_looked_at_anew() -> None:
     kept = Structures()
     first = kept.of("a.py", TEXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -208,16 +209,6 @@ def test_a_sleep_ends_at_its_deadline_and_is_not_slept_again(tmp_path: Path) -> 
     assert live(tmp_path, flow, {}) == woke
 
 
-def test_an_event_is_emitted_once(tmp_path: Path) -> None:
-    async def flow(ctx: Context) -> None:
-        await ctx.at("evaluate", 1).emit("verdict", "EVALUATION_PASSED", {"note": "잘됨"})
-
-    live(tmp_path, flow, {})
-    live(tmp_path, flow, {})
-    events = read_events(tmp_path / "events.ndjson")
-    assert [e.type for e in events] == ["RUN_CREATED", "EVALUATION_PASSED"]
-
-
 # -- concurrency ------------------------------------------------------------------------------------------------------
 
 
@@ -390,3 +381,45 @@ def test_suspension_cannot_be_swallowed_by_except_exception(tmp_path: Path) -> N
 
     with pytest.raises(Suspended):
         live(tmp_path, greedy, {Say: waits})
+
+
+class Pausing(Doer):
+    """A handler that fails twice, and waits for the next try itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[tuple[str, bool]] = []
+
+    async def __call__(self, effect: Say, step: Step) -> Said:
+        said = await super().__call__(effect, step)
+        if len(self.done) < 3:
+            raise StepFailed("s", "BUSY", "잠시 뒤에", retriable=True)
+        return said
+
+    async def pause(self, seconds: float, key: str) -> None:
+        self.waited.append((key, 0 < seconds <= 4))
+
+
+def test_a_handler_that_can_pause_waits_for_its_next_try_itself(tmp_path: Path) -> None:
+    doer = Pausing()
+
+    async def flow(ctx: Context) -> str:
+        return (await ctx.perform("s", Say("끝"), retry=Retry(times=2, base_sec=2.0))).text
+
+    assert live(tmp_path, flow, {Say: doer}) == "끝"
+    assert doer.waited == [("s.1", True), ("s.2", True)]
+
+
+def test_an_error_of_the_disk_in_a_step_stops_the_run_and_names_the_file_and_the_cure(tmp_path: Path) -> None:
+    async def broken(effect: Say, step: Step) -> Said:
+        raise OSError(errno.EIO, "Input/output error", "/tmp/파일")
+
+    async def flow(ctx: Context) -> None:
+        try:
+            await ctx.perform("s", Say("x"))
+        except DurabilityError as stopped:
+            assert f"Input/output error (/tmp/파일). When that is cured: orchestra resume {ctx.run_id}" in str(stopped)
+        ctx.raise_stopped()  # as the engine does, for a flow that catches too much
+
+    with pytest.raises(DurabilityError, match="Input/output error"):
+        live(tmp_path, flow, {Say: broken})

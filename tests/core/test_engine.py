@@ -23,7 +23,7 @@ from orchestra.core.records import ArtifactRef, Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
 from orchestra.core.tree import child_id
-from orchestra.core.work import Applied, ApplyPatch, AskPerson, Reply
+from orchestra.core.work import Applied, ApplyPatch, Approval, AskPerson, AutoApprove, Reply
 from tests.support.core import OPEN_TABLE, REDACTOR, CountingDisk, Said, Say, new_ledger
 from tests.support.runs import claimed, read_events, store_of
 
@@ -297,6 +297,9 @@ def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path
         both.append(step.key)
         raise StepFailed(step.key, "RATE_LIMIT", "busy", retriable=True)
 
+    async def grant(effect: AutoApprove, step: Step) -> Approval:
+        return Approval(granted=True, by=effect.policy, digest=effect.digest)
+
     async def cut_short(effect: ApplyPatch, step: Step) -> Applied:
         both.append(step.key)
         await asyncio.Event().wait()  # until this life ends
@@ -311,7 +314,7 @@ def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path
             return (await branch.perform("call", Say("x"), retry=Retry(times=1, base_sec=3600))).text
 
         async def patching(branch: Context) -> str:
-            await branch.emit("granted", "APPROVAL_GRANTED")
+            await branch.perform("granted", AutoApprove("sha256:1", "규칙"))
             await branch.perform("apply", ApplyPatch(Reply("", ArtifactRef("r.txt", 0, "")), "sha256:1", ()))
             return (await branch.perform("after", Say("y"))).text
 
@@ -326,12 +329,14 @@ def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path
         with pytest.raises(asyncio.CancelledError):
             await driving
 
-    one = engine(tmp_path, handlers={Say: busy, ApplyPatch: cut_short}, flow=flow)
+    one = engine(tmp_path, handlers={Say: busy, AutoApprove: grant, ApplyPatch: cut_short}, flow=flow)
     folder = one.start("flow", "x", NOTHING)
     asyncio.run(interrupted(one, folder))
     assert sorted(both) == ["patching/apply.1", "patient/call.1"] and "PATCH_APPLIED" not in types(folder)
     cancel(folder)
-    end = asyncio.run(engine(tmp_path, handlers={Say: busy, ApplyPatch: apply}, flow=flow).drive(folder))
+    end = asyncio.run(
+        engine(tmp_path, handlers={Say: busy, AutoApprove: grant, ApplyPatch: apply}, flow=flow).drive(folder)
+    )
     assert end.status == "canceled" and applied == ["patching/apply.1"]
     assert types(folder)[-2:] == ["PATCH_APPLIED", "RUN_CANCELED"]
     assert len(both) == 2  # nothing else was begun any more

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull
 from orchestra.core.ledger import Ledger
-from orchestra.core.projections import Document, Lines, Projection
+from orchestra.core.projections import Document, Lines, Projection, shared
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from tests.support.core import OPEN_TABLE, CountingDisk, new_ledger
@@ -122,12 +123,10 @@ def test_a_run_that_does_not_own_a_file_leaves_it_alone(tmp_path: Path) -> None:
     outside.mkdir()
     owner = True
 
-    def mine() -> bool:
-        return owner
-
     def outer() -> tuple[Projection, ...]:
         grown, whole = files(outside)
-        return Lines.of(grown, Disk(), line, mine=mine), Document(whole, Disk(), all_of, mine=mine)
+        made = Lines.of(grown, Disk(), line), Document(whole, Disk(), all_of)
+        return shared(made, run, lambda: nullcontext(owner))
 
     life(run, *outer())
     assert all(path.exists() for path in files(outside))

@@ -36,8 +36,12 @@ def made(path: Path, *texts: str) -> RunFolder:
 
 
 def read_run(folder: RunFolder, key: str) -> Standing:
-    """The run as the user with this key sees it."""
-    return store_of(key).standing(folder)
+    """The run as the user with this key sees it, also if only its seals are read."""
+    seen, quickly = store_of(key).standing(folder), store_of(key).vouched(folder)
+    assert list(seen.events) == list(quickly.events)
+    for field in ("created", "foreign", "workspace", "lines", "sha256"):
+        assert getattr(seen, field) == getattr(quickly, field)
+    return seen
 
 
 def adopt(folder: RunFolder, standing: Standing, workspace: str = "/here", key: str = KEY) -> None:
@@ -79,6 +83,8 @@ def test_a_line_that_was_changed_moved_or_added_is_not_driven(
     before = folder.events.read_bytes()
     with pytest.raises((ForeignRun, JournalCorrupt)):
         open_ledger(tmp_path / "r")
+    with pytest.raises((ForeignRun, JournalCorrupt)):
+        raise ForeignRun(folder.id, store_of(KEY).vouched(folder).foreign or pytest.fail("taken for this user's"))
     assert folder.events.read_bytes() == before
 
 

@@ -22,7 +22,7 @@ SECONDS = 60
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_FILE = re.compile(r"(?P<how>file|more of): (?P<name>[\w.-]+)")
+_FILE = re.compile(r"(?P<how>file|more of): (?P<name>[\w./-]+)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -93,6 +93,7 @@ class Shell:
         """Run a block; every line it shows must come, in order. A block that is a file is written."""
         if block.file:
             mode = "a" if block.note.startswith("more of") else "w"
+            (self.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             with (self.folder / block.file).open(mode, encoding="utf-8") as file:
                 file.write(block.body if mode == "w" else f"\n\n{block.body}")
             return

@@ -19,7 +19,7 @@ EXAMPLES = {
     "docs/security.md": "greeting",
     "docs/tasks.md": "licences",
 }
-PAGES = (*EXAMPLES, "docs/tutorial.md", "docs/library.md", "docs/evidence.md", "CONTRIBUTING.md")
+PAGES = (*EXAMPLES, "docs/tutorial.md", "docs/library.md", "docs/evidence.md", "docs/teams.md", "CONTRIBUTING.md")
 SINGLE = [block for page in EXAMPLES for block in blocks(page) if block.runs]
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
@@ -49,6 +49,16 @@ def test_the_page_on_the_library_does_what_it_shows_from_beginning_to_end(tmp_pa
     assert len(tried) >= 20
 
 
+def test_the_page_on_teams_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shell = Shell(folder)
+    tried = [block for block in blocks("docs/teams.md") if block.runs]
+    for block in tried:
+        shell.run(block)
+    assert len(tried) == 9
+
+
 def test_the_page_on_evidence_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
@@ -56,7 +66,7 @@ def test_the_page_on_evidence_does_what_it_shows_from_beginning_to_end(tmp_path:
     tried = [block for block in blocks("docs/evidence.md") if block.runs]
     for block in tried:
         shell.run(block)
-    assert len(tried) == 3
+    assert len(tried) == 4
 
 
 @pytest.mark.parametrize("page", PAGES)

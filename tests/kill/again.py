@@ -10,40 +10,66 @@ import asyncio
 import os
 from pathlib import Path
 
+import msgspec
+
 from orchestra.app import App
 from orchestra.core.fork import NewAnswer
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
+from tests.support import edited
 from tests.support.core import CountingDisk
 from tests.support.runs import use_disk
 
-FLOWS = {"drafts": "drafts", "failed": "top", "cancel": "top", "other": "top"}  # case -> workflow
+FLOWS = {  # case -> workflow
+    "drafts": "drafts",
+    "failed": "top",
+    "cancel": "top",
+    "other": "top",
+    "stale": "tree",
+    "edited": "tree",
+}
+JOBS = {"edited": {"asks": True}}
+CANCELED = ("cancel", "edited")
+EDITED = tuple(msgspec.structs.replace(one, forks_open=True) for one in edited.WORKFLOWS)
 OTHER = NewAnswer(("below.1", "a/child.1", "colour"), "파랑", "tester")
 
 
 def drive_again(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """One life. Returns the exit code of the run that it drove last."""
     case, _, before = flow.partition("-")
-    app = App(project)
+    app = App(project, more=EDITED)
     assert app.project.keyring.seal  # made before anything is counted
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         use_disk(app, counting)
     name = FLOWS[case]
     if before:
-        root = app.start(name, app.job(name, {}), Models(default=f"scripted:{script}"))
-        return _to_the_end(app, root, answers=case != "cancel")
+        root = app.start(name, app.job(name, JOBS.get(case, {})), Models(default=f"scripted:{script}"))
+        code = _to_the_end(app, root, answers=case not in CANCELED)
+        return _edit(app, root, case) if name == "tree" else code
     roots = [folder for folder in app.runs.folders() if app.runs.root_of(folder).id == folder.id]
     forks = [folder for folder in roots if RunCreated.of(app.project.store.first(folder)).forkedFrom]
-    answer = OTHER if case == "other" else None
-    fork = forks[-1] if forks else asyncio.run(app.again.without_failures(roots[0], answer=answer))
-    if case != "cancel":
+    fork = forks[-1] if forks else _new_run(app, roots[0], case)
+    if case not in CANCELED:
         return _to_the_end(app, fork, answers=True)
     if asyncio.run(app.drive(fork)).status not in FINAL.values():
         asyncio.run(app.cancel(fork, "그만"))
     return 0 if app.runs.summary(fork).fold.state.status == "canceled" else 97
+
+
+def _new_run(app: App, old: RunFolder, case: str) -> RunFolder:
+    if case == "stale":
+        return asyncio.run(app.again.rerun(old, asyncio.run(app.again.stale(old))))
+    return asyncio.run(app.again.answered(old, OTHER) if case == "other" else app.again.retry(old))
+
+
+def _edit(app: App, root: RunFolder, case: str) -> int:
+    """A person edits files: of a finished tree, in a child; of one that waits, in the root, which then waits again."""
+    name = "왼쪽" if case == "stale" else "goal"
+    (app.project.path / "계약" / f"{name}.md").write_text("사람이 고침\n", encoding="utf-8")
+    return asyncio.run(app.drive(root)).exit_code
 
 
 def _to_the_end(app: App, root: RunFolder, *, answers: bool) -> int:

@@ -46,6 +46,10 @@ class Zygote:
 
     `furnish` fills a new project; `code` is what an undisturbed run exits with, and `slack` how many operations it may
     differ by from another: so near its end one may escape its kill.
+
+    Commands run in a sandbox, and the first process on a machine proves that it holds and keeps the proof in the cache.
+    The first undisturbed case does that; every later one begins with the proof, as on a machine that was used before.
+    A kill while the proof is made has cases of its own, without it (`kill_each`).
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class Zygote:
         self._flow = flow
         self._furnish = furnish
         self._code, self._slack = code, slack
+        self._proofs: dict[str, bytes] = {}  # files of the cache, by their names
+        self._proving: Operations = []  # the operations of the case that made the proof
         # Of every process of a case this is in the command line, or it is a process of a sandbox below one that has it.
         # In memory, because each life fills a folder there (/etc for its sandboxes), and there are a thousand.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -68,11 +74,16 @@ class Zygote:
             text=True,
         )
 
-    def case(self, name: str) -> Path:
-        """A new folder for a case, with its project in it."""
+    def case(self, name: str, *, proved: bool = True) -> Path:
+        """A new folder for a case, with its project in it, and beside it the proof that the sandbox holds."""
         work = self.base / name / "work"
         work.mkdir(parents=True)
         self._furnish(work)
+        if proved and self._proofs:
+            cache = work.parent / "cache" / "orchestra"
+            cache.mkdir(parents=True, mode=0o700)
+            for file, data in self._proofs.items():
+                (cache / file).write_bytes(data)
         return work
 
     def drive(self, work: Path, **order: Any) -> tuple[int, str]:
@@ -98,7 +109,12 @@ class Zygote:
 
     def undisturbed(self) -> tuple[Path, Operations]:
         """A case that nobody cuts short, over; and its disk operations."""
-        work = self.case("unkilled")
+        first, self._proving = self._counted("unproved")
+        self._proofs = {path.name: path.read_bytes() for path in first.parent.glob("cache/orchestra/proof-*.json")}
+        return self._counted("unkilled") if self._proofs else (first, self._proving)
+
+    def _counted(self, name: str) -> tuple[Path, Operations]:
+        work = self.case(name)
         code, said = self.drive(work, count=True)
         assert code == self._code, said
         assert self.left(work) == []
@@ -112,13 +128,22 @@ class Zygote:
         `only` the operations of these kinds and names, if given.
         """
         wanted = [case for case in cases(operations, 0, 1) if not only or tuple(operations[case[0] - 1]) in only]
-        return self.kill_at(wanted[shard::shards], operations, problem)
+        wrong = self.kill_at(wanted[shard::shards], operations, problem)
+        if only or not self._proofs:
+            return wrong
+        proof = {n for n, (_, name) in enumerate(self._proving, start=1) if name.startswith("proof-")}
+        assert proof
+        near = range(min(proof) - 1, max(proof) + 2)  # from before the proof to after it
+        proving = [case for case in cases(self._proving, 0, 1) if case[0] in near]
+        return wrong + self.kill_at(proving[shard::shards], self._proving, problem, proved=False)
 
-    def kill_at(self, points: Iterable[tuple[int, str]], operations: Operations, problem: Problem) -> list[str]:
+    def kill_at(
+        self, points: Iterable[tuple[int, str]], operations: Operations, problem: Problem, *, proved: bool = True
+    ) -> list[str]:
         """The same at some operations: the number and the mode of each."""
         wrong: list[str] = []
         for number, mode in points:
-            work = self.case(f"{number}-{mode}")
+            work = self.case(f"{number}-{mode}" + ("" if proved else "-unproved"), proved=proved)
             killed, _ = self.drive(work, chaos=f"{number}:{mode}")
             frozen = {path: path.read_bytes() for path in journals(work)}
             found = _behind(work) or problem(Gone(number, work, *self.drive(work)))
@@ -222,7 +247,8 @@ def cases(operations: Operations, shard: int, shards: int) -> Iterator[tuple[int
 
     What a kill finds after an operation is what it finds before the next: so before each, torn where a file grows in
     place, and for the journal also after. A sync changes nothing that a kill could show, so only the journal's count,
-    after which commands are let go. Of a file that is rebuilt from the journal the first and the last time are enough.
+    after which commands are let go; and before and after it are the same moment, because nothing happens within it.
+    Of a file that is rebuilt from the journal the first and the last time are enough.
     """
     again = _again(operations)
     append = ["append", JOURNAL]
@@ -232,7 +258,7 @@ def cases(operations: Operations, shard: int, shards: int) -> Iterator[tuple[int
         kind, name = operations[number - 1]
         if number in again:
             continue
-        if operations[number - 2] != append and (kind != "sync" or name == JOURNAL):
+        if operations[number - 2] != append and kind != "sync":
             found.append((number, "before"))
         if kind == "append" and not name.endswith(".tmp"):
             found.append((number, "torn"))

@@ -1,8 +1,10 @@
 """SIGKILL at every append of a run that goes on from another one; then a new process goes on.
 
-Four cases: twenty drafts at once of which one failed twice and one asked, retried; a tree of three levels with a failed
-grandchild, retried at its root; a fork of a waiting tree, canceled; another answer to a question two levels down. Each
-time the old runs stay as they were, byte for byte; there is one new root; and what was kept is not done again.
+Six cases: twenty drafts at once of which one failed twice and one asked, retried; a tree of three levels with a failed
+grandchild, retried at its root; a fork of a waiting tree, canceled; another answer to a question two levels down; a
+finished tree, rerun after an edit in one of its children; a fork of a tree that has seen an edit and waits, canceled.
+Each time the old runs stay as they were, byte for byte; there is one new root; and what was kept is not done again.
+Files outside the run folders are the new root's.
 """
 
 from __future__ import annotations
@@ -14,26 +16,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from orchestra.app import App
 from orchestra.core.calls import calls_in
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
-from tests.kill.again import FLOWS
+from tests.kill.again import EDITED, FLOWS
 from tests.kill.harness import JOURNAL, Operations, Zygote, journals
+from tests.support import edited
 from tests.support.again import drafts, fails, furnish, says
 from tests.support.runs import read_events, verify
 
 SHARDS = 2
+EACH = {"stale": 4, "edited": 3}  # of the points: their runs are made in the same way as those of the other cases
 LEAVES = ("top", "middle", "first-a", "first-b", "second-a", "last")
 REPLIES: dict[str, list[dict[str, Any]]] = {
     "drafts": drafts(20, broken=7, asks=3),
     "failed": [*(says(name, name) for name in LEAVES), fails("second-b"), fails("second-b"), says("second-b", "ok")],
     "cancel": [says(name, name) for name in LEAVES],
     "other": [*(says(name, name) for name in (*LEAVES, "second-b"))],
+    "stale": [says(name, f"{name} {n}") for n in (1, 2) for name in edited.AGENTS],
+    "edited": [says(name, f"{name} {n}") for n in (1, 2) for name in edited.AGENTS],
 }
-BEFORE = {"drafts": 1, "failed": 1, "cancel": 3, "other": 0}  # the exit code of what comes before
+# the exit code of what comes before
+BEFORE = {"drafts": 1, "failed": 1, "cancel": 3, "other": 0, "stale": 0, "edited": 3}
 
 
 class Case:
@@ -68,7 +74,7 @@ class Case:
             return f"exit {code}: {said[:500]}; changed: {changed}"
         if found != self.end:
             return f"another end: {[one for one in found if one not in self.end]}"
-        known = App(work).workflows.get
+        known = App(work, more=EDITED).workflows.get
         wrong = [
             str(one) for path in journals(work) if path.parent.name[0] != "." for one in verify(path.parent, known)
         ]
@@ -90,14 +96,23 @@ def ending(work: Path) -> list[tuple[object, ...]]:
         steps = frozenset((event.type, event.payload.get("key")) for event in events)
         last = events[-1].type if events[-1].type in FINAL else "open"
         runs.append((path.parent.name.split("_")[2], forked, last, steps, agents))
-    return sorted(runs, key=repr)
+    return [*sorted(runs, key=repr), *_derived(work)]
+
+
+def _derived(work: Path) -> Iterator[tuple[object, ...]]:
+    """The files outside the run folders: whether they are of a fork, and what they hold besides its id."""
+    for path in sorted(edited.outside(work).glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        owner = text.split()[0]
+        created = read_events(next(one for one in journals(work) if one.parent.name == owner))[0]
+        yield path.name, "forkedFrom" in created.payload, text.replace(owner, "RUN")
 
 
 @pytest.fixture(scope="module", params=FLOWS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     base = tmp_path_factory.mktemp("again")
-    script = base / "replies.yaml"
-    script.write_text(yaml.safe_dump({"replies": REPLIES[request.param]}, allow_unicode=True))
+    script = base / "replies.json"
+    script.write_text(json.dumps({"replies": REPLIES[request.param]}), encoding="utf-8")
     zygote = Zygote(base, request.param, script, furnish)
     yield Case(request.param, zygote)
     zygote.close()
@@ -125,14 +140,15 @@ def places(operations: Operations) -> list[int]:
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_kill_at_any_append_changes_nothing_about_the_end(case: Case, shard: int) -> None:
-    wrong = {number: case.killed(number) for number in places(case.operations)[shard::SHARDS]}
+    points = places(case.operations)[:: EACH.get(case.name, 1)]
+    wrong = {number: case.killed(number) for number in points[shard::SHARDS]}
     assert not {number: what for number, what in wrong.items() if what}
 
 
 def test_what_is_kept_and_what_is_made(case: Case) -> None:
     made: Counter[str] = Counter()
     kept: Counter[str] = Counter()
-    for *_, forked, _, _, agents in case.end:
+    for *_, forked, _, _, agents in (one for one in case.end if len(one) == 5):
         for (agent, copied, status), times in agents:  # type: ignore[attr-defined]
             if forked:
                 (kept if copied else made)[agent] += times
@@ -142,4 +158,8 @@ def test_what_is_kept_and_what_is_made(case: Case) -> None:
         "failed": ({"second-b": 1, "last": 1}, 3),
         "cancel": ({}, 4),
         "other": ({"second-a": 1, "last": 1}, 3),
+        "stale": ({"왼쪽": 1, "summary": 1}, 3),
+        "edited": ({}, 2),
     }[case.name]
+    outside = [one for one in case.end if len(one) == 3]
+    assert [forked for _, forked, _ in outside] == ([True, True] if FLOWS[case.name] == "tree" else [])

@@ -6,11 +6,11 @@ decisions asked for, and nothing waits in an edition that was replaced.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestra.core.reading import effect_of, key_of
 from orchestra.core.records import Event
@@ -26,8 +26,8 @@ KINDS = {workflow.name: workflow for workflow in WORKFLOWS}
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("editions")
     replies = [{"match": {"agent": name}, "text": f"{name} {n}판\n"} for n in (1, 2, 3) for name in AGENTS]
-    (base / "replies.yaml").write_text(yaml.safe_dump({"replies": replies}, allow_unicode=True), encoding="utf-8")
-    zygote = Zygote(base, "editing", base / "replies.yaml", lambda work: None)
+    (base / "replies.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    zygote = Zygote(base, "editing", base / "replies.json", lambda work: None)
     yield zygote
     zygote.close()
 

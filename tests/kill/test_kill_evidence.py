@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
@@ -34,8 +33,8 @@ REPLIES = (
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("evidence")
-    script = base / "replies.yaml"
-    script.write_text(yaml.safe_dump({"replies": list(REPLIES)}, allow_unicode=True), encoding="utf-8")
+    script = base / "replies.json"
+    script.write_text(json.dumps({"replies": list(REPLIES)}), encoding="utf-8")
 
     def furnish(work: Path) -> None:
         (work / "글.txt").write_text("첫 말\n둘째 말\n")

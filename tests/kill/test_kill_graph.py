@@ -65,8 +65,8 @@ def _furnish(work: Path) -> None:
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("graph")
-    script = base / "replies.yaml"
-    script.write_text(yaml.safe_dump({"replies": REPLIES}, allow_unicode=True))
+    script = base / "replies.json"
+    script.write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
     zygote = Zygote(base, "dag", script, _furnish, code=1, slack=SLACK)  # a task fails
     yield zygote
     zygote.close()

@@ -6,11 +6,11 @@ killed, each question is asked and answered once, every run ends as it would hav
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestra.core.records import Event
 from tests.kill.harness import JOURNAL, Gone, Only, Operations, Zygote, difference, journals
@@ -25,8 +25,8 @@ _ONLY: Only = frozenset({("append", JOURNAL), ("link", "colour.json")})
 @pytest.fixture(scope="module", params=["tree", "tree-reversed"])
 def zygote(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("tree")
-    script = base / "replies.yaml"
-    script.write_text(yaml.safe_dump({"replies": list(REPLIES)}, allow_unicode=True), encoding="utf-8")
+    script = base / "replies.json"
+    script.write_text(json.dumps({"replies": list(REPLIES)}), encoding="utf-8")
     zygote = Zygote(base, str(request.param), script, lambda work: None)
     yield zygote
     zygote.close()
@@ -38,7 +38,7 @@ class Ending:
     def __init__(self, work: Path) -> None:
         self.runs = {journal.parent.name: _essence(read_events(journal)) for journal in journals(work)}
         [self.result] = [
-            read_events(journal)[-1].payload["result"] for journal in journals(work) if "_team_" in str(journal)
+            read_events(journal)[-1].payload["result"] for journal in journals(work) if "_crew_" in str(journal)
         ]
 
 

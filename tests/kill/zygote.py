@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import importlib.util
 import inspect
 import json
@@ -40,11 +41,13 @@ from orchestra.workflows.description import Workflow
 from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
-from tests.kill import editing
+from orchestra.workflows.team.workflow import job_of_files
+from tests.kill import editing, limits
 from tests.kill.again import FLOWS, drive_again
 from tests.support.core import CountingDisk
 from tests.support.inner import OUTER, Call, Order
 from tests.support.runs import use_disk
+from tests.support.team import TASK, TEAM
 from tests.support.trees import TREE
 
 
@@ -75,6 +78,8 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     """Start or go on, answering everything, until the run is final."""
     if flow.partition("-")[0] in FLOWS:
         return drive_again(flow, project, script, counting)
+    if flow.partition("-")[0] in limits.CASES:
+        return limits.drive(flow, project, script, counting)
     if flow.endswith(".py"):
         return _program(Path(flow), project, script, counting)
     if flow == "editing":
@@ -86,7 +91,7 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         use_disk(app, counting)
-    root = {"dag": _graph, "loop": _loop, "inner": _inner, "evidence": _evidence}[flow](app, script)
+    root = {"dag": _graph, "loop": _loop, "inner": _inner, "evidence": _evidence, "team": _team}[flow](app, script)
     while True:
         end = asyncio.run(app.drive(root))
         if end.status in FINAL.values():
@@ -96,7 +101,7 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
                 if request.type == "APPROVAL_REQUESTED":
                     app.answers.approve(summary.folder, by="tester")
                 else:
-                    said = "예" if flow == "evidence" else "더해라: plus"
+                    said = {"evidence": "예", "team": "Next.js"}.get(flow, "더해라: plus")
                     app.answers.answer(summary.folder, said, by="tester")
 
 
@@ -110,6 +115,14 @@ def _evidence(app: App, script: Path) -> RunFolder:
     return app.start("evidence", job, Models(default=f"scripted:{script}"))
 
 
+def _team(app: App, script: Path) -> RunFolder:
+    """A team of four: two drafts at once, a question, two rounds of reviews."""
+    found = app.runs.folders()
+    if found:
+        return found[0]
+    return app.start("team", job_of_files(app.project, TEAM, TASK), Models(default=f"scripted:{script}"))
+
+
 def _tree(flow: str, project: Path, script: Path, counting: CountingDisk | None) -> int:
     """A tree of three levels (tests/support/trees.py). The person answers by the root's id, one request at a time.
 
@@ -119,8 +132,8 @@ def _tree(flow: str, project: Path, script: Path, counting: CountingDisk | None)
     assert app.project.keyring.seal
     if counting is not None:
         use_disk(app, counting)
-    started = [folder for folder in app.runs.folders() if "_team_" in folder.id]
-    root = started[0] if started else app.start("team", app.job("team", {}), Models(default=f"scripted:{script}"))
+    started = [folder for folder in app.runs.folders() if "_crew_" in folder.id]
+    root = started[0] if started else app.start("crew", app.job("crew", {}), Models(default=f"scripted:{script}"))
     while (end := asyncio.run(app.drive(root))).status not in FINAL.values():
         waits = [one for one in app.trees.requests(root) if not one.answered]
         meant = waits[-1] if flow == "tree-reversed" else waits[0]
@@ -230,6 +243,8 @@ def serve() -> None:
         order = json.loads(line)
         if order.get("count"):
             _answer(*_counted(order))
+            gc.collect()
+            gc.freeze()  # a collection in a driver would copy every page of what is loaded
             continue
         read, write = os.pipe()
         pid = os.fork()

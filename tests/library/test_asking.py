@@ -8,6 +8,7 @@ import pytest
 
 import orchestra
 from orchestra.app import App
+from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
 from tests.library.support import conforms
 from tests.support.project import Project, until
@@ -81,6 +82,24 @@ def test_with_on_ask_default_the_run_goes_on_and_the_answer_is_marked_as_provisi
     report = project.run("report", "last").stdout
     assert "answer (the default, provisional): 빨강" in report
     conforms(project)
+
+
+@orchestra.workflow
+async def odd_options(ctx: orchestra.Context) -> str:
+    return await ctx.ask("colour", "무슨 색?", options=("\x1b[31m빨강\x1b[0m", "line\none", "bell\x07"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "option"), [("빨강", "\x1b[31m빨강\x1b[0m"), ("LINE one", "line\none"), ("bell\\x07", "bell\x07")]
+)
+def test_an_option_with_control_characters_is_answered_as_it_is_shown(tmp_path: Path, typed: str, option: str) -> None:
+    project = Project(tmp_path / "p")
+    assert orchestra.run(odd_options, project=project.path).status == "awaiting_input"
+    app = App(project.path)
+    with pytest.raises(UsageError, match=r"the options are: 빨강, line one, bell\\x07"):
+        app.answers.answer(project.folder, "초록")
+    app.answers.answer(project.folder, typed)
+    assert orchestra.resume("last", odd_options, project=project.path).result == option
 
 
 @orchestra.workflow

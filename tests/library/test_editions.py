@@ -12,9 +12,12 @@ import orchestra
 from orchestra.app import App
 from orchestra.core.editions import KEEP, TAKE
 from orchestra.core.errors import UsageError
+from orchestra.core.faces import News, Notice
+from orchestra.core.reading import effect_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
+from orchestra.workflows.headline import headline
 from orchestra.workflows.own.workflow import described
 from tests.library.support import configured, conforms
 from tests.support.core import CountingDisk
@@ -261,6 +264,48 @@ def test_a_question_of_a_replaced_edition_is_withdrawn_and_refused_by_name(tmp_p
     with pytest.raises(UsageError, match="question design@1~colour of design@1 was withdrawn: its inputs changed"):
         app.answers.answer(project.folder, "blue")
     assert not (project.folder.inbox / "design@1~colour.json").exists()
+
+
+@orchestra.workflow
+async def asking_twice(ctx: orchestra.Context) -> str:
+    brief = await ctx.look("brief", "brief.md", "brief")
+    colour = await (await ctx.edition("design", brief=brief)).ask("colour", "무슨 색?")
+    await ctx.ask("go", "계속?")
+    return colour
+
+
+class Notices:
+    """A face that keeps the notices."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def tell(self, news: News) -> None:
+        if isinstance(news, Notice):
+            self.texts.append(news.text)
+
+
+def test_an_answer_that_an_edit_withdraws_is_mentioned_taken_or_not(tmp_path: Path) -> None:
+    project, face = Project(tmp_path / "p"), Notices()
+    run = orchestra.run(asking_twice, project=project.path).runId
+    app = App(project.path, face=face, more=(described(asking_twice),))
+    app.answers.answer(project.folder, "빨강")  # recorded, and not taken by any process yet
+    (project.path / "brief.md").write_text("edited")
+    asyncio.run(app.drive(project.folder))
+    withdrawn = "the answer '빨강' to design@1~colour counts for nothing: what it was about has changed"
+    assert face.texts.count(withdrawn) == 1
+    app.answers.answer(project.folder, "파랑")
+    asyncio.run(app.drive(project.folder))  # taken: the run waits for `go`
+    (project.path / "brief.md").write_text("edited again")
+    asyncio.run(app.drive(project.folder))
+    begins = [headline(event) for event in events_of(project, run) if effect_of(event) == "Edition"]
+    assert begins == [
+        "design@1 begins: made from brief",
+        "design@2 begins: made from brief",
+        "design@3 begins: made from brief; answers that count no more: colour",
+    ]
+    assert face.texts.count(withdrawn) == 1
+    conforms(project)
 
 
 def test_a_child_run_of_a_replaced_edition_is_ended(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_the_file_of_a_provider_is_named_from_where_the_program_runs(
 ) -> None:
     project = project_of(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert orchestra.run(written, project="p", provider="scripted:p.replies.yaml", topic="a").status == "completed"
-    roles = {"writer": "scripted:p.replies.yaml"}
+    assert orchestra.run(written, project="p", provider="scripted:p.replies.json", topic="a").status == "completed"
+    roles = {"writer": "scripted:p.replies.json"}
     assert orchestra.run(written, project=project.path, roles=roles, topic="a").status == "completed"
 
 

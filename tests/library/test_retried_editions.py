@@ -45,7 +45,7 @@ async def priced(ctx: orchestra.Context, where: str) -> str:
 
 def retried(project: Project) -> RunFolder:
     app = App(project.path, more=(described(priced),))
-    new = asyncio.run(app.again.without_failures(app.runs.find("last")))
+    new = asyncio.run(app.again.retry(app.runs.find("last")))
     assert asyncio.run(app.drive(new)).status == "completed"
     return new
 

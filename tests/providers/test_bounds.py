@@ -24,7 +24,7 @@ from orchestra.core.model import (
     ProviderResponse,
 )
 from orchestra.core.work import ModelCall
-from orchestra.providers.bounds import MOST_TEXT, bounds
+from orchestra.providers.bounds import MOST_TEXT, bounds, cut
 from orchestra.providers.budget import Budget
 from orchestra.providers.calling import Caller
 from orchestra.providers.claude_stream import CliReader
@@ -145,9 +145,8 @@ def test_a_line_in_many_parts_is_put_together(tmp_path: Path) -> None:
 
 def test_a_good_reply_of_many_megabytes_takes_a_few_times_its_size(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
-    script = project.script.with_suffix(".json")
-    script.write_text(json.dumps({"replies": [role("planner", "한" * MIB, chunk=64)]}, ensure_ascii=False))
-    ran = loop(project.path, "--provider", f"scripted:{script}")
+    project.write_script(role("planner", "한" * MIB, chunk=64))
+    ran = loop(project.path, "--provider", f"scripted:{project.script}")
     assert project.types()[:3] == ["RUN_CREATED", "PHASE_STARTED", "PHASE_COMPLETED"], ran.said
     assert ran.peak < MOST_RSS
 
@@ -215,7 +214,7 @@ def test_a_script_is_a_plain_file_of_a_sensible_size(tmp_path: Path, odd: str) -
             project.script.touch()
             os.truncate(project.script, 20 << 30)
     words = {"fifo": "is a named pipe", "device": "is a device", "folder": "is a folder", "sparse": "has 20 GiB"}
-    for script in (project.script, project.script.with_suffix(".json")):
+    for script in (project.script, project.script.with_suffix(".yaml")):
         if script != project.script:
             project.script.rename(script)
         done = project.run("loop", "g", "--check", "true", "--provider", f"scripted:{script}", "--no-input", timeout=20)
@@ -232,3 +231,21 @@ def test_a_recording_that_is_no_file_or_has_no_end_is_refused(tmp_path: Path) ->
     os.mkfifo(raw)
     done = project.run("loop", "make add() add", "--check", project.check, "--provider", f"replay:{recorded.id}")
     assert "is gone or was changed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "kept"),
+    [
+        ("abc", 3, "abc"),
+        ("abc", 2, "ab"),
+        ("abc", 0, ""),
+        ("abc", -1, ""),
+        ("가나", 6, "가나"),
+        ("가나", 5, "가"),
+        ("가나", 2, ""),
+        ("\ud83d", 1, "\ud83d"),  # half an emoji: what fits stays as it is, or it would count as cut
+        ("\ud83dab", 2, "?a"),
+    ],
+)
+def test_a_text_is_cut_to_the_byte_and_never_within_a_character(text: str, room: int, kept: str) -> None:
+    assert cut(text, room) == kept

@@ -55,6 +55,10 @@ class Terminal:
         os.close(self._fd)
         return self._process.returncode
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def vanish(self) -> None:
         """The window is closed; the program goes on, or not."""
         os.close(self._fd)

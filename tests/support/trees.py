@@ -1,6 +1,6 @@
 """Workflows that run others: a tree of three levels with a question at each of its two ends.
 
-team ── fan_out: left, right ── call "build" ──▶ middle ── call "deep" ──▶ leaf ── model, ask "colour", patch
+crew ── fan_out: left, right ── call "build" ──▶ middle ── call "deep" ──▶ leaf ── model, ask "colour", patch
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def middle(ctx: orchestra.Context, who: str, patch: bool = False) -> str:
 
 
 @orchestra.workflow
-async def team(ctx: orchestra.Context, goal: str = "둘 다", patch: bool = False) -> dict[str, str]:
+async def crew(ctx: orchestra.Context, goal: str = "둘 다", patch: bool = False) -> dict[str, str]:
     async def left(branch: orchestra.Context) -> str:
         return await branch.call("build", middle, who="왼쪽", patch=patch)
 
@@ -47,6 +47,6 @@ async def team(ctx: orchestra.Context, goal: str = "둘 다", patch: bool = Fals
     return await ctx.fan_out({"left": left, "right": right})
 
 
-TREE = tuple(described(one) for one in (team, middle, leaf))
+TREE = tuple(described(one) for one in (crew, middle, leaf))
 LEFT, RIGHT = "left/build.1/deep.1/colour", "right/build.1/deep.1/colour"
 REPLIES = ({"match": {"agent": "writer"}, "text": "초안", "repeat": True},)

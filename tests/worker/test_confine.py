@@ -17,7 +17,7 @@ import pytest
 
 from orchestra.worker import confine, seccomp
 
-pytestmark = pytest.mark.skipif(confine.abi() < confine.ABI_NEEDED, reason="this kernel has no Landlock 6")
+pytestmark = pytest.mark.skipif(not confine.is_enough(confine.abi()), reason="this kernel has no Landlock 6")
 
 # As the spawner does it: the module is read as a file, by an interpreter that has nothing else.
 PROGRAM = """
@@ -194,3 +194,8 @@ def test_a_folder_to_write_that_is_not_there_is_an_error() -> None:
 def test_what_it_does_not_hold_is_said_in_sentences() -> None:
     assert len(confine.NOT_HELD) >= 5
     assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in confine.NOT_HELD)
+
+
+@pytest.mark.parametrize(("version", "enough"), [(0, False), (5, False), (6, True), (7, True)])
+def test_landlock_6_is_the_oldest_that_holds(version: int, enough: bool) -> None:
+    assert confine.is_enough(version) is enough

@@ -58,7 +58,7 @@ def retry(
     if status in FINAL.values():
 
         def make() -> RunFolder:
-            return asyncio.run(drive.app.again.without_failures(root.folder, fixes=max_fixes, accept_drift=accepted))
+            return asyncio.run(drive.app.again.retry(root.folder, fixes=max_fixes, accept_drift=accepted))
 
         return drive.drive(make, accept_drift=accepted)
     if not how.quiet:
@@ -99,9 +99,12 @@ def fork(run: str, at: str, answer: tuple[str, str] | None, no_drive: bool, how:
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
 
     def make() -> RunFolder:
+        again = drive.app.again
         if at:
-            return drive.app.again.fork(folder, at.zfill(8))
-        return asyncio.run(drive.app.again.without_failures(folder, answer=_new_answer(drive.app, folder, answer)))
+            return again.fork(folder, at.zfill(8))
+        if answer:
+            return asyncio.run(again.answered(folder, _new_answer(drive.app, folder, *answer)))
+        return asyncio.run(again.retry(folder))
 
     if not at and not answer:
         _refuse_completed(folder, drive.app.runs.vouched(folder).fold.state.status)
@@ -111,14 +114,11 @@ def fork(run: str, at: str, answer: tuple[str, str] | None, no_drive: bool, how:
     return drive.drive(make)
 
 
-def _new_answer(app: App, folder: RunFolder, answer: tuple[str, str] | None) -> NewAnswer | None:
+def _new_answer(app: App, folder: RunFolder, question: str, text: str) -> NewAnswer:
     """The answer that a person gives anew; UsageError if there is no such question, or it does not take this answer."""
-    if answer is None:
-        return None
     app.runs.vouched(folder)
-    name, text = map(options.clean, answer)
-    asked = find_asked(app.runs, folder, name)
-    return NewAnswer(asked.path, app.answers.checked(asked.run, asked.request, text), person())
+    asked = find_asked(app.runs, folder, options.clean(question))
+    return NewAnswer(asked.path, app.answers.checked(asked.run, asked.request, options.clean(text)), person())
 
 
 def _refuse_completed(folder: RunFolder, status: str) -> None:

@@ -18,13 +18,14 @@ from msgspec import UnsetType
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.receipt import receipt_lines
+from orchestra.cli.receipt import conversation_lines, receipt_lines
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.cells import Rows, aligned, table
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
 from orchestra.core.model import ProviderRequest
+from orchestra.core.reading import StepEvent, key_of
 from orchestra.core.run import RunFolder
 from orchestra.core.sent import prompt_of, recorded_for
 from orchestra.core.text import count, some
@@ -111,14 +112,15 @@ def _lost(again: list[PastCall]) -> str:
 def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
     """The exact prompt of one call of a tree, and the artifacts in it with their tokens."""
     calls = {
-        "/".join((*member.path, call.key)): (member.folder, call)
+        "/".join((*member.path, call.key)): (member, call)
         for member in app.runs.members(folder)
         for call in past_calls(member.summary.events)
     }
     if key not in calls:
         known = some(list(calls)) if calls else "none"
         raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")
-    folder, call = calls[key]
+    member, call = calls[key]
+    folder = member.folder
     name = str(prompt_of(folder, call).relative_to(folder.path))
     try:
         request = msgspec.json.decode(folder.read(name, _MOST_PROMPT), type=ProviderRequest)
@@ -132,6 +134,9 @@ def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
     sent = recorded_for(folder.path / name, call.key)
     if sent is not None and sent.receipt is not None:
         yield from ("", "# context", "", *receipt_lines(sent.receipt))
+    begun = [event for event in member.summary.events if event.type == "PHASE_STARTED" and key_of(event) == call.key]
+    if begun and (told := StepEvent.of(begun[-1]).conversation):
+        yield from ("", "# conversation", "", *conversation_lines(told))
     yield from ("", "# system", "", *safe(request.prompt.system).splitlines())
     for number, message in enumerate(request.history, start=1):
         yield from ("", f"# message {number} ({message.role})", "", *safe(message.content).splitlines())

@@ -26,16 +26,23 @@ class Drive:
     """One command that drives runs: its face and its app."""
 
     def __init__(
-        self, how: Driving, models: Models | None = None, *, overlay: Overlay | None = None, environment: str = ""
+        self,
+        how: Driving,
+        models: Models | None = None,
+        *,
+        overlay: Overlay | None = None,
+        environment: str = "",
+        face: CommandFace | None = None,
     ) -> None:
-        """`environment` is what a person typed for the commands of a new run."""
-        self.face = choose_face(how)
+        """`environment` is what a person typed for the commands of a new run; `face` replaces the one of the flags."""
+        self.face = face or choose_face(how)
         self._on_ask = how.on_ask
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         if environment:
             self.app.project.choose_environment(environment)
         self.face.use(self.app)
         self._unheard = False  # stdout or stderr is closed
+        self.signals: list[int] = []  # those that came while the newest run was driven
 
     def drive(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
@@ -66,17 +73,20 @@ class Drive:
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> tuple[RunEnd, RunFolder]:
         """The same as `conduct`, but shows nothing of the end."""
-        folder: RunFolder | None = None
         self.ask_consent()
+        folder = start()
+        return asyncio.run(self.go(folder, known=known, accept_drift=accept_drift)), folder
+
+    async def go(self, folder: RunFolder, *, known: bool = False, accept_drift: frozenset[str] = frozenset()) -> RunEnd:
+        """Drive a run in the running event loop, until it stops or a signal comes; returns how it ended."""
         try:
-            folder = start()
             if known:
                 self.app.face.tell(Launched(folder, self.app.runs.summary(folder).workflow))
-            return asyncio.run(self._drive(folder, accept_drift)), folder
+            return await self._drive(folder, accept_drift)
         except OrchestraError as error:
-            if folder is None or isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
+            if isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
                 raise  # nothing was driven
-            return self._stopped(folder, error.exit_code, str(error)), folder
+            return self._stopped(folder, error.exit_code, str(error))
 
     def _printed(self, end: RunEnd) -> str:
         """The text that the workflow prints for the run's result; empty with `--json`, which contains it."""
@@ -97,21 +107,27 @@ class Drive:
         driven = self.app.drive(folder, patient=self.face.patient, accept_drift=accept_drift, on_ask=self._on_ask)
         task = asyncio.ensure_future(driven)
         loop = asyncio.get_running_loop()
+        self.signals.clear()
+
+        def came(number: int) -> None:
+            self.signals.append(number)
+            task.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, came, number)
         self.face.stops_by(task.cancel)
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                task.cancel()
-        if task.cancelled():
-            # Another Ctrl-C must not cut off the last lines.
+        try:
+            while not task.done():
+                try:
+                    await asyncio.wait([task])
+                except asyncio.CancelledError:
+                    task.cancel()
+        finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_IGN)
-            return self._stopped(folder, 3 if self.face.left else 130)
-        return task.result()
+                if task.cancelled():  # another Ctrl-C must not cut off the last lines
+                    signal.signal(number, signal.SIG_IGN)
+        return self._stopped(folder, 3 if self.face.left else 130) if task.cancelled() else task.result()
 
     def _stopped(self, folder: RunFolder, code: int, message: str = "") -> RunEnd:
         """The end of a drive that did not end the run: interrupted, no budget, no disk space, a refused run."""

@@ -15,26 +15,28 @@ from orchestra.workflows.evidence.workflow import DEFAULT, configured
 
 _MOST_MESSAGE = 1 << 20  # characters of a message on standard input
 
-_session = click.option(
+session_option = click.option(
     "--session", required=True, envvar="ORCHESTRA_SESSION", metavar="ID", help="The conversation it belongs to."
 )
-_agent = click.option("--agent", default=DEFAULT, metavar="NAME", help="An agent of `evidence.agents`.")
-_mode = click.option(
+agent_option = click.option("--agent", default=DEFAULT, metavar="NAME", help="An agent of `evidence.agents`.")
+mode_option = click.option(
     "--mode",
     type=click.Choice(["single-main", "main-worker"]),
     help="One model for all, or a worker that gathers and a main that decides.",
 )
-_max_steps = click.option("--max-steps", type=int, metavar="N", help="How many actions the worker has (default: 12).")
-_no_stream = click.option("--no-stream", is_flag=True, help="Replies come as a whole.")
+max_steps_option = click.option(
+    "--max-steps", type=int, metavar="N", help="How many actions the worker has (default: 12)."
+)
+no_stream_option = click.option("--no-stream", is_flag=True, help="Replies come as a whole.")
 
 
 @click.command(short_help="Answer a goal from evidence.")
-@_session
-@_agent
+@session_option
+@agent_option
 @click.option("--goal", required=True, help="What you want to know.")
-@_mode
-@_max_steps
-@_no_stream
+@mode_option
+@max_steps_option
+@no_stream_option
 @options.environment
 @options.models
 @options.driving
@@ -61,12 +63,12 @@ def agent_run(
 
 
 @click.command(short_help="One message to a session.")
-@_session
-@_agent
+@session_option
+@agent_option
 @click.option("--message", metavar="TEXT", help="The message (default: standard input).")
-@_mode
-@_max_steps
-@_no_stream
+@mode_option
+@max_steps_option
+@no_stream_option
 @options.environment
 @options.models
 @options.driving

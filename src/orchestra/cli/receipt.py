@@ -1,4 +1,4 @@
-"""A receipt as lines for people: what a call was shown of the workspace, why, and what was left out."""
+"""Receipts as lines for people: what a call was shown of the workspace and of its conversation, and what not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import UnsetType
 
 from orchestra.cli.text import safe
 from orchestra.core.cells import table
-from orchestra.core.shown import LeftOut, Receipt, Shown, ranges, spoken
+from orchestra.core.shown import Conversation, LeftOut, Omitted, Piece, Receipt, Shown, ranges, spoken
 from orchestra.core.text import count
 
 _HEADER = ("how", "tokens (about)", "score", "file", "lines", "why")
@@ -40,3 +40,28 @@ def _row(file: Shown) -> tuple[str, ...]:
 
 def _left(file: LeftOut) -> str:
     return f"{file.path}{spoken(file.lines)} ({file.why})"
+
+
+# -- conversations ----------------------------------------------------------------------------------------------------
+
+
+def conversation_lines(told: Conversation) -> Iterator[str]:
+    """What a call was told of its conversation, a line for each message and piece of evidence; what was left out."""
+    said, found = count(len(told.messages), "message"), count(len(told.evidence), "piece")
+    yield f"conversation: {said}, {found} of evidence, about {told.tokens} tokens in all"
+    rows = [(f"message {number}", *_sizes(one)) for number, one in enumerate(told.messages, start=1)]
+    rows += [(f"evidence, step {one.step}", *_sizes(one)) for one in told.evidence]
+    if rows:
+        yield from table(("what", "tokens (about)", "characters", "name"), rows, whole=True)
+    yield from (safe(f"left out: {_omitted(one)}") for one in told.leftOut)
+
+
+def _sizes(piece: Piece) -> tuple[str, str, str]:
+    size = str(piece.total) if piece.shown == piece.total else f"{piece.shown} of {piece.total}"
+    return str(piece.tokens), size, safe(piece.name)
+
+
+def _omitted(one: Omitted) -> str:
+    name = f"evidence of step {one.step}, {one.name}" if one.step else one.name
+    times = f", {count(one.count, 'message')}" if one.count and not one.step else ""
+    return f"{name}{times}, about {one.tokens} tokens ({one.why})"

@@ -4,6 +4,7 @@ Rules
 1. Child runs are shown below the run that began them. Status and requests of a run are those of its tree.
 2. A request is answered by the id of the run at the top of its tree. A foreign run's requests are not shown: another
    person may have written them.
+3. The runs of a session are one row, the newest. `--all` shows every run, and `--json` always does.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from orchestra.cli import options
 from orchestra.cli.advice import answer_lines, command, waiting_lines
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import aligned
-from orchestra.core.records import RunStatus
-from orchestra.core.text import brief
+from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.reading import RunCreated, job_of
+from orchestra.core.records import FINAL, RunStatus
+from orchestra.core.text import brief, count
 from orchestra.runs.find import RunSummary
 from orchestra.runs.tree import Listed, OpenRequest
 
@@ -31,21 +34,36 @@ _json_option = options.json_of("One JSON object per line.")
 
 
 @click.command()
+@click.option("--all", "every", is_flag=True, help="Every turn of a session, too.")
+@click.option(
+    "--latest",
+    nargs=2,
+    metavar="TEAM TASK",
+    help="Print only the id of the newest completed run of a team on a task.",
+)
 @_json_option
 @options.project
-def runs(as_json: bool, project: Path) -> int:
-    """All runs of this project, newest last; child runs below the run that began them."""
+def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Path) -> int:
+    """All runs of this project, newest last; child runs below the run that began them.
+
+    Of a session, only the newest turn is shown, with the number of its turns; --all shows every one.
+    """
+    if latest:
+        found = _latest(App(project), latest)
+        print_json({"runId": found}) if as_json else click.echo(found)
+        return 0
     rows: list[tuple[str, str, str, str]] = []
     notes: dict[str, None] = {}
     waits: list[str] = []
     app = App(project)
-    for tree in app.trees.listing():  # only the rows of each tree are kept in memory
+    for tree in app.trees.listing(sessions=not every and not as_json):  # only the rows of each tree are kept in memory
+        at_rest = _is_at_rest(tree)
         for one in tree:
             if as_json:
                 print_json(_record(one))
                 continue
-            rows.append(_row(one))
-            notes |= dict.fromkeys(_notes(one)) if isinstance(one.found, RunSummary) else {}
+            rows.append(_row(one, at_rest=at_rest))
+            notes |= dict.fromkeys(_notes(one, at_rest=at_rest)) if isinstance(one.found, RunSummary) else {}
         waits += [] if as_json else _waiting_below(app, tree)
     if not rows and not as_json:
         click.echo(f"no runs here yet; {app.workflows.how_to_start}")
@@ -54,6 +72,22 @@ def runs(as_json: bool, project: Path) -> int:
         echo_lines(note for note in _NOTES if note in notes)
         echo_lines(waits)
     return 0
+
+
+def _latest(app: App, names: tuple[str, str]) -> str:
+    """The id of the newest completed run whose workflow names its runs like this (S4-37, S4-38)."""
+    for folder in reversed(list(app.runs.folders())):
+        created = app.project.store.first(folder)
+        workflow = app.workflows.of(RunCreated.of(created).workflow)
+        if workflow.id_parts is None or RunCreated.of(created).parentRunId is not None:
+            continue
+        try:
+            parts = workflow.id_parts(msgspec.convert(job_of(created), workflow.params))
+            if parts == names and app.runs.summary(folder).fold.state.status == "completed":
+                return folder.id
+        except (msgspec.ValidationError, JournalCorrupt):
+            continue  # of another version, or damaged
+    raise UsageError(f"there is no completed run of {names[0]} on {names[1]} here (orchestra runs lists all)")
 
 
 def _waiting_below(app: App, tree: Sequence[Listed]) -> Iterator[str]:
@@ -71,26 +105,32 @@ _FOREIGN = "foreign: your key did not make it, or it belongs to another folder; 
 _NOTES = (_DRIVEN, _STOPPED, _FOREIGN)
 
 
-def _notes(one: Listed) -> Iterator[str]:
+def _notes(one: Listed, *, at_rest: bool) -> Iterator[str]:
     """The notes that explain the marks in a run's row."""
     assert isinstance(one.found, RunSummary)
     if one.found.driven:
         yield _DRIVEN
-    if _is_stopped(one.found, one.status):
+    if at_rest and _is_stopped(one.found, one.status):
         yield _STOPPED
     if one.found.foreign:
         yield _FOREIGN
 
 
-def _is_stopped(summary: RunSummary, status: RunStatus | None) -> bool:
-    """Whether a tree can go on but no process drives it. It is shown as `stopped`, not `running`."""
-    if summary.driven or summary.foreign or summary.parent is not None:
+def _is_at_rest(tree: Sequence[Listed]) -> bool:
+    """Whether a tree can go on but no process drives it. A run without its parent cannot."""
+    root = tree[0].found
+    if not isinstance(root, RunSummary) or root.parent is not None or tree[0].status in FINAL.values():
         return False
-    return status in ("created", "running")
+    return not any(isinstance(one.found, RunSummary) and one.found.driven for one in tree)
 
 
-def _status(summary: RunSummary, status: RunStatus | None) -> str:
-    shown = "stopped" if _is_stopped(summary, status) else str(status)
+def _is_stopped(summary: RunSummary, status: RunStatus | None) -> bool:
+    """Whether a run of a tree at rest is in the middle of its work. It is shown as `stopped`, not `running`."""
+    return not summary.foreign and status in ("created", "running")
+
+
+def _status(summary: RunSummary, status: RunStatus | None, *, at_rest: bool) -> str:
+    shown = "stopped" if at_rest and _is_stopped(summary, status) else str(status)
     return (
         shown
         + (" (foreign)" if summary.foreign else "")
@@ -99,13 +139,20 @@ def _status(summary: RunSummary, status: RunStatus | None) -> str:
     )
 
 
-def _row(one: Listed) -> tuple[str, str, str, str]:
+def _row(one: Listed, *, at_rest: bool) -> tuple[str, str, str, str]:
     run_id = f"{'  ' * min(one.depth, _DEEPEST)}{safe(one.folder.id)}"
     if not isinstance(one.found, RunSummary):
         return run_id, "damaged", "-", f"orchestra verify {safe(one.folder.id)} says where"
     key = f"{brief(one.found.facts.parentKey, _IN_A_ROW)}: " if one.depth else ""
-    iteration = str(one.found.fold.state.iteration)
-    return run_id, _status(one.found, one.status), iteration, key + brief(goal_of(one.found), _IN_A_ROW)
+    iteration, turns = str(one.found.fold.state.iteration), f" ({count(one.turns, 'turn')})" if one.turns else ""
+    goal = f"{key}{_session(one.found, turns)}{brief(goal_of(one.found), _IN_A_ROW)}"
+    return run_id, _status(one.found, one.status, at_rest=at_rest), iteration, goal
+
+
+def _session(summary: RunSummary, turns: str = "") -> str:
+    """The session that a run is a turn of, as the beginning of a line; empty if it is none."""
+    session = summary.facts.params.session
+    return f"session {brief(session, _IN_A_ROW)}{turns}: " if session else ""
 
 
 def _record(one: Listed) -> dict[str, Any]:
@@ -133,7 +180,8 @@ def inbox(as_json: bool, project: Path) -> int:
                 for one in requests:
                     print_json({**request_record(one), "rootRunId": root.folder.id, "payload": one.event.payload})
             elif requests and isinstance(root.found, RunSummary):
-                click.echo(click.style(safe(root.folder.id), bold=True) + f"  {goal_of(root.found)}")
+                said = f"{_session(root.found)}{goal_of(root.found)}"
+                click.echo(f"{click.style(safe(root.folder.id), bold=True)}  {said}")
                 echo_lines(answer_lines(app, root.folder.id, requests))
     if not waits and not as_json:
         click.echo("nothing waits for you")
@@ -168,6 +216,7 @@ def facts_of(summary: RunSummary, requests: Sequence[OpenRequest]) -> dict[str, 
         "vouched": not summary.foreign,
         "parentRunId": summary.parent,
         "parentKey": summary.facts.parentKey or None,
+        "sessionId": summary.facts.params.session or None,
         "pending": [request_record(one) for one in requests],
     }
 

@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -22,10 +22,11 @@ from orchestra.core.cells import aligned
 from orchestra.core.errors import DurabilityError, RunLocked, UsageError
 from orchestra.core.reading import RunCreated, effect_of, job_of, outcome_as
 from orchestra.core.run import RunFolder
-from orchestra.core.text import brief, clean
+from orchestra.core.text import brief, clean, count
+from orchestra.runs.find import RunSummary
 from orchestra.workflows.evidence.effects import Saved, SaveSession
 from orchestra.workflows.evidence.memory import Message, answer_of
-from orchestra.workflows.evidence.sessions import Session, Sessions, Told
+from orchestra.workflows.evidence.sessions import Session, Sessions, Told, Turn
 from orchestra.workflows.evidence.workflow import EVIDENCE, sessions_of
 
 
@@ -96,10 +97,14 @@ def show(session: str, as_json: bool, project: Path) -> int:
     if as_json:
         print_json(msgspec.to_builtins(found))
         return 0
-    for one in _turns(store, found):
-        click.echo(click.style(f"> {safe(one.goal)}", bold=True))
-        click.echo(f"{safe(one.answer)}\n")
+    echo_lines(told_lines(finished_turns(store, found)))
     return 0
+
+
+def told_lines(turns: Iterable[Told]) -> Iterator[str]:
+    """Turns as lines for a person: what was asked and what was answered."""
+    for one in turns:
+        yield from (click.style(f"> {safe(one.goal)}", bold=True), f"{safe(one.answer)}\n")
 
 
 @sessions.command()
@@ -109,7 +114,7 @@ def show(session: str, as_json: bool, project: Path) -> int:
 def export(session: str, form: str, project: Path) -> int:
     """Print SESSION as a document: Markdown, or JSON with every turn and the memory."""
     _, store, found = _opened(project, session)
-    turns = list(_turns(store, found))
+    turns = list(finished_turns(store, found))
     if form == "json":
         print_json({**msgspec.to_builtins(found), "turns": msgspec.to_builtins(turns)})
         return 0
@@ -161,31 +166,41 @@ def rebuild(session: str, project: Path) -> int:
     app = App(project)
     store = sessions_of(app.project)
     store.path(session)
-    saved = dict(_saved(app, session, store))
-    if not saved:
-        raise UsageError(f"no run here has saved a session {session!r}; its file cannot be made again")
+    begun: dict[int, str] = {}  # the newest run of each turn, over or not
+    saved: dict[int, tuple[Told, tuple[Message, ...]]] = {}
+    for run in _runs(app, session, store):
+        summary = app.runs.summary(run, keep=False)
+        if summary.foreign:
+            continue
+        begun[int(job_of(summary.created)["turn"])] = run.id
+        saved.update((told.turn, (told, messages)) for told, messages in _saved(run, summary))
+    if not begun:
+        raise UsageError(f"no run here belongs to a session {session!r}; its files cannot be made again")
+    begun.update((number, told.runId) for number, (told, _) in saved.items())  # a fork of a turn saved nothing
     turns = [saved[number][0] for number in sorted(saved)]
     with store.hold(session):
-        aside = store.restore(session, saved[max(saved)][1], turns)
+        aside = store.restore(session, saved[max(saved)][1], turns) if saved else None
+        store.restore_turn(session, Turn(max(begun), begun[max(begun)]))
     where = f"; the old file is {aside}" if aside else ""
-    click.echo(f"{session}: {len(turns)} turns, from its runs{where}", err=True)
+    click.echo(f"{session}: {count(len(turns), 'turn')}, from its runs{where}", err=True)
     return 0
 
 
-def _saved(app: App, session: str, store: Sessions) -> Iterator[tuple[int, tuple[Told, tuple[Message, ...]]]]:
-    """Every turn that a run of the session saved; the newest run of a turn comes last. Foreign runs do not count."""
-    for run in _runs(app, session, store):
-        summary = app.runs.summary(run, keep=False)
-        for event in summary.events.whole() if not summary.foreign else ():
-            saved = outcome_as(event, Saved) if effect_of(event) == SaveSession.__name__ else None
-            if saved is not None and saved.saved:
-                goal = str(job_of(summary.created).get("goal", ""))
-                yield saved.turn, (Told(saved.turn, run.id, goal, answer_of(saved.messages)), saved.messages)
+def _saved(run: RunFolder, summary: RunSummary) -> Iterator[tuple[Told, tuple[Message, ...]]]:
+    """The turn that a run of the session saved, with the memory after it; nothing if the run saved none."""
+    for event in summary.events.whole():
+        saved = outcome_as(event, Saved) if effect_of(event) == SaveSession.__name__ else None
+        if saved is not None and saved.saved:
+            goal = str(job_of(summary.created).get("goal", ""))
+            yield Told(saved.turn, run.id, goal, answer_of(saved.messages)), saved.messages
 
 
 def _runs(app: App, session: str, store: Sessions) -> Iterator[RunFolder]:
     """The runs of a session: those that name it, and those before them (a renamed session's have the old name)."""
-    newest = store.newest_turn(session)
+    try:
+        newest = store.newest_turn(session)
+    except DurabilityError:
+        newest = None  # it is to be made again
     chain: dict[str, RunFolder] = {}
     run = app.runs.exactly(newest.runId) if newest and newest.runId else None
     while run is not None and run.id not in chain:
@@ -208,7 +223,8 @@ def _opened(project: Path, session: str) -> tuple[App, Sessions, Session]:
     return app, store, found
 
 
-def _turns(store: Sessions, found: Session) -> Iterator[Told]:
+def finished_turns(store: Sessions, found: Session) -> Iterator[Told]:
+    """The turns that a session remembers, the oldest first."""
     return (one for one in store.turns(found.id) if one.turn <= found.turn)
 
 

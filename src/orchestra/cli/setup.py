@@ -69,13 +69,22 @@ def validate(file: Path | None, project: Path) -> int:
 
 
 @click.command()
+@click.option("--team", is_flag=True, help="Write sample teams instead: orchestrators/, agents/, tasks/.")
 @options.project
-def init(project: Path) -> int:
-    """Write a commented orchestra.config.yaml with every default; never overwrites one."""
-    import importlib.resources
-
+def init(team: bool, project: Path) -> int:
+    """Write a commented orchestra.config.yaml with every default; never overwrites a file."""
     if not project.is_dir():
         raise UsageError(f"{project} is not a folder; give -C DIR")
+    if team:
+        from orchestra.cli.team import write_sample_teams
+
+        return write_sample_teams(project)
+    return _init_config(project)
+
+
+def _init_config(project: Path) -> int:
+    import importlib.resources
+
     target = project / FILE_NAME
     text = importlib.resources.files("orchestra.config").joinpath("sample.yaml").read_text(encoding="utf-8")
     try:

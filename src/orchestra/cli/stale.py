@@ -17,6 +17,7 @@ from orchestra.cli.face import JsonFace
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.newest import edition_of
+from orchestra.core.ownership import Ownership
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
@@ -35,8 +36,8 @@ def rerun(run: str, stale: bool, who: options.Answering, how: options.Driving) -
     """Do again what is stale of RUN, which has ended: what was made from a file that was edited since.
 
     The rest is kept, and costs nothing: a new run is made with RUN's history, and driven. If nothing is stale, no run
-    is made. A run that has not ended is resumed: `orchestra resume` looks at edited files itself. Files that child
-    runs made are not looked at.
+    is made. Files of its finished child runs are looked at too. A run that has not ended is resumed: `orchestra resume`
+    looks at edited files itself.
 
     \b
     orchestra rerun --stale last
@@ -48,45 +49,31 @@ def rerun(run: str, stale: bool, who: options.Answering, how: options.Driving) -
     recorded = app.terms.models(folder, app.runs.summary(folder).created)
     drive = Drive(how, options.chosen(who, recorded))
     drive.ask_consent()
-    at = _last_before_end(drive.app, folder)
+    _refuse_unended(drive.app, folder)
     found = asyncio.run(app.again.stale(folder))  # not by the app of the drive: it keeps the models that were typed
     if isinstance(drive.face, JsonFace):
-        print_json({"type": "stale", "runId": folder.id, "stale": found})
+        print_json({"type": "stale", "runId": folder.id, "stale": list(found.lines())})
     elif not how.quiet:
-        lines = [f"  {safe(line)}" for line in found]
+        lines = [f"  {safe(line)}" for line in found.lines()]
         said = f"stale in {folder.id}:" if found else f"nothing is stale in {folder.id}: no new run is made"
-        if any(member.path and member.summary.fold.newest.files for member in app.trees.members(folder)):
-            said += " (files of its child runs are not looked at)"
         click.echo("\n".join((said, *lines)), err=True)
     if not found:
         return drive.drive(lambda: folder, known=True)  # it has ended: its end is shown, and nothing is done
-    return drive.drive(lambda: drive.app.again.fork(folder, at))
+    return drive.drive(lambda: asyncio.run(drive.app.again.rerun(folder, found)))
 
 
-def _last_before_end(app: App, folder: RunFolder) -> str:
-    """The last event before the run's end; UsageError if the run has not ended, or a newer run has its files."""
-    summary = app.runs.summary(folder)
-    events = summary.events
-    if events[-1].type not in FINAL:
+def _refuse_unended(app: App, folder: RunFolder) -> None:
+    """UsageError if the run has not ended, or a newer run has the files of its tree."""
+    members = app.trees.members(folder)
+    if members[0].summary.events[-1].type not in FINAL:
         raise UsageError(
             f"run {folder.id} has not ended, and looks at edited files itself: orchestra resume {folder.id}"
         )
-    if summary.fold.newest.files and (newer := _newest_from(app, folder)) is not None:
+    newer = Ownership(app.project.store, folder).newest()
+    if newer != folder.id and any(one.summary.fold.newest.files for one in members):
         raise UsageError(
-            f"run {newer.id} was made from {folder.id} and has its files now: orchestra rerun --stale {newer.id}"
+            f"run {newer} was made from {folder.id} and has its files now: orchestra rerun --stale {newer}"
         )
-    return events[len(events) - 2].id
-
-
-def _newest_from(app: App, folder: RunFolder) -> RunFolder | None:
-    """The newest run that was forked from this one, or from a fork of it; None if there is none."""
-    lineage, newest = {folder.id}, None
-    for one in app.runs.folders():  # oldest first
-        origin = app.runs.began(one).forkedFrom
-        if origin is not None and origin.runId in lineage and app.project.store.first_is_own(one):
-            lineage.add(one.id)
-            newest = one
-    return newest
 
 
 @click.command()

@@ -13,6 +13,8 @@ from orchestra.cli.asking import agrees, can_ask, tell
 from orchestra.cli.text import safe
 from orchestra.config.consent import TRUST
 from orchestra.core.errors import NoConsent, PolicyError, UsageError
+from orchestra.core.records import FINAL
+from orchestra.core.run import RunFolder
 from orchestra.runs import adopt as adopting
 from orchestra.runs.answers import who
 
@@ -79,5 +81,14 @@ def adopt(run: str, yes: bool, project: Path) -> int:
     if not yes and not (can_ask(no_input=False) and click.confirm(question, default=False, err=True)):
         raise PolicyError(f"nothing was adopted. To vouch for it: {command(app, 'adopt', folder.id, '--yes')}")
     adopting.adopt(app.project, foreign)
-    click.echo(f"adopted {folder.id}; go on: {command(app, 'resume', folder.id)}")
+    click.echo(f"adopted {folder.id}; {_next(app, folder)}")
     return 0
+
+
+def _next(app: App, folder: RunFolder) -> str:
+    """What can be done with an adopted run: one that has ended cannot be resumed."""
+    status = app.runs.summary(folder, keep=False).fold.state.status
+    if status == "completed":
+        return f"it is completed: {command(app, 'show', folder.id)}"
+    verb = "retry" if status in FINAL.values() else "resume"
+    return f"go on: {command(app, verb, folder.id)}"

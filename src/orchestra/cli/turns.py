@@ -7,11 +7,14 @@ Rules
 3. If the turn before was killed, it is finished first, and that is told. What it ends with is in the session then.
 4. The memory of a turn is what the turn before saved. It is in the job of its run: later edits of the session's file
    change nothing in it.
+5. A turn that ended without an answer (stopped by the person, or failed) saved nothing. Its message is remembered all
+   the same, so that "go on" and "try again" mean something to the next turn's models.
 """
 
 from __future__ import annotations
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from orchestra.app import App
@@ -22,9 +25,12 @@ from orchestra.core.reading import RunCreated, job_of
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
+from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.sessions import Sessions, Turn, in_use
-from orchestra.workflows.evidence.shapes import Job
+from orchestra.workflows.evidence.shapes import Job, begin
 from orchestra.workflows.evidence.workflow import EVIDENCE, sessions_of
+
+NO_ANSWER = "(no answer: this turn was stopped, or failed)"
 
 
 def take_turn(drive: Drive, session: str, job: Job, models: Models) -> int:
@@ -40,23 +46,34 @@ def take_turn(drive: Drive, session: str, job: Job, models: Models) -> int:
             code = _finish(drive, session, before)
             if code is not None:
                 return code
-        found = sessions.open(session)
-        turn = found.turn + 1 if found else 1
-        told = replace(
-            job,
-            session=session,
-            turn=turn,
-            previous=found.runId if found else "",
-            memory=found.messages if found else (),
-        )
+        return drive.drive(lambda: begin_turn(app, sessions, session, job, models))
 
-        def start() -> RunFolder:
-            sessions.begin_turn(session, Turn(turn))
-            folder = app.start(EVIDENCE.name, told, models)
-            sessions.begin_turn(session, Turn(turn, folder.id))
-            return folder
 
-        return drive.drive(start)
+def begin_turn(app: App, sessions: Sessions, session: str, job: Job, models: Models) -> RunFolder:
+    """Start the run of the next turn of a session that this process holds and whose turn before is over."""
+    found = sessions.open(session)
+    turn = found.turn + 1 if found else 1
+    told = replace(
+        job,
+        session=session,
+        turn=turn,
+        previous=found.runId if found else "",
+        memory=_unanswered(app, sessions, session, turn) or (found.messages if found else ()),
+    )
+    sessions.begin_turn(session, Turn(turn))
+    folder = app.start(EVIDENCE.name, told, models)
+    sessions.begin_turn(session, Turn(turn, folder.id))
+    return folder
+
+
+def _unanswered(app: App, sessions: Sessions, session: str, turn: int) -> tuple[Message, ...]:
+    """The memory after a turn of this number that ended without an answer (rule 5); empty if there is none."""
+    newest = sessions.newest_turn(session)
+    run = app.runs.exactly(newest.runId) if newest and newest.runId and newest.turn == turn else None
+    if run is None or (summary := app.runs.summary(run, keep=False)).foreign:
+        return ()
+    before = msgspec.convert(job_of(summary.created), Job)
+    return (*begin(before).messages, Message("assistant", NO_ANSWER))
 
 
 def unfinished(app: App, sessions: Sessions, session: str) -> RunFolder | None:

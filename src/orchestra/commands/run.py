@@ -22,6 +22,7 @@ Rules
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -108,7 +109,7 @@ class Runner:
         self._noted: set[str] = set()
         self._scratch = Scratch(workshop.scratch, ledger.folder.id, workshop.project, workshop.workspace)
         self._ready: dict[str, _Ready] = {}
-        self._trays = 0
+        self._tray_numbers = itertools.count(1)
         # trays that were not written to and can be used again: most tasks leave no files
         self._untouched: list[Tray] = []
         self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
@@ -212,8 +213,7 @@ class Runner:
             os.makedirs(artifacts, exist_ok=True)
         if self._untouched:
             return self._untouched.pop()
-        self._trays += 1
-        folder = self._scratch.fresh(f"tray~{self._trays}", mode=TRAY_MODE)
+        folder = self._scratch.fresh(f"tray~{next(self._tray_numbers)}", mode=TRAY_MODE)
         run_as = self._shop.run_as
         if run_as is not None and os.geteuid() == 0:
             os.chown(folder, run_as, run_as)

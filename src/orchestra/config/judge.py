@@ -55,6 +55,9 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
     """Values of the right type that are wrong (settings.py, rule 5), but no consequences of reported mistakes."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     yield from _each(config.evidence.tools, wrong_tool_name, "evidence", "tools")
+    for key in ("orchestrators", "agents", "tasks", "rules"):
+        if wrong := _wrong_inside(getattr(config.team, key)):
+            yield ("team", key), wrong
     fs = config.security.fs
     yield from _each(fs.allow_read, lambda entry: wrong_read(entry, place), "security", "fs", "allow_read")
     yield from _each(fs.allow_write, lambda entry: wrong_write(entry, place), "security", "fs", "allow_write")
@@ -93,6 +96,12 @@ def _each(entries: tuple[str, ...], wrong: Callable[[str], str], *keys: str) -> 
     for index, entry in enumerate(entries):
         if why := wrong(entry):
             yield (*keys, index), why if repr(entry) in why else f"{entry!r}: {why}"
+
+
+def _wrong_inside(entry: str) -> str:
+    parts = entry.removeprefix("./").removesuffix("/").split("/")
+    outside = any(part in ("", ".", "..") for part in parts) or "\0" in entry
+    return f"{entry!r}: name a place inside the project, like ./agents" if outside else ""
 
 
 def _wrong_domain(entry: str) -> str:

@@ -1,7 +1,7 @@
 """The sections of orchestra.config.yaml, each a frozen struct with its defaults. Data only.
 
-S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `evidence`, `context`, `workflows`, `sandbox`,
-`environment`, `tools`, `rules` and `budget` are ours. Unknown keys are refused.
+S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `evidence`, `team`, `context`, `workflows`,
+`sandbox`, `environment`, `tools`, `rules` and `budget` are ours. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -216,6 +216,15 @@ class EvidenceSection(_Section, frozen=True):
     agents: dict[str, EvidenceAgent] = field(default_factory=dict)  # besides `default`, which always exists
 
 
+class TeamSection(_Section, frozen=True):
+    """Where the definitions of teams are: folders and a file inside the project."""
+
+    orchestrators: str = "./orchestrators"  # teams
+    agents: str = "./agents"  # and then .claude/agents
+    tasks: str = "./tasks"
+    rules: str = "./orchestrator.md"  # common rules for every agent, if the file is there
+
+
 class Config(_Section, frozen=True):
     """The whole file."""
 
@@ -233,6 +242,7 @@ class Config(_Section, frozen=True):
     loop: LoopSection = LoopSection()
     dag: DagSection = DagSection()
     evidence: EvidenceSection = EvidenceSection()
+    team: TeamSection = TeamSection()
     context: ContextSection = ContextSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"
     sandbox: SandboxSection = SandboxSection()

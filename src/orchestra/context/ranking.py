@@ -122,7 +122,9 @@ def chunk_scores(text: Structure, sought: Sought) -> list[float]:
     """The score of each chunk of a text (rule 3)."""
     worth = sought.worth
     counted: list[dict[str, int]] = [{} for _ in text.chunks]
-    for word in filter(sought.__getitem__, text.words):
+    words = [word for word in text.words if sought[word]]
+    text.count(words)
+    for word in words:
         terms = sought[word]
         for chunk, many in text.counted(word):
             times = counted[chunk]

@@ -98,6 +98,14 @@ def of_calls(calls: Iterable[PastCall]) -> Account:
     )
 
 
+def children_of(events: Iterable[Event]) -> Iterator[tuple[str, str, str]]:
+    """The child runs that these events began: key, workflow and id of each."""
+    for event in events:
+        if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
+            step = StepEvent.of(event)
+            yield step.key, step.workflow, step.childRunId
+
+
 def children(events: Iterable[Event]) -> list[BegunChild]:
     """The child runs that these events began, in order."""
     found: dict[str, BegunChild] = {}

@@ -1,7 +1,7 @@
 """Canceling: how the process that drives a run notices a cancel, and what must still be completed.
 
 Rules
-1. A cancel is a message in the run's inbox. The process that drives the run checks for it all the time.
+1. A cancel is a message in the run's inbox. The process that drives the run waits for it (core/arrivals.py).
 2. A cancel of one run of a tree ends all runs of the tree.
 3. A patch that is being written is written to its end, or reported: a canceled run leaves no half a patch (D-12).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from orchestra.core.arrivals import Arrivals
 from orchestra.core.context import Verdict
 from orchestra.core.errors import Suspended
 from orchestra.core.inbox import CANCEL, Message
@@ -18,7 +19,7 @@ from orchestra.core.records import Event, OnAsk
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 
-POLL_SECONDS = 0.1
+_PATIENCE_S = 0.1  # most runs and child runs that are driven are over, or park, before
 _OF_A_PATCH = ("APPROVAL_GRANTED", "PATCH_PRODUCED", "PATCH_APPLIED", "PATCH_APPLY_FAILED")
 
 
@@ -31,6 +32,7 @@ class Driving:
         self.on_ask: OnAsk = on_ask
         self.parked: dict[str, Suspended] = {}  # by run: why its flow parked last
         self.canceled = False
+        self.arrivals = Arrivals()
         self._why = ""
 
     def cancel(self, said: Message) -> None:
@@ -45,12 +47,9 @@ class Driving:
 
 async def watch_for_cancel(store: Store, run: RunFolder, flow: asyncio.Future[Verdict], driving: Driving) -> None:
     """Cancel the flow as soon as the run's inbox has a cancel (rule 1)."""
-    while True:
-        if said := store.mail(run, CANCEL):
-            driving.cancel(said)
-            flow.cancel()
-            return
-        await asyncio.sleep(POLL_SECONDS)
+    said = await driving.arrivals.first(run.inbox, lambda: store.mail(run, CANCEL), patience=_PATIENCE_S)
+    driving.cancel(said)
+    flow.cancel()
 
 
 def may_be_applying(events: Iterable[Event]) -> bool:

@@ -391,13 +391,6 @@ class Context:
         child = self._name_child(workflow, self._scope.peek_key(name))
         return await self.perform(name, ChildRun(workflow, params, child, workspace))
 
-    async def emit(self, name: str, type: EventType, payload: Mapping[str, Any] | None = None) -> None:
-        """Record an event of the flow's own, once."""
-        key = self._scope.next_key(name)
-        if self._ledger.recorded(key).outcome is None:
-            self._drive.note_stale(f"step {key} was not done yet")
-            self._record(type, {"key": key, **(payload or {})})
-
     # -- editions and looks (core/editions.py) ------------------------------------------------------------------------
 
     async def edition(self, name: str, inputs: Mapping[str, object]) -> Context:

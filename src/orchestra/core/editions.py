@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from orchestra.core.context import Context, Step
 
 KEEP, TAKE = "keep mine", "take the new text"  # the options of a conflict
+_ANSWERED = "QUESTION_ANSWERED"
 _MOST_SAID = 80  # characters of an input that are recorded for people
 
 
@@ -73,10 +74,11 @@ class Input(Struct, frozen=True, omit_defaults=True):
     said: str = ""  # the beginning of a short value, for people
 
 
-class Began(Struct, frozen=True):
+class Began(Struct, frozen=True, omit_defaults=True):
     """The outcome of Edition."""
 
     inputs: dict[str, Input]
+    withdrawn: tuple[str, ...] = ()  # questions of the edition it replaces whose answers count no more
 
 
 class Edition(Effect[Began], frozen=True):
@@ -342,4 +344,8 @@ async def hash_tree(here: Here, name: str, globs: tuple[str, ...]) -> Hashed:
 
 async def began(effect: Edition, step: Step) -> Began:
     """Handler of Edition."""
-    return Began(effect.inputs)
+    place = step.key.removesuffix(".1").rpartition("@")[0]
+    older = f"{place}@{step.ledger.fold.newest.numbers.get(place, 0)}/"
+    opened = step.ledger.fold.newest.opened_below(older)
+    keys = [one.key for one in opened if (said := step.ledger.recorded(one.key).outcome) and said.type == _ANSWERED]
+    return Began(effect.inputs, tuple(key.removeprefix(older).removesuffix(".1") for key in dict.fromkeys(keys)))

@@ -21,6 +21,7 @@ class RunEnd(Struct, frozen=True):
     message: str = ""
     code: str = ""  # of the error it failed with
     result: Any = None  # what its flow returned, as JSON
+    alone: bool = False  # it waits for one request only and for no child run: its status is its tree's
 
 
 def last_event(verdict: Verdict) -> tuple[EventType, dict[str, Any]]:
@@ -52,7 +53,9 @@ def how_ended(ledger: Ledger) -> RunEnd:
     last = ledger.events[-1]
     if last.type in FINAL:
         return ended(ledger.folder.id, last)
-    return RunEnd(ledger.folder.id, ledger.fold.state.status, 3)
+    fold = ledger.fold
+    alone = not fold.children and len(fold.pending) == 1
+    return RunEnd(ledger.folder.id, fold.state.status, 3, alone=alone)
 
 
 def ended(run_id: str, last: Event) -> RunEnd:

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -55,8 +56,10 @@ from orchestra.core.records import FINAL, ErrorInfo, Event, OnAsk
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_id, slug
 from orchestra.core.settled import settled
+from orchestra.core.staleness import Stale, finished_children
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
+from orchestra.core.text import brief
 from orchestra.core.tree import Tree, child_id
 from orchestra.core.vouching import Standing
 from orchestra.core.work import ApplyPatch, Approve, AskPerson, AskWorkspace, TakeBack
@@ -100,8 +103,8 @@ class Engine:
     def start(self, workflow: str, name: str, beginning: Beginning) -> RunFolder:
         """Create a run: its folder and its first event, durable (rule 1). `name` is free text for the id's slug."""
         kind = self._kind_of(workflow)
-        named = slug(self._redactor.text(name))
-        folder = self._store.create(kind.root, workflow=workflow, name=named, files=beginning.files)
+        group, named = beginning.id_parts or (workflow, slug(self._redactor.text(name)))
+        folder = self._store.create(kind.root, workflow=group, name=named, files=beginning.files)
         self._begin(kind, folder, beginning)
         return folder
 
@@ -184,6 +187,7 @@ class Engine:
                 ledger.close()
 
     async def _run(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
+        withdrawn = set(ledger.fold.withdrawn)
         flow = asyncio.ensure_future(self._flow(ledger, kind, driving))
         watch = asyncio.ensure_future(watch_for_cancel(self._store, ledger.folder, flow, driving))
         try:
@@ -202,6 +206,7 @@ class Engine:
             verdict = driving.verdict()
         finally:
             watch.cancel()
+            self._tell_withdrawn(ledger, ledger.fold.withdrawn.keys() - withdrawn)
         self._finish(ledger, verdict)
 
     async def _flow(
@@ -218,7 +223,13 @@ class Engine:
         def waits(request: Event) -> None:
             self._face.tell(Waiting(ledger.folder, request))
 
-        people = People(self._store, patient=driving.patient, on_wait=waits, on_ask=driving.on_ask)
+        people = People(
+            self._store,
+            patient=driving.patient,
+            arrivals=driving.arrivals,
+            on_wait=waits,
+            on_ask=driving.on_ask,
+        )
 
         async def child(effect: ChildRun, step: Step) -> ChildResult:
             return await self._child(effect, step, driving)
@@ -267,8 +278,14 @@ class Engine:
             flow = self._flow(ledger, kind, driving, only=frozenset({ApplyPatch, TakeBack}))
             await asyncio.gather(flow, return_exceptions=True)
 
-    async def stale(self, folder: RunFolder) -> list[str]:
-        """What a run that has ended would do anew: edited files and other inputs. Nothing is done or recorded."""
+    async def stale(self, folder: RunFolder) -> Stale:
+        """What a run that has ended, and its finished child runs, would do anew. Nothing is done or recorded."""
+        own, children = await self._own_stale(folder)
+        below = {key: await self.stale(child) for key, child in children.items()}
+        return Stale(tuple(own), {key: stale for key, stale in below.items() if stale})
+
+    async def _own_stale(self, folder: RunFolder) -> tuple[list[str], dict[str, RunFolder]]:
+        """What is stale of one run: edited files and other inputs; and its finished child runs, by step."""
         found: list[str] = []
         with self._store.claim(folder) as claim:
             kind = self._tree.kind(self._tree.created(folder))
@@ -279,7 +296,9 @@ class Engine:
                 pass  # at the first difference of a branch
             finally:
                 ledger.close()
-        return found
+        named = finished_children(ledger.events, ledger.fold.newest)
+        children = {one.key: RunFolder(self._kind_of(one.workflow).root / one.run_id) for one in named}
+        return found, {key: child for key, child in children.items() if self._store.first(child) is not None}
 
     def _finish(self, ledger: Ledger, verdict: Verdict) -> None:
         type, payload = last_event(verdict)
@@ -333,7 +352,7 @@ class Engine:
             self._face.tell(Launched(folder, kind.name))
         elif {name: created.payload.get(name) for name in parent} != parent:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
-        result = await self._drive_once(folder, driving, self._result, beginning)
+        result = await self._drive_once(folder, driving, partial(self._result, step.ledger.folder), beginning)
         if driving.canceled:
             raise Canceled  # a cancel of the child is a cancel of the whole tree
         if result is None:
@@ -341,7 +360,7 @@ class Engine:
             raise Suspended(f"child run {folder.id} waits for a person", parked.came if parked else lambda: False)
         return result
 
-    def _result(self, ledger: Ledger) -> ChildResult | None:
+    def _result(self, parent: RunFolder, ledger: Ledger) -> ChildResult | None:
         """What the parent keeps of a child run that has ended; None if it waits."""
         last, folder = ledger.events[-1], ledger.folder
         if last.type not in FINAL:
@@ -350,7 +369,8 @@ class Engine:
         result = ChildResult(
             folder.id, final_status(last), end.result, error=end.message, exitCode=end.exit_code, code=end.code
         )
-        return summed(result, folder, ledger.events, tree_ms=self._worked(folder))
+        # By its parent, which is driven now: a child that had ended before a kill is not.
+        return summed(result, folder, ledger.events, tree_ms=self._worked(parent))
 
     def _child_folder(self, kind: Kind, effect: ChildRun, step: Step) -> RunFolder:
         """The child that the recorded intent names: older versions named children in another way.
@@ -385,6 +405,11 @@ class Engine:
         """
         refuse_fork(folder, kept, at)
         return self._made(self._forks.make(folder, Taken(settled(kept)), facts))
+
+    async def rerun(self, folder: RunFolder, events: list[Event], stale: Stale, facts: Mapping[str, Any]) -> RunFolder:
+        """Make a new run that does again what is stale of this one, of which `events` are the whole history."""
+        taken = await self._forks.take_stale(folder, events, list(stale.paths()))
+        return self._made(self._forks.make(folder, taken, facts))
 
     async def again(
         self,
@@ -428,6 +453,13 @@ class Engine:
 
     def _happened(self, event: Event) -> None:
         self._face.tell(Happened(event))
+
+    def _tell_withdrawn(self, ledger: Ledger, requests: Iterable[str]) -> None:
+        """Report answers that came too late: what they were about has changed since (core/newest.py)."""
+        for name in sorted(requests):
+            if (said := self._store.mail(ledger.folder, name)) is not None:
+                why = "counts for nothing: what it was about has changed"
+                self._face.tell(Notice(ledger.folder.id, f"the answer {brief(said.text, 80)!r} to {name} {why}"))
 
     def _refuse_strangers(self, ledger: Ledger) -> None:
         """Set aside the inbox files that this user's key did not seal (rule 8), and report each."""

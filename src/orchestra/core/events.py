@@ -94,13 +94,13 @@ class Collector:
         self._kept: list[Event] | None = [] if keep else None
         self._room = VIEWED
 
-    def take(self, line: bytes, event: Event) -> None:
-        """Add an event and the line it was read from."""
+    def take(self, line: bytes, event: Event | None = None) -> None:
+        """Add an event and the line it was read from. The event of a line that is not kept need not be given."""
         self._count += 1
         self._end += len(line)
         if self._count % _STRIDE == 0:
             self._offsets.append(self._end)
-        if self._kept is not None:
+        if self._kept is not None and event is not None:
             self._kept.append(event)
             self._room -= weight(line)
             if self._room < 0:  # rule 1

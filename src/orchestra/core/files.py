@@ -48,7 +48,7 @@ def open_below(folder: Path, name: str, most: int) -> int:
     """`open_bounded` for a file below a folder (rule 3)."""
     *way, last = name.split("/")
     if any(part in ("", ".", "..") for part in (*way, last)) or "\0" in name:
-        raise OddFile(str(folder / name), "is not in the run's folder")
+        raise OddFile(str(folder / name), f"is not inside {folder}")
     at = os.open(folder, _WAY)
     try:
         for part in way:
@@ -59,9 +59,7 @@ def open_below(folder: Path, name: str, most: int) -> int:
         if kind := _odd(last, follow=False, at=at):
             raise OddFile(str(folder / name), f"is {kind}, not a file") from error
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise OddFile(
-                str(folder / name), "is not in the run's folder: a link, or no folder, is on the way"
-            ) from error
+            raise OddFile(str(folder / name), f"is not inside {folder}: a link, or no folder, is on the way") from error
         raise OSError(error.errno, error.strerror, str(folder / name)) from error
     finally:
         os.close(at)

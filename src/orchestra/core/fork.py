@@ -2,13 +2,15 @@
 
 Rules
 1. Only a run that this user's key or a person vouches for is forked. Damage after the last kept event does not matter.
-2. The new run has the files that the kept events name, and no others: a reply that came later is not its own.
+2. The new run has the files that the kept events name, and no others: a reply that came later is not its own. A file in
+   the old run's folder that it looks at (core/looks.py) is copied as it is now: a person may have edited it.
 3. The new run is hidden until it is whole (core/store.py, rule 5): a kill leaves no half run.
 4. Only settled steps are kept (core/settled.py). So whatever the old run waits for stays the old run's, and canceling
    the new run touches nothing of it. A kept child step has its result and names the old run's child, which the new
    run never drives, cancels or writes.
 5. A child that failed or has not ended is not begun from zero. The new run records which child run of the old one is
-   behind which key. When the step is begun, the new child is itself a fork of that one, to any depth.
+   behind which key. When the step is begun, the new child is itself a fork of that one, to any depth. So is the new
+   child of a step whose finished child has stale parts.
 6. RUN_CREATED records how many events are copies. Their calls were paid by the old run.
 7. An answer that replaces another is a message in the inbox of the new run before the run has its name. The question is
    asked again there, and answered in the ordinary way.
@@ -16,24 +18,26 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from orchestra.core.disk import Disk
-from orchestra.core.errors import ForeignRun, IllegalEvent, JournalCorrupt, UsageError
+from orchestra.core.errors import ForeignRun, IllegalEvent, JournalCorrupt, OddFile, UsageError
 from orchestra.core.files import read_bounded
 from orchestra.core.inbox import message
 from orchestra.core.kind import Kind, KindOf
 from orchestra.core.ledger import Ledger, OnEvent, artifacts_of
+from orchestra.core.looks import MOST_TEXT, seen_in
 from orchestra.core.reading import Behind, Origin, RunCreated
 from orchestra.core.records import FINAL, Event, now
 from orchestra.core.redact import Redactor
 from orchestra.core.rehearsal import reached
-from orchestra.core.run import RunFolder, is_id, name_part
+from orchestra.core.run import RunFolder, is_id, kind_part, name_part
 from orchestra.core.settled import failures, open_children, settled, steps_of
+from orchestra.core.staleness import finished_children, kept_beside
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
 from orchestra.core.vouching import Standing
@@ -127,7 +131,33 @@ class Forks:
                 if (key := event.payload.get("key")) is None or key in found or newest.is_replaced(key)
             ]
             begun &= found
-        return Taken(kept, _behind(events, begun, answer), facts if facts and answer is None else {})
+        behind = {**_not_begun(events), **_behind(events, begun, answer)}
+        return Taken(kept, behind, facts if facts and answer is None else {})
+
+    async def take_stale(
+        self,
+        folder: RunFolder,
+        events: list[Event],
+        stale: Iterable[tuple[str, ...]],
+        accept_drift: frozenset[str] = frozenset(),
+    ) -> Taken:
+        """What to take over of a run that has ended, to do again what is stale of it (core/staleness.py).
+
+        `stale` are the child runs with stale parts, each as the keys that lead to it.
+        """
+        newest = Fold.of(events).newest
+        redone = {path[0]: [one[1:] for one in stale if one[:1] == path[:1]] for path in stale if path}
+        kept = settled(events, redone)
+        behind = {**_not_begun(events), **_behind(events, frozenset(open_children(events)), None)}
+        if redone:
+            kind = self._kind_of(RunCreated.of(events[0]).workflow)
+            found = await reached(kind, folder, kept, self._redactor, accept_drift)
+            kept = kept_beside(kept, redone, found, newest)
+            here = {event.payload.get("key") for event in kept}
+            begun = {child.key for child in finished_children(events, newest) if child.key not in here}
+            for key, one in _behind(events, frozenset(begun), None).items():
+                behind[key] = msgspec.structs.replace(one, stale=tuple(redone.get(key, ((),))))
+        return Taken(kept, behind)
 
     def _answered(self, folder: RunFolder, events: list[Event], answer: NewAnswer) -> str:
         """The key of the step that a new answer replaces: the question, or the child run with the question."""
@@ -148,7 +178,8 @@ class Forks:
         """A new root run. `facts` replace what the old run recorded of itself."""
         kind = self._kind_of(RunCreated.of(taken.events[0]).workflow)
         _refuse_illegal(kind, folder, taken.events)
-        claim = self._store.create_fork(kind.root, workflow=kind.name, name=name_part(folder.id))
+        named = kind_part(folder.id) or kind.name  # the id's form is the workflow's own (core/kind.py: Beginning)
+        claim = self._store.create_fork(kind.root, workflow=named, name=name_part(folder.id))
         return self._fill(claim, kind, folder, taken, facts, answer)
 
     async def make_child(
@@ -176,7 +207,10 @@ class Forks:
         answer = NewAnswer(behind.path, behind.text, behind.by) if behind.path else None
         try:
             standing, events = self.history(old)
-            taken = await self.take(old, events, answer, accept_drift, RunCreated.of(parent).maxFixes)
+            if behind.stale:
+                taken = await self.take_stale(old, events, behind.stale, accept_drift)
+            else:
+                taken = await self.take(old, events, answer, accept_drift, RunCreated.of(parent).maxFixes)
             _refuse_illegal(kind, old, taken.events)
         except (UsageError, ForeignRun):
             return False
@@ -207,9 +241,21 @@ class Forks:
                 ledger.record(event.type, payload, phase=event.phase, iteration=event.iteration, ts=event.ts)
         finally:
             ledger.close()
+        self._copy_looked(folder, claim.folder, taken.events)  # after the derived files, which may be the same ones
         if answer is not None and len(answer.path) == 1:  # rule 7
             self._store.deliver(claim.folder, answer.path[0], message("answer", answer.by, text=answer.text))
         return self._store.publish_fork(claim)
+
+    def _copy_looked(self, old: RunFolder, new: RunFolder, events: list[Event]) -> None:
+        """Copy the files in a run's folder that it looks at, as they are now (rule 2)."""
+        for event in Fold.of(events).newest.files.values():
+            seen = seen_in(event)
+            if seen is not None and seen.inside == "run":
+                try:
+                    data = old.read(seen.path, MOST_TEXT)
+                except (OSError, OddFile):
+                    continue  # it is gone, or is no file: the new run writes it again
+                self._disk.publish(new.path / seen.path, data, durable=True)
 
 
 def refuse_fork(folder: RunFolder, kept: list[Event], at: str) -> None:
@@ -244,6 +290,12 @@ def _behind(events: list[Event], begun: frozenset[str], answer: NewAnswer | None
                 behind = msgspec.structs.replace(behind, path=answer.path[1:], text=answer.text, by=answer.by)
             found[key] = behind
     return found
+
+
+def _not_begun(events: list[Event]) -> dict[str, Behind]:
+    """The child runs that the run itself was to go on from, and did not come to: its successor does."""
+    origin, steps = RunCreated.of(events[0]).forkedFrom, steps_of(events)
+    return {key: behind for key, behind in origin.children.items() if key not in steps} if origin else {}
 
 
 def _refuse_illegal(kind: Kind, folder: RunFolder, events: list[Event]) -> None:

@@ -17,10 +17,8 @@ Rules
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,6 +29,7 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
 from orchestra.core.journal import read_first
+from orchestra.core.lock import alone
 from orchestra.core.records import now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
@@ -67,7 +66,7 @@ def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, re
     temporary = folder.inbox / f".{request}.{os.getpid()}.tmp"
     try:
         disk.write(str(temporary), msgspec.json.encode(message), durable=True)
-        with _alone(folder.inbox):
+        with alone(folder.inbox):  # else an answer between the reading and the link would be set aside
             if os.path.lexists(target) and read(folder, request, seal) is None:
                 _set_aside(target, disk)  # rule 5
             disk.link(str(temporary), str(target))
@@ -135,22 +134,11 @@ def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, 
         path = folder.inbox / f"{request}.json"
         if not os.path.lexists(path) or read(folder, request, seal) is not None:
             continue
-        with _alone(folder.inbox):
+        with alone(folder.inbox):
             if os.path.lexists(path) and read(folder, request, seal) is None:  # still no message of this user
                 _set_aside(path, disk)
                 refused.append(path.name)
     return refused
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the inbox's lock while reading and then changing it: else an answer in between would be set aside."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _set_aside(path: Path, disk: Disk) -> None:

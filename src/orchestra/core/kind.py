@@ -22,6 +22,7 @@ class Beginning(Struct, frozen=True):
     params: dict[str, Any]
     facts: dict[str, Any]  # goal, models, workspace, policy and the like
     files: Files = NO_FILES  # written before RUN_CREATED, so that every run has them
+    id_parts: tuple[str, str] | None = None  # the last two parts of the run's id; None: its workflow, and its goal
 
 
 class Kind(Struct, frozen=True):

@@ -1,5 +1,7 @@
 """The lock of a run's folder: one process drives a run. Used by the store of runs in files only (core/store.py).
 
+`alone` is the short lock of an inbox, and of a folder of runs.
+
 Rules
 1. The lock is `flock` on the file `lock`. The kernel releases it when the process ends, however it ends.
 2. Only a regular file is a lock. A named pipe or a link is refused: a pipe would block, a link is another file.
@@ -33,6 +35,17 @@ def locked(folder: RunFolder) -> Iterator[None]:
             )
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of files that several processes change, for a moment: others wait."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
         os.close(fd)

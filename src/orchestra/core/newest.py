@@ -48,6 +48,10 @@ class Newest:
             for edition in editions_above(key):
                 self._below.setdefault(edition, []).append(Opened(name, key))
 
+    def opened_below(self, edition: str) -> list[Opened]:
+        """What was opened below this edition, settled or not."""
+        return list(self._below.get(edition, ()))
+
     def note(self, event: Event) -> list[Opened]:
         """Note the event of a numbered step. Returns what lies below an edition that it replaces (rule 2)."""
         self._note_file(event)

@@ -12,13 +12,13 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from msgspec import UnsetType
 
+from orchestra.core.arrivals import Arrivals
 from orchestra.core.context import Step
 from orchestra.core.errors import Suspended
 from orchestra.core.inbox import Message
@@ -29,7 +29,6 @@ from orchestra.core.text import clean
 from orchestra.core.work import Answer, Approval, Approve, AskPerson, AskWorkspace
 
 OnWait = Callable[[Event], None]  # called when a patient run begins to wait for a request, so that a face can prompt
-POLL_SECONDS = 0.1
 DEFAULT = "default"  # who answers a question with its default (rule 3)
 WORKSPACE = "workspace"  # who answers a question that only asks to see files
 
@@ -37,9 +36,12 @@ WORKSPACE = "workspace"  # who answers a question that only asks to see files
 class People:
     """Handlers of AskPerson and Approve. `patient`: wait here for the answer; otherwise park."""
 
-    def __init__(self, store: Store, *, patient: bool, on_wait: OnWait, on_ask: OnAsk = "park") -> None:
+    def __init__(
+        self, store: Store, *, patient: bool, arrivals: Arrivals, on_wait: OnWait, on_ask: OnAsk = "park"
+    ) -> None:
         self._store = store
         self._patient = patient
+        self._arrivals = arrivals
         self._on_ask = on_ask
         self._on_wait = on_wait
 
@@ -87,16 +89,14 @@ class People:
 
     async def _wait(self, request: str, step: Step) -> Message:
         folder = step.ledger.folder
-        told = False
-        while (said := self._store.mail(folder, request)) is None:
-            if not self._patient:
-                came = partial(self._has_mail, folder, request)
-                raise Suspended(f"{request} waits for a person", came)
-            if not told and step.intent is not None:
-                self._on_wait(step.intent)
-                told = True
-            await asyncio.sleep(POLL_SECONDS)
-        return said
+        said = self._store.mail(folder, request)
+        if said is not None:
+            return said
+        if not self._patient:
+            raise Suspended(f"{request} waits for a person", partial(self._has_mail, folder, request))
+        if step.intent is not None:
+            self._on_wait(step.intent)
+        return await self._arrivals.first(folder.inbox, lambda: self._store.mail(folder, request))
 
     def _has_mail(self, folder: RunFolder, request: str) -> bool:
         return self._store.mail(folder, request) is not None

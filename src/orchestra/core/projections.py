@@ -9,8 +9,8 @@ Rules
 3. A document is published at most every 50 ms, and takes at most a twentieth of the time: the longer the last rendering
    took, the later is the next. So the work does not grow faster than the run.
 4. A document of the end (a report) is written once, before the run's last event (C-26), as if the event were there.
-5. Paths may lie outside the run's folder. Such a file belongs to the newest run of its lineage: `mine` tells whether
-   this run is that, and is asked before each writing. A run that does not own the file leaves it alone.
+5. Paths may lie outside the run's folder. Such a file belongs to the newest run of its lineage: that is
+   checked before each writing (core/ownership.py). A run that does not own the file leaves it alone.
 6. A delayed writing that fails is raised by the next call.
 """
 
@@ -21,6 +21,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -35,6 +36,7 @@ _TOGETHER = 256  # the most events that wait for their lines
 _MOST = 256 * MIB  # bytes of a derived file
 Render = Callable[[Sequence[Event]], bytes | None]  # None: there is no such file
 Line = Callable[[Event], bytes | None]
+Mine = Callable[[], AbstractContextManager[bool]]  # whether the file is this run's, as long as the block lasts
 
 
 class Projection(Protocol):
@@ -52,8 +54,16 @@ class Projection(Protocol):
     def close(self) -> None: ...
 
 
-def _always() -> bool:
-    return True
+def _always() -> AbstractContextManager[bool]:
+    return nullcontext(True)
+
+
+def shared(projections: tuple[Projection, ...], folder: Path, mine: Mine) -> tuple[Projection, ...]:
+    """The projections of the run in `folder`. Those outside it are written only while `mine` holds (rule 5)."""
+    for one in projections:
+        if isinstance(one, Document | Lines) and not one.path.is_relative_to(folder):
+            one.mine = mine
+    return projections
 
 
 class Document:
@@ -67,18 +77,17 @@ class Document:
         *,
         written: Literal["live", "closed", "ended"] = "live",
         changes: Callable[[Event], bool] = lambda event: True,
-        mine: Callable[[], bool] = _always,
     ) -> None:
         """`written`: while events come, when the run's folder is closed, or once before the run ends (rule 4).
 
         `changes`: whether an event may change the file.
         """
-        self._path = path
+        self.path = path
         self._disk = disk
         self._render = render
         self._written = written
         self._changes = changes
-        self._mine = mine
+        self.mine: Mine = _always  # rule 5
         self._events: Sequence[Event] = ()
         self._behind = False
         self._digest = b""  # of what was published last
@@ -88,13 +97,14 @@ class Document:
     def restore(self, events: Sequence[Event]) -> None:
         """Write the file anew if it is not what the events give (rule 2)."""
         self._events = events
-        if not events or (self._written == "ended" and events[-1].type not in FINAL) or not self._mine():
+        if not events or (self._written == "ended" and events[-1].type not in FINAL):
             return
-        data = self._render(events)
-        if data is not None:
-            self._digest = _digest(data)
-            if _read(self._path) != data:
-                self._disk.publish(self._path, data, durable=False)
+        with self.mine() as mine:
+            data = self._render(events) if mine else None
+            if data is not None:
+                self._digest = _digest(data)
+                if _read(self.path) != data:
+                    self._disk.publish(self.path, data, durable=False)
 
     def write(self, event: Event) -> None:
         """Publish the file if the event changes it, now or soon (rule 3)."""
@@ -127,12 +137,11 @@ class Document:
         self._not_before = end + max(WAIT_S, _SHARE * (end - start))
 
     def _put(self, events: Sequence[Event]) -> None:
-        if not self._mine():
-            return
-        data = self._render(events)
-        if data is not None and (digest := _digest(data)) != self._digest:
-            self._disk.publish(self._path, data, durable=False)
-            self._digest = digest
+        with self.mine() as mine:
+            data = self._render(events) if mine else None
+            if data is not None and (digest := _digest(data)) != self._digest:
+                self._disk.publish(self.path, data, durable=False)
+                self._digest = digest
 
 
 class Lines:
@@ -145,35 +154,36 @@ class Lines:
         fresh: Callable[[], Line],
         *,
         together: Callable[[Event], bool] = lambda event: False,
-        mine: Callable[[], bool] = _always,
     ) -> None:
         """`fresh` gives the function from an event to its lines; it is called anew whenever all events are read again.
 
         So the function may keep what it has seen. `together`: lines of this event may wait for those of the next, up to
         50 ms: many at once take half the time.
         """
-        self._path = path
+        self.path = path
         self._disk = disk
         self._fresh = fresh
         self._line = fresh()
         self._together = together
-        self._mine = mine
+        self.mine: Mine = _always  # rule 5
         self._fd = -1
         self._unwritten: list[Event] = []
         self._soon = _Soon(self._flush)
 
     @classmethod
-    def of(cls, path: Path, disk: Disk, line: Line, *, mine: Callable[[], bool] = _always) -> Lines:
+    def of(cls, path: Path, disk: Disk, line: Line) -> Lines:
         """The file with the line of each event that has one."""
-        return cls(path, disk, lambda: line, mine=mine)
+        return cls(path, disk, lambda: line)
 
     def restore(self, events: Iterable[Event]) -> None:
         """Write the file anew if it does not hold exactly the events' lines (rule 2)."""
-        if not self._holds(events) and self._mine():
+        with self.mine() as mine:
+            if self._holds(events) or not mine:
+                return
             line = self._line = self._fresh()
             data = b"".join(filter(None, map(line, events)))
-            if data or os.path.lexists(self._path):
-                self._disk.publish(self._path, data, durable=False)
+            if data or os.path.lexists(self.path):
+                self._disk.publish(self.path, data, durable=False)
 
     def write(self, event: Event) -> None:
         """Append the lines of this event, now or soon."""
@@ -197,18 +207,21 @@ class Lines:
     def _flush(self) -> None:
         events, self._unwritten = self._unwritten, []
         data = b"".join(filter(None, map(self._line, events)))
-        if not data or not self._mine():
+        if not data:
             return
-        if self._fd < 0:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = self._disk.open_end(self._path)
-        self._disk.append(self._fd, data)
+        with self.mine() as mine:
+            if not mine:
+                return
+            if self._fd < 0:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._fd = self._disk.open_end(self.path)
+            self._disk.append(self._fd, data)
 
     def _holds(self, events: Iterable[Event]) -> bool:
         """Whether the file has exactly the lines of these events; afterwards `self._line` has seen them all if so."""
         line = self._line = self._fresh()
         try:
-            fd = open_bounded(self._path, _MOST)
+            fd = open_bounded(self.path, _MOST)
         except (OSError, OddFile):
             fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         with open(fd, "rb", buffering=MIB) as file:

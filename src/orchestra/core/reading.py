@@ -12,13 +12,14 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from orchestra.core.records import Event
+from orchestra.core.shown import Conversation
 from orchestra.core.work import Masked
 
 R = TypeVar("R", bound=Struct)
@@ -75,6 +76,9 @@ class Behind(Struct, frozen=True, omit_defaults=True):
     path: tuple[str, ...] = ()  # to a question that is answered anew: the keys of child runs, then the question's id
     text: str = ""  # the new answer
     by: str = ""
+    # The runs to do stale parts of again, each as the keys that lead to it from this child; the child's own is empty.
+    # Nothing: the child failed or is open, and is gone on from without its failures.
+    stale: tuple[tuple[str, ...], ...] = ()
 
 
 class Origin(Struct, frozen=True):
@@ -124,6 +128,7 @@ class Params(Struct, frozen=True):
     approval: Any = None
     context: Any = None
     hidden: Any = None
+    session: str = ""  # the conversation that the run is a turn of
 
     @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
@@ -232,9 +237,14 @@ class StepEvent(Struct, frozen=True):
     workflow: str = ""  # of the child run
     approvalId: str = ""  # of the request that this event answers
     questionId: str = ""
-    state: str = ""  # this and the next two: a workflow's own names (context.py: Labels)
+    state: str = ""  # this and the next six: a workflow's own names (context.py: Labels)
     native: str = ""
     step: int = 0
+    stage: int = 0
+    turn: int = 0
+    round: int = 0
+    target: str = ""
+    conversation: Conversation | None = None  # of a model call in a conversation: what it was told
 
     @classmethod
     def of(cls, event: Event) -> StepEvent:
@@ -443,14 +453,6 @@ def job_of(event: Event | None) -> Mapping[str, Any]:
 def recorded(event: Event, *names: str) -> dict[str, Any]:
     """These fields of an event, unchanged, without missing ones: for copying to another event."""
     return {name: event.payload[name] for name in names if name in event.payload}
-
-
-def children_of(events: Iterable[Event]) -> Iterator[tuple[str, str, str]]:
-    """The child runs that these events began: key, workflow and id of each."""
-    for event in events:
-        if event.type == "PHASE_STARTED" and "childRunId" in event.payload:
-            step = StepEvent.of(event)
-            yield step.key, step.workflow, step.childRunId
 
 
 def is_abridged(event: Event) -> bool:

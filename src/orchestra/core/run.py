@@ -155,6 +155,11 @@ def name_part(run_id: str) -> str:
     return run_id.rpartition("_")[2]
 
 
+def kind_part(run_id: str) -> str:
+    """The part of `{date}_{seq}_{workflow}_{name}` before the name: a workflow, or what stands in its place."""
+    return run_id.split("_", 2)[-1].rpartition("_")[0]
+
+
 def is_id(name: str) -> bool:
     """Whether this may be a run's id: a folder name that is not hidden."""
     return name == os.path.basename(name) and not name.startswith(".") and "\0" not in name and name != ""

@@ -1,10 +1,11 @@
-"""What a model is shown of the workspace: what decides it (`Search`), and the receipt of what was shown. Pure.
+"""What a model is shown: of the workspace (`Search` decides it, `Receipt` records it), of a conversation. Pure.
 
 Rules
 1. A receipt is kept beside the prompt of its call, and the journal has the names and the line ranges.
 2. A file that was shown whole has no `lines`. A file with an empty `lines` was listed or outlined, and no more.
 3. Line numbers begin at 1; both ends of a range belong to it.
-4. `method` names the version of the ranking: the same version, workspace and search give the same bytes.
+4. A conversation is recorded in the event that begins its call (core/reading.py), by names and sizes, not by texts.
+5. `method` names the version of the ranking: the same version, workspace and search give the same bytes.
 """
 
 from __future__ import annotations
@@ -115,6 +116,35 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
         out = [file.path + spoken(file.lines) for file in self.leftOut]
         left = f"; left out: {some(out, _LEFT_SHOWN)}" if out else ""
         return f"context: {count(len(self.contents), 'file')}, {-(-self.bytes // 1000)} KB{found}{left}"
+
+
+class Piece(Struct, frozen=True, omit_defaults=True):
+    """A message, or the output of a command, in a prompt. `shown` and `total` count characters."""
+
+    name: str  # the tag of a message, or its role; the command
+    tokens: int  # estimated, of what was shown
+    shown: int
+    total: int
+    step: int = 0  # of a command
+
+
+class Omitted(Struct, frozen=True, omit_defaults=True):
+    """Messages, or the output of a command, that a prompt does not have."""
+
+    name: str
+    why: str
+    tokens: int  # estimated
+    count: int = 1  # of the messages with this name; 0: they are there, but shortened
+    step: int = 0  # of a command
+
+
+class Conversation(Struct, frozen=True, omit_defaults=True):
+    """What one call was told of its conversation: each message, each piece of evidence, and what was left out."""
+
+    messages: tuple[Piece, ...] = ()  # in the order of the request
+    evidence: tuple[Piece, ...] = ()
+    leftOut: tuple[Omitted, ...] = ()
+    tokens: int = 0  # estimated, of the whole request
 
 
 class ShownLines(Struct, frozen=True, omit_defaults=True):

@@ -42,16 +42,19 @@ from orchestra.core.journal import (
     Follower,
     Journal,
     OnEvent,
+    Reading,
     first_is_own,
     read_events,
     read_first,
     read_journal,
+    read_seals,
 )
 from orchestra.core.keyring import Keyring
-from orchestra.core.lock import is_locked, locked
+from orchestra.core.lock import alone, is_locked, locked
 from orchestra.core.records import Event, is_time, utc
 from orchestra.core.redact import Redactor
 from orchestra.core.run import EVENTS, REMOVED, RunFolder, is_id
+from orchestra.core.seal import Seal
 from orchestra.core.vouching import Standing, wrong_place
 
 R = TypeVar("R", bound=Struct)
@@ -93,6 +96,9 @@ class Store(Protocol):
 
     def publish_fork(self, fork: Claim) -> RunFolder:
         """Give a complete fork its own name, durably."""
+
+    def alone(self, root: Path) -> AbstractContextManager[None]:
+        """Hold the lock of a folder of runs for a moment: no fork gets its name meanwhile."""
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
@@ -143,6 +149,12 @@ class Store(Protocol):
 
         `until` is the id of the last event to read, `each` gets every event, `keep` is as for `events`. `to_write`:
         make the key if there is none, as for writing.
+        """
+
+    def vouched(self, run: RunFolder) -> Standing:
+        """Check whether this user's key sealed a run, as `standing` does, but decode only its first event.
+
+        For the process that is about to drive the run, and reads all events then.
         """
 
     def follow(self, run: RunFolder) -> Follower:
@@ -232,9 +244,13 @@ class FileStore:
         making = fork.folder
         new = RunFolder(making.path.with_name(making.id))
         self._disk.sync_folder(making.path)
-        self._disk.replace(str(making.path), str(new.path))
+        with alone(new.path.parent):
+            self._disk.replace(str(making.path), str(new.path))
         self._disk.sync_folder(new.path.parent)
         return new
+
+    def alone(self, root: Path) -> AbstractContextManager[None]:
+        return alone(root)
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
@@ -310,16 +326,11 @@ class FileStore:
         to_write: bool = False,
     ) -> Standing:
         seal = self._keyring.seal if to_write else self._keyring.known
-        reading = read_journal(run.events, seal, until=until, each=each, keep=keep)
-        chain, events = reading.chain, reading.events
-        lines, sha256 = chain.lines, chain.digest
-        if adoption := read_adoption(run, seal):
-            chain.adopt(adoption)
-        created = events[0] if events else None
-        workspace = chain.workspace or (str(created.payload.get("workspace", "")) if created else "")
-        misplaced = wrong_place(run, created) if created else ""
-        foreign = misplaced or (chain.why_foreign if chain.foreign else "")
-        return Standing(events, created, foreign, workspace, lines, sha256)
+        return _standing(run, read_journal(run.events, seal, until=until, each=each, keep=keep), seal)
+
+    def vouched(self, run: RunFolder) -> Standing:
+        seal = self._keyring.known
+        return _standing(run, read_seals(run.events, seal), seal)
 
     def follow(self, run: RunFolder) -> Follower:
         return FileFollower(run.events)
@@ -350,6 +361,19 @@ class FileStore:
 
     def adopt(self, run: RunFolder, adoption: Adoption) -> None:
         keep_adoption(run, adoption, disk=self._disk, seal=self._keyring.seal)
+
+
+def _standing(run: RunFolder, reading: Reading, seal: Seal | None) -> Standing:
+    """Whether the run is foreign: by its seals, its adoption and its place."""
+    chain, events = reading.chain, reading.events
+    lines, sha256 = chain.lines, chain.digest
+    if adoption := read_adoption(run, seal):
+        chain.adopt(adoption)
+    created = events[0] if events else None
+    workspace = chain.workspace or (str(created.payload.get("workspace", "")) if created else "")
+    misplaced = wrong_place(run, created) if created else ""
+    foreign = misplaced or (chain.why_foreign if chain.foreign else "")
+    return Standing(events, created, foreign, workspace, lines, sha256)
 
 
 def _create_folder(root: Path, *, workflow: str, name: str) -> RunFolder:

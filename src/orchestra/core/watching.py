@@ -28,6 +28,7 @@ from typing import Any, Self
 _MODIFY, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x40, 0x80, 0x100, 0x200  # sys/inotify.h
 _DELETE_SELF, _MOVE_SELF, _IGNORED, _OVERFLOW, _ONLYDIR = 0x400, 0x800, 0x8000, 0x4000, 0x01000000
 _WANTED = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+_APPEARS = _WANTED & ~(_MODIFY | _DELETE)  # of a folder that is watched only until another one is made in it
 _HEAD = struct.Struct("iIII")
 _READ = 1 << 16
 _ANY = ""  # as a name: every change in the folder
@@ -43,6 +44,7 @@ class Watcher:
         self._libc, self._fd = (None, -1) if polling else _open()
         self._wanted: frozenset[tuple[str, bool]] = frozenset()
         self._folders: dict[str, int] = {}  # watched folders, and the kernel's number of each watch
+        self._masks: dict[str, int] = {}  # by folder: the changes that the kernel reports
         self._names: dict[int, set[str]] = {}  # by that number: the names that matter
         self._came = False
         self._poll = POLL_S
@@ -61,14 +63,18 @@ class Watcher:
         if self._fd < 0:
             return
         places: dict[str, set[str]] = {}
+        masks: dict[str, int] = {}
         for path, is_folder in wanted:
             place, name = _place(path, is_folder=is_folder)
             places.setdefault(place, set()).add(name)
+            # A run's journal grows beside an inbox that does not exist yet: that must wake nobody.
+            masks[place] = masks.get(place, 0) | (_APPEARS if is_folder and name != _ANY else _WANTED)
         for place in self._folders.keys() - places.keys():
             self._forget(place)
         self._names = {}
         for place, names in places.items():
-            if place not in self._folders and not self._add(place):
+            known = place in self._folders and self._masks.get(place) == masks[place]
+            if not known and not self._add(place, masks[place]):
                 return
             self._names.setdefault(self._folders[place], set()).update(names)
 
@@ -113,17 +119,17 @@ class Watcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _add(self, place: str) -> bool:
+    def _add(self, place: str, mask: int) -> bool:
         """Watch a folder. False: the kernel has no watch left, or none for this file system, so polling begins."""
         assert self._libc is not None
-        number: int = self._libc.inotify_add_watch(self._fd, os.fsencode(place), _WANTED)
+        number: int = self._libc.inotify_add_watch(self._fd, os.fsencode(place), mask)
         if number < 0:
             if os.path.isdir(place):
                 self.close()
                 return False
             number = -2 - len(self._folders)  # it vanished just now: the next `watch` finds another place
             self._came = True
-        self._folders[place] = number
+        self._folders[place], self._masks[place] = number, mask
         return True
 
     def _forget(self, place: str) -> None:

@@ -63,8 +63,6 @@ class Bounds(Struct, frozen=True):
 
 def cut(text: str, room: int) -> str:
     """The start of a text, in at most `room` bytes of UTF-8."""
-    if len(text) * 4 <= room:
-        return text
     data = utf8(text)
     return text if len(data) <= room else data[: max(0, room)].decode("utf-8", "ignore")
 

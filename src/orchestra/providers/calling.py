@@ -231,12 +231,13 @@ class Caller:
         began = time.monotonic()
         stream = files.begin(request, sent)
         most = bounds(request.constraints.maxOutputTokens)
+        room, shown, tell = most.text, request.constraints.stream is not False, self._face.tell  # for every token
 
         def arrived(text: str) -> None:
-            taken = cut(text, most.text - stream.size)
+            taken = cut(text, room - stream.size)
             stream.add(taken)
-            if request.constraints.stream is not False:  # S5-26
-                self._face.tell(Token(request.runId, step.key, effect.role, effect.agent, taken))
+            if shown:  # S5-26
+                tell(Token(request.runId, step.key, effect.role, effect.agent, taken))
             if taken != text:  # a live provider ends before that (reading.py); this is for all others
                 raise TooLong(most.text_passed)
 

@@ -39,6 +39,7 @@ from orchestra.providers.setup import WAYS, Choice, ProviderSetup, wrong_url
 
 ROLES: tuple[Role, ...] = get_args(Role)
 _FILES = ("scripted", "local")  # kinds whose argument is a file
+_WITHOUT_MODEL = ("scripted", "replay")  # kinds whose calls cost nothing
 
 
 class Models(Struct, frozen=True, omit_defaults=True):
@@ -197,21 +198,25 @@ class Providers:
             return Price()
         return choice.known.price if choice.known else None
 
+    def limits(self, choice: Choice) -> tuple[Price | None, int]:
+        """The price of a call, None if unknown, and the tokens of its reply at most."""
+        free = Price() if choice.kind in _WITHOUT_MODEL else None
+        return self.price(choice) or free, self._setup(choice).max_output_tokens
+
     def route(self, choice: Choice, provider: Provider) -> Route:
         """Where a call goes, and what it may cost."""
-        asks = choice.kind not in ("scripted", "replay")
-        free = None if asks else Price()  # a provider without a model costs nothing
+        price, longest = self.limits(choice)
 
         def price_of(model: str) -> Price | None:
-            return self.price(msgspec.structs.replace(choice, model=model)) or free
+            return self.limits(msgspec.structs.replace(choice, model=model))[0]
 
         return Route(
             provider=provider,
             name=choice.spec,
             model=choice.model,
-            price=self.price(choice) or free,
-            max_output=self._setup(choice).max_output_tokens,
-            estimates=asks,
+            price=price,
+            max_output=longest,
+            estimates=choice.kind not in _WITHOUT_MODEL,
             bytes_per_token=1 if choice.kind == "local" else 3,
             price_of=price_of,
             to=self._destination(choice),

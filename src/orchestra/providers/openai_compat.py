@@ -253,12 +253,13 @@ class ChatWire:
 def _add(reply: StreamedReply, choice: _Choice) -> str:
     """Add what a chunk contains; return its text."""
     delta = choice.delta or choice.message or _Delta()
-    reply.think(delta.reasoning_content or delta.reasoning or "")
-    text = reply.say(delta.content or "")
-    reply.news += bool(choice.finish_reason)
+    if thought := delta.reasoning_content or delta.reasoning:
+        reply.think(thought)
+    text = reply.say(delta.content) if delta.content else ""
     if delta.refusal:
         reply.fail("BAD_REQUEST", f"the model refused to answer: {delta.refusal}", retriable=False)
     if choice.finish_reason:
+        reply.news += 1
         reply.finish = _FINISH.get(choice.finish_reason)
         if reply.finish is None:
             filtered = choice.finish_reason == "content_filter"

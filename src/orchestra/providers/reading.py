@@ -95,12 +95,14 @@ class StreamedReply:
 
     def _over(self, size: int) -> int:
         """Count output of a model; return by how many bytes it exceeds the bounds."""
-        self.news += bool(size)
+        if not size:
+            return 0
+        self.news += 1
         self._made += size
-        over = max(0, self._made - self.bounds.text)
-        if over:
-            self.pass_bounds(self.bounds.text_passed)
-        return over
+        if self._made <= self.bounds.text:  # for every token: keep it short
+            return 0
+        self.pass_bounds(self.bounds.text_passed)
+        return self._made - self.bounds.text
 
     def pass_bounds(self, what: str) -> None:
         """Fail the reply because it is too long; `what` names the bound."""

@@ -12,19 +12,21 @@ import shlex
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from orchestra.core.engine import Engine
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.faces import Face, Notice
 from orchestra.core.fork import NewAnswer
 from orchestra.core.reading import RunCreated, RunEnded, job_of, recorded
-from orchestra.core.records import Event
+from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
+from orchestra.core.staleness import Stale
 from orchestra.core.vouching import Standing
 from orchestra.runs.find import Runs
 from orchestra.runs.lineage import brought_in
 from orchestra.runs.terms import Terms
-from orchestra.workflows.description import Workflow
+from orchestra.workflows.description import Renewed, Workflow
 from orchestra.workflows.known import Workflows
 from orchestra.workflows.project import ENVIRONMENT, Project
 
@@ -47,34 +49,56 @@ class Again:
 
         It gets the current policy; differences are shown.
         """
+        self._refuse_open(folder)
         standing, kept = self._engine.history(folder, at)
         new = self._engine.fork(folder, kept, at, self._forked(folder, standing, kept[0]))
         self._tell_changes(folder, new, kept[0])
         return new
 
-    async def without_failures(
-        self,
-        folder: RunFolder,
-        *,
-        fixes: int | None = None,
-        answer: NewAnswer | None = None,
-        accept_drift: frozenset[str] = frozenset(),
+    async def retry(
+        self, folder: RunFolder, *, fixes: int | None = None, accept_drift: frozenset[str] = frozenset()
     ) -> RunFolder:
         """Make a new run that goes on from this one, with everything that succeeded kept (core/settled.py).
 
-        `fixes` raises the limit of fixes. With `answer`, what depends on that question's earlier answer is not kept.
+        `fixes` raises the limit of fixes.
         """
+        self._refuse_open(folder)
         standing, events = self._engine.history(folder)
         facts = self._forked(folder, standing, events[0])
         if fixes is not None:
             workflow = self._workflows.named(RunCreated.of(events[0]).workflow)
             facts |= _raised(workflow, events[0], fixes) if workflow.raised else {"maxFixes": fixes}
-        new = await self._engine.again(folder, events, facts, answer=answer, accept_drift=accept_drift)
+        new = await self._engine.again(folder, events, facts, accept_drift=accept_drift)
         self._tell_changes(folder, new, events[0])
         return new
 
-    async def stale(self, folder: RunFolder) -> list[str]:
-        """What of a run that has ended would be done anew, because a file was edited or an input is another one."""
+    async def answered(self, folder: RunFolder, answer: NewAnswer) -> RunFolder:
+        """Make a new run that keeps everything of this one that does not depend on a question's earlier answer."""
+        self._refuse_open(folder)
+        standing, events = self._engine.history(folder)
+        facts = self._forked(folder, standing, events[0])
+        new = await self._engine.again(folder, events, facts, answer=answer)
+        self._tell_changes(folder, new, events[0])
+        return new
+
+    async def rerun(self, folder: RunFolder, stale: Stale) -> RunFolder:
+        """Make a new run that does again what is stale of this one, which has ended. Everything else is kept.
+
+        Its job is what the project's files say now.
+        """
+        standing, events = self._engine.history(folder)
+        facts = self._forked(folder, standing, events[0])
+        if changed := self.renewed(events[0]).params:
+            facts["params"] = {**job_of(events[0]), **changed}
+        new = await self._engine.rerun(folder, events, stale, facts)
+        self._tell_changes(folder, new, events[0])
+        return new
+
+    async def stale(self, folder: RunFolder) -> Stale:
+        """What of a run that has ended, and of its finished child runs, would be done anew.
+
+        That is so if a file was edited or an input is another one.
+        """
         try:
             summary = self._runs.vouched(folder)
             self._project.consent.require()
@@ -82,9 +106,14 @@ class Again:
             facts = self._runs.facts(summary.created)
             self._project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)
             self._workflows.named(summary.workflow)  # its code is needed
-            return await self._engine.stale(folder)
+            found = await self._engine.stale(folder)
+            return replace(found, own=(*self.renewed(summary.created).why, *found.own))
         finally:
             await self._project.close()
+
+    def renewed(self, created: Event) -> Renewed:
+        """What a new run of the same job would take from the project's files, where these have changed since."""
+        return self._workflows.named(RunCreated.of(created).workflow).renewed(self._project, job_of(created))
 
     def refuse_scenario(self, folder: RunFolder, created: Event) -> None:
         """UsageError for a run of a scenario: without the scenario's configuration more might be allowed."""
@@ -118,6 +147,20 @@ class Again:
         if "typed" in said:
             facts["typed"] = self._runs.facts(created).typed
         return facts
+
+    def _refuse_open(self, folder: RunFolder) -> None:
+        """UsageError if the run, or an open child run of it, must end before it is forked (`Workflow.forks_open`)."""
+        try:
+            members = list(self._runs.members(folder, only_open=True))
+        except JournalCorrupt:
+            return  # it cannot go on; what is before the damage can be forked
+        for summary in (member.summary for member in members):
+            if summary.fold.state.status in FINAL.values() or self._workflows.of(summary.workflow).forks_open:
+                continue
+            raise UsageError(
+                f"run {summary.folder.id} has not ended, and its files are its own until then."
+                f" Go on with it: orchestra resume {folder.id}. End it first: orchestra cancel {folder.id}"
+            )
 
     def _tell_changes(self, folder: RunFolder, new: RunFolder, created: Event) -> None:
         for difference in self._terms.changes(created):

@@ -204,6 +204,9 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
     for option in options:
         if said == _plain(option):
             return option
+    same = [option for option in options if said == _plain(_shown(option))]  # as a person sees it
+    if len(same) == 1:
+        return same[0]
     for words in (_YES, _NO):
         same = [option for option in options if _plain(option) in words]
         if said in words and len(same) == 1:
@@ -211,9 +214,14 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
     if options:
         raise UsageError(
             f"run {folder.id}: {text!r} is no answer to {clean(asked.questionId)};"
-            f" the options are: {brief(', '.join(options), 1000)}"
+            f" the options are: {brief(', '.join(map(_shown, options)), 1000)}"
         )
     return text
+
+
+def _shown(option: str) -> str:
+    """An option as it is shown: one line, without colours, control characters as escapes."""
+    return brief(option, 500)
 
 
 def _plain(text: str) -> str:

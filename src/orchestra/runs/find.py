@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.accounts import children_of
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
-from orchestra.core.reading import RunCreated, children_of
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
@@ -56,6 +57,19 @@ class RunSummary(Struct, frozen=True):
     @property
     def parent(self) -> str | None:
         return self.facts.parentRunId or None
+
+
+class Drivable(Struct, frozen=True):
+    """A run that may be driven: it is this user's, and of this project."""
+
+    folder: RunFolder
+    created: Event
+    events: Events  # read when they are asked for
+
+    @property
+    def facts(self) -> RunCreated:
+        """The facts that the run recorded when it began."""
+        return RunCreated.of(self.created)
 
 
 class Member(Struct, frozen=True):
@@ -208,6 +222,20 @@ class Runs:
         summary = self.vouched(folder)
         root = self.root_of(folder)
         return summary if root.path == folder.path else self.vouched(root)
+
+    def drivable_root(self, folder: RunFolder) -> Drivable:
+        """The root of this run's tree, to be driven. Only its first event is read; ForeignRun as in `vouched_root`."""
+        found = self._drivable(folder)
+        root = self.root_of(folder)
+        return found if root.path == folder.path else self._drivable(root)
+
+    def _drivable(self, folder: RunFolder) -> Drivable:
+        standing = self._store.vouched(folder)
+        if standing.created is None:
+            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+        if foreign := standing.foreign or elsewhere(standing.workspace, str(self.project)):
+            raise ForeignRun(folder.id, foreign)
+        return Drivable(folder, standing.created, standing.events)
 
     def facts(self, created: Event) -> RunCreated:
         """The facts of a run's first event. What a person typed is included only if this user's key sealed it."""

@@ -43,7 +43,7 @@ from orchestra.runs.growing import Growing
 
 _SAFETY_S = 1.0  # look again after this long, also if no change was reported: not every file system reports all
 _FIRST_S = 0.2
-_APART_S = 0.005  # between two looks: many tokens are taken together
+_APART_S = 0.008  # between two looks: many tokens are taken together
 _IN_A_TURN = 64  # records before other tasks of the event loop have their turn
 _MOST_OPEN = 200  # files that are open at once; the text of more calls comes when they are settled
 _MOST_OUTPUT = 64 * MIB  # of a command's output file; orchestra's own are smaller

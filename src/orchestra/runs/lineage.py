@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from orchestra.core.accounts import children_of
 from orchestra.core.editions import Began, Input
 from orchestra.core.looks import Inside, Seen
 from orchestra.core.newest import Newest, edition_of, editions_above
-from orchestra.core.reading import RunCreated, children_of, effect_of, key_of, outcome_as, outcome_of
+from orchestra.core.reading import RunCreated, effect_of, key_of, outcome_as, outcome_of
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder, digest
 

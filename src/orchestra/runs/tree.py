@@ -10,6 +10,8 @@ Rules
 5. Events of a tree come in order of time. Whatever the clocks said, a child's events come after the step that began it
    and before the step's end.
 6. `listing` reads one tree after another: only one is in memory, and every journal is read once.
+7. With `sessions`, the runs of a session are one: the newest, and how many there are. The journals of the others are
+   not read. A fork is a run of its own, and a foreign run hides no other.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ class Listed(Struct, frozen=True):
     depth: int = 0
     status: RunStatus | None = None  # of the tree below it; None for a damaged run
     requests: tuple[OpenRequest, ...] = ()  # of the tree below it
+    turns: int = 0  # of the session that the run is the newest of; 0: it stands for itself (rule 7)
 
 
 class Trees:
@@ -148,22 +151,39 @@ class Trees:
 
     # -- all trees ----------------------------------------------------------------------------------------------------
 
-    def listing(self) -> Iterator[list[Listed]]:
-        """Every tree of the project, the oldest root first; each as its runs, parents before children (rule 6)."""
+    def listing(self, *, sessions: bool = False) -> Iterator[list[Listed]]:
+        """Every tree of the project, the oldest root first; each as its runs, parents before children (rules 6, 7)."""
         folders = self._runs.folders()
         here = {folder.id for folder in folders}
         below: dict[str, list[RunFolder]] = {}
         roots: list[RunFolder] = []
+        turns: dict[str, list[RunFolder]] = {}  # by session, the oldest first
         for folder in folders:
-            parent = self._runs.began(folder).parentRunId
-            if parent in here and parent != folder.id:
-                below.setdefault(parent, []).append(folder)
-            else:
-                roots.append(folder)
-        seen: set[str] = set()
+            began = self._runs.began(folder)
+            if began.parentRunId in here and began.parentRunId != folder.id:
+                below.setdefault(began.parentRunId, []).append(folder)
+                continue
+            roots.append(folder)
+            if sessions and began.params.session and not began.forkedFrom:
+                turns.setdefault(began.params.session, []).append(folder)
+        newest = dict(filter(None, map(self._newest_turn, turns.values())))
+        hidden = {one.id for some in newest.values() for one in some}
+        seen = {folder.id for folder in _with_below((root for root in roots if root.id in hidden), below)}
         for root in (*roots, *folders):  # a forged circle of parents has no root: its runs come last
             if root.id not in seen:
-                yield list(self._tree_of(root, below, seen))
+                first, *rest = self._tree_of(root, below, seen)
+                earlier = newest.get(root.id)
+                yield [first if earlier is None else msgspec.structs.replace(first, turns=len(earlier) + 1), *rest]
+
+    def _newest_turn(self, turns: Sequence[RunFolder]) -> tuple[str, Sequence[RunFolder]] | None:
+        """The newest run of a session that is not foreign, and the runs before it; None if there is none (rule 7)."""
+        for number in range(len(turns) - 1, -1, -1):
+            try:
+                if not self._runs.summary(turns[number], keep=False).foreign:
+                    return turns[number].id, turns[:number]
+            except (JournalCorrupt, FileNotFoundError):
+                continue
+        return None
 
     def _tree_of(self, root: RunFolder, below: Mapping[str, list[RunFolder]], seen: set[str]) -> Iterator[Listed]:
         found: list[tuple[RunFolder, RunSummary | JournalCorrupt, int]] = []
@@ -189,6 +209,17 @@ class Trees:
             requests = [one for member in open_runs for one in self._requests(member)]
             status = status_of(summary, (member.summary for member in open_runs[1:]))
             yield Listed(folder, summary, depth, status, tuple(requests))
+
+
+def _with_below(roots: Iterable[RunFolder], below: Mapping[str, list[RunFolder]]) -> Iterator[RunFolder]:
+    """These runs and all runs below them."""
+    left, passed = list(roots), set[str]()
+    while left:
+        folder = left.pop()
+        if folder.id not in passed:
+            passed.add(folder.id)
+            yield folder
+            left += below.get(folder.id, ())
 
 
 def status_of(own: RunSummary, below: Iterable[RunSummary]) -> RunStatus:

@@ -59,9 +59,14 @@ def abi() -> int:
     return max(0, version)
 
 
+def is_enough(version: int) -> bool:
+    """Whether a kernel with this version of Landlock can hold a process as this module promises."""
+    return version >= ABI_NEEDED
+
+
 def restrict(reads: list[bytes], writes: list[bytes], seccomp: bytes, online: bool = False) -> None:
     """Confine this process: it reads and executes only below `reads` and `writes`, and writes only below `writes`."""
-    if abi() < ABI_NEEDED:
+    if not is_enough(abi()):
         raise OSError(errno.EOPNOTSUPP, f"Landlock {ABI_NEEDED} is needed, this kernel has {abi()}")
     rules = _ruleset(reads, writes, 0 if online else _TCP)
     _drop_capabilities()

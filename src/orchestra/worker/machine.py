@@ -49,7 +49,7 @@ def remedy(tier: Tier, reason: str, here: Machine) -> str:
     if tier == "none":
         return 'Set sandbox.tier to "strict".'
     if tier == "landlock":
-        if here.landlock_abi < confine.ABI_NEEDED:
+        if not confine.is_enough(here.landlock_abi):
             return f"Landlock {confine.ABI_NEEDED} is needed (Linux 6.12, with lsm=landlock): update the kernel."
         return REPORT
     if not here.bwrap:

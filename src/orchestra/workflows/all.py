@@ -6,5 +6,6 @@ from orchestra.workflows.dag.workflow import DAG
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.workflow import LOOP
+from orchestra.workflows.team.workflow import TEAM
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG, EVIDENCE)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, EVIDENCE, TEAM)

@@ -24,7 +24,8 @@ from msgspec import Struct
 from orchestra.config.sections import Config
 from orchestra.core.context import Context, Handlers, Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.projections import Document, Projection
+from orchestra.core.ownership import Ownership
+from orchestra.core.projections import Document, Projection, shared
 from orchestra.core.records import Event, Finding, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Table
@@ -34,6 +35,20 @@ from orchestra.workflows.headline import headline
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, as_text, ended, render
 
+__all__ = [
+    "Check",
+    "Ended",
+    "Findings",
+    "Hint",
+    "Inner",
+    "Projection",
+    "Renewed",
+    "Roots",
+    "Running",
+    "ShownLine",
+    "Workflow",
+    "usual_root",
+]
 Findings = Iterator[Finding]
 Roots = Callable[[str], Path]  # a workflow's name -> the folder of its runs
 
@@ -78,6 +93,13 @@ class Inner(Struct, frozen=True):
     moves: Mapping[str, Iterable[str]]  # state -> the states that may follow
 
 
+class Renewed(Struct, frozen=True):
+    """What a new run of the same job would take from the project's files, where these have changed since."""
+
+    params: Mapping[str, Any] = MappingProxyType({})  # the fields of the job that are other ones now
+    why: tuple[str, ...] = ()  # a line for each file that was edited; empty: none was
+
+
 class Running(Struct, frozen=True):
     """A run that is about to be driven, for `effects`."""
 
@@ -104,23 +126,31 @@ class Workflow(Struct, frozen=True, kw_only=True):
     as_child: Callable[[Project, Any], Any] = lambda project, job: job  # with no more authority than a parent has
     facts: Callable[[Project, Any], dict[str, Any]] = lambda project, job: {}  # recorded beside the usual ones
     files: Callable[[Project, Any], Mapping[str, bytes]] = lambda project, job: {}  # a run begins with
+    # the last two parts of a run's id; None: the workflow's name, and a slug of the goal
+    id_parts: Callable[[Any], tuple[str, str]] | None = None
     agents: tuple[str, ...] | None = ()  # who may be given a model by name besides the roles; None: anybody
+    own_agents: Callable[[Project], tuple[str, ...]] = lambda project: ()  # more of them, from the project's files
 
     # -- driving
     routed: Callable[[Mapping[str, Any], Models], Models] = lambda params, models: models  # who answers in this run
     # programs that a model may start in this run besides the whitelist's; rules and sandbox are the same
     tools: Callable[[Mapping[str, Any], Config], tuple[str, ...]] = lambda params, config: ()
     effects: Callable[[Running], Handlers] = lambda running: {}
-    # files derived from its events, besides report.md and those of every run
+    # Files derived from its events, besides report.md and those of every run. Those outside the run's folder belong to
+    # the newest run of its lineage: an older one never writes them (core/ownership.py).
     projections: Callable[[Project, RunFolder], tuple[Projection, ...]] = lambda project, folder: ()
     limit: Callable[[Policy], float] = lambda policy: math.inf  # total seconds of a run
     approval: Callable[[Config], ApprovalPolicy | None] = lambda config: None  # the project's approval mode
     needs_commands: Callable[[Mapping[str, Any]], bool] = lambda params: False  # then the sandbox is tried first
 
     # -- going on after a failure
+    forks_open: bool = True  # a run that has not ended may be forked; False: its files are its own until it ends
     limits: frozenset[str] = frozenset()  # error codes of a limit: everything is kept, and `raised` raises the limit
     # Given the job, and how many fixes a person allows (None: not said): the fields of the job that change.
     raised: Callable[[Mapping[str, Any], int | None], dict[str, Any]] | None = None
+
+    # A run goes on with the job it recorded, and says so if the files are others; `rerun --stale` takes them.
+    renewed: Callable[[Project, Mapping[str, Any]], Renewed] = lambda project, params: Renewed()
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
@@ -148,14 +178,20 @@ class Workflow(Struct, frozen=True, kw_only=True):
         """The report of a run that has not ended, line by line. `whole` has the unabridged events."""
         return self.report(Reported(folder, events, status, whole=whole, roots=roots))
 
-    def derived(self, project: Project, roots: Roots, folder: RunFolder) -> tuple[Projection, ...]:
-        """The files that are derived from a run's events: report.md, and the workflow's own."""
+    def derived(
+        self, project: Project, roots: Roots, folder: RunFolder, tell: Callable[[str], None] = lambda newer: None
+    ) -> tuple[Projection, ...]:
+        """The files that are derived from a run's events: report.md, and the workflow's own.
+
+        `tell` gets the id of a newer run that has its files outside the run's folder.
+        """
 
         def text(events: Sequence[Event]) -> bytes:
             return utf8(project.redactor.text(as_text(self.report(ended(folder, events, roots)))))
 
         report = Document(folder.report, project.disk, text, written="ended")
-        return (report, *self.projections(project, folder))
+        own = self.projections(project, folder)
+        return (report, *shared(own, folder.path, Ownership(project.store, folder, tell)))
 
 
 def usual_root(project: Project) -> Path:

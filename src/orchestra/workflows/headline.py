@@ -81,7 +81,8 @@ def _looked(event: Event) -> str:
     place = key_of(event).removesuffix(".1")
     match effect_of(event):
         case "Edition" if (began := outcome_as(event, Began)) is not None:
-            return short(f"{place} begins: made from {', '.join(began.inputs) or 'nothing'}")
+            lost = f"; answers that count no more: {', '.join(began.withdrawn)}" if began.withdrawn else ""
+            return short(f"{place} begins: made from {', '.join(began.inputs) or 'nothing'}{lost}")
         case "WriteFile" if (seen := outcome_as(event, Seen)) is not None:
             return short(f"{seen.path} written")
         case "Look" if (seen := outcome_as(event, Seen)) is not None:

@@ -86,6 +86,7 @@ class Workflows:
         right.
         """
         names = (*ROLES, *(agent for known in self for agent in known.agents or ()))
+        names += tuple(agent for known in self for agent in known.own_agents(self._project))
         if name in names or any(known.agents is None for known in (*self, *filter(None, (workflow,)))):
             return ""
         own = next(own_names(self._project), "")

@@ -78,3 +78,11 @@ def test_the_answer_of_a_turn_is_its_last_message_without_a_tag() -> None:
     assert memory.answer_of(turns(3)[:-1]) == "답 2"
     assert memory.tag_of(tagged("user", "WORKER_ASK_ANSWER", "YES", number=3)) == "WORKER_ASK_ANSWER"
     assert tagged("user", "AGENT_GOAL", "왜?", of="default").content == "[AGENT_GOAL:default] 왜?"
+
+
+@pytest.mark.spec("S5-65")
+def test_a_conversation_that_comes_to_the_target_exactly_is_not_made_shorter_still() -> None:
+    made = compacted(turns(40), LIMIT, goal="g", step=1)
+    beside = int(memory.TARGET * LIMIT) - made.after
+    assert compacted(turns(40), LIMIT, goal="g", step=1, beside=beside) == made
+    assert compacted(turns(40), LIMIT, goal="g", step=1, beside=beside + 1).after < made.after

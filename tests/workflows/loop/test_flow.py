@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -62,7 +61,7 @@ def test_any_run_is_a_word_of_the_table_and_ends(
         project = Project(Path(name) / "p")
         script = replies("planner", planner) + replies("developer", developer)
         script += replies("fixer", fixer) + replies("evaluator", evaluator)
-        project.script.write_text(yaml.safe_dump({"replies": script}, allow_unicode=True))
+        project.write_script(*script)
         app = App(project.path)
         check = ("true",) if passes else ("grep", "-q", "a + b", "calc.py")
         job = Job(goal="g", checks=(check,), approval=policy, backoffSec=0.001)

@@ -3,8 +3,8 @@
 Rules
 1. Before every model call ContextGuard looks at the conversation (S5-03). It is recorded and leads back to the call.
 2. A reply that cannot be used is asked for again, at most `repairs` times. Only the first attempt streams.
-3. Each call's intent says what went in: the loop's state, the messages and the pieces of evidence, their estimated
-   tokens, and the evidence that was left out.
+3. Each call's intent has a receipt of what went in (core/shown.py): the messages and the pieces of evidence with their
+   sizes, what ContextGuard took out, and the evidence that is not shown.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -24,7 +25,8 @@ from orchestra.core.text import estimated_tokens
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.workflows.evidence import protocol
 from orchestra.workflows.evidence.effects import Compact
-from orchestra.workflows.evidence.memory import PER_MESSAGE, compacted, is_too_long, signature, tokens_of, told
+from orchestra.workflows.evidence.memory import compacted, is_too_long, signature, tokens_of, told
+from orchestra.workflows.evidence.receipts import dropped, receipt
 from orchestra.workflows.evidence.shapes import Evidence, Job, Loop, State
 
 T = TypeVar("T")
@@ -94,7 +96,7 @@ async def call(
             files=False,
             messages=tuple(ChatMessage(one.role, one.content) for one in told(loop.messages)),
         )
-        here = _labelled(ctx, loop, asked, wanted, evidence)
+        here = _labelled(ctx, job, loop, asked, wanted, evidence)
         try:
             said = await here.perform(asked.name, wanted, accept=partial(_read, read), retry=job.retry)
             return Told(replace(loop, replies=loop.replies + 1), said)
@@ -114,18 +116,13 @@ def _read(read: Callable[[str], T], reply: ModelReply) -> T:
     return read(reply.text)
 
 
-def _labelled(ctx: Context, loop: Loop, asked: Asked, wanted: ModelCall, evidence: tuple[Evidence, ...]) -> Context:
+def _labelled(
+    ctx: Context, job: Job, loop: Loop, asked: Asked, wanted: ModelCall, evidence: tuple[Evidence, ...]
+) -> Context:
     """The context of a call, with its receipt (rule 3)."""
-    shown = [one.step for one in evidence]
-    said = sum(estimated_tokens(one.content) + PER_MESSAGE for one in wanted.history)
-    receipt = {
-        "messages": len(wanted.history),
-        "evidence": shown,
-        "leftOut": [one.step for one in loop.evidence if one.step not in shown],
-        "tokens": said + estimated_tokens(wanted.prompt.system) + estimated_tokens(wanted.prompt.user),
-    }
+    shown = msgspec.to_builtins(receipt(job, loop, wanted, evidence))
     common = {"state": asked.state, "step": loop.step}
-    began = {**common, "native": asked.began, "receipt": receipt}
+    began = {**common, "native": asked.began, "conversation": shown}
     return ctx.at(asked.phase, 1, Labels(began, {**common, "native": asked.ended}))
 
 
@@ -161,7 +158,8 @@ async def guard(ctx: Context, job: Job, loop: Loop, asked: Asked, prompt: Prompt
     )
     made = compacted(loop.messages, job.contextTokens, goal=job.goal, step=loop.step, beside=beside)
     kept = await here.perform("compaction", Compact(made.messages, tokens_of(loop.messages), made.after))
-    return replace(loop, messages=kept.messages, compacted=signature(kept.messages))
+    taken = dropped(loop.messages, kept.messages, loop.dropped)
+    return replace(loop, messages=kept.messages, compacted=signature(kept.messages), dropped=taken)
 
 
 def _without_evidence(text: str) -> list[str]:

@@ -130,7 +130,7 @@ async def run_tool(ctx: Context, job: Job, loop: Loop, action: CallTool) -> Loop
         outcome = await run_command(here, "tool", command)
     except (Refused, StepFailed) as refused:  # rule 3
         return loop.with_evidence(refused_evidence(step, line, str(refused)))
-    return loop.with_evidence(evidence_of(step, line, outcome, job))
+    return loop.with_evidence(evidence_of(step, line, outcome, job.contextTokens))
 
 
 async def ask_user(ctx: Context, loop: Loop, action: AskUser) -> Loop:

@@ -4,6 +4,7 @@
     .orchestra/sessions/<id>.ndjson   a line for each saved turn: run, goal and answer; for people, never for models
     .orchestra/sessions/<id>.turn     the newest turn and its run
     .orchestra/sessions/<id>.lock     held by the process that drives a turn
+    .orchestra/sessions/.history      what was typed in chats of this project; no session's id begins with a dot
 
 Rules
 1. A session file is a view: each run records what it saved (effects.py), so the newest run of a session rebuilds its
@@ -88,6 +89,13 @@ def _end_of(path: Path) -> bytes:
         os.close(fd)
 
 
+def _damaged(path: Path, what: str, session: str, damage: Exception) -> DurabilityError:
+    return DurabilityError(
+        f"{path} cannot be read as {what} ({damage}). It was left as it is."
+        f" To make it again from its runs: orchestra sessions rebuild {session}"
+    )
+
+
 def in_use(session: str) -> RunLocked:
     """The error of a session whose turn another process drives."""
     return RunLocked(f"session {session} is in use by another process; nothing was recorded. Try again when it is done")
@@ -105,6 +113,11 @@ class Sessions:
         """The file of a session."""
         return self._folder / f"{checked_id(session)}.json"
 
+    @property
+    def history(self) -> Path:
+        """The file of what was typed in chats."""
+        return self._folder / ".history"
+
     def open(self, session: str) -> Session | None:
         """A session; None if there is none. DurabilityError if its file cannot be read (rule 1)."""
         path = self.path(session)
@@ -113,10 +126,7 @@ class Sessions:
         except FileNotFoundError:
             return None
         except (OddFile, OSError, msgspec.DecodeError, UnicodeDecodeError) as damage:
-            raise DurabilityError(
-                f"{path} cannot be read as a session ({damage}). It was left as it is."
-                f" To make it again from its runs: orchestra sessions rebuild {session}"
-            ) from damage
+            raise _damaged(path, "a session", session, damage) from damage
         if found.id != session:
             raise DurabilityError(f"{path} is the file of session {found.id!r}; rename it, or move it away")
         return found
@@ -161,14 +171,24 @@ class Sessions:
 
     def restore(self, session: str, messages: tuple[Message, ...], turns: Sequence[Told]) -> Path | None:
         """Write a session's files anew from its runs; returns where a damaged file was moved to."""
-        path, aside = self.path(session), None
         self._make_folder()
-        if os.path.lexists(path):
-            aside = path.with_name(f"{path.name}.damaged-{now().replace(':', '')}")
-            self._disk.replace(str(path), str(aside))
+        aside = self._set_aside(self.path(session))
         self._write(Session(session, now(), now(), messages, turns[-1].turn, turns[-1].runId))
         lines = b"".join(msgspec.json.encode(one) + b"\n" for one in turns)
         self._disk.publish(self._lines(session), lines, durable=True)
+        return aside
+
+    def restore_turn(self, session: str, turn: Turn) -> None:
+        """Write down the newest turn again, as its run has it; a damaged file is kept under another name."""
+        self._make_folder()
+        self._set_aside(self._turn(session))
+        self.begin_turn(session, turn)
+
+    def _set_aside(self, path: Path) -> Path | None:
+        if not os.path.lexists(path):
+            return None
+        aside = path.with_name(f"{path.name}.damaged-{now().replace(':', '')}")
+        self._disk.replace(str(path), str(aside))
         return aside
 
     def _lines(self, session: str) -> Path:
@@ -199,11 +219,14 @@ class Sessions:
             os.close(fd)
 
     def newest_turn(self, session: str) -> Turn | None:
-        """The newest turn that was begun; None if there is none."""
+        """The newest turn that was begun; None if there is none. DurabilityError if its file is damaged (rule 1)."""
+        path = self._turn(session)
         try:
-            return msgspec.json.decode(read_bounded(self._turn(session), MIB), type=Turn)
-        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(read_bounded(path, MIB), type=Turn)
+        except FileNotFoundError:
             return None
+        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError) as damage:
+            raise _damaged(path, "the newest turn of a session", session, damage) from damage
 
     def begin_turn(self, session: str, turn: Turn) -> None:
         """Write down a new turn: durably before its run exists, then with its run (rule 3)."""

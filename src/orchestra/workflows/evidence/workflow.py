@@ -15,7 +15,7 @@ from orchestra.config.sections import Config, EvidenceAgent
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, UsageError
-from orchestra.core.reading import Request, StepEvent, effect_of, outcome_as
+from orchestra.core.reading import Request, StepEvent, effect_of, job_of, outcome_as
 from orchestra.core.records import FINAL, Event
 from orchestra.core.text import brief, cell, clean, count
 from orchestra.core.work import ModelReply
@@ -35,7 +35,7 @@ from orchestra.workflows.evidence.effects import (
 )
 from orchestra.workflows.evidence.flow import evidence
 from orchestra.workflows.evidence.sessions import Session, Sessions, checked_id
-from orchestra.workflows.evidence.shapes import CONTEXT_TOKENS, Evidence, Job, Result, exit_codes
+from orchestra.workflows.evidence.shapes import CONTEXT_TOKENS, Evidence, Job, Result, evidence_of, exit_codes
 from orchestra.workflows.evidence.states import TABLE
 from orchestra.workflows.headline import headline, short
 from orchestra.workflows.project import Project
@@ -216,13 +216,13 @@ def _report(run: Reported) -> Iterator[str]:
 
 def _pieces(events: Sequence[Event]) -> Iterator[Evidence]:
     """The command lines that were run, from their events."""
+    found_limit = job_of(events[0]).get("contextTokens")
+    limit = found_limit if isinstance(found_limit, int) else CONTEXT_TOKENS  # a journal may be anybody's
     for event in events:
-        if event.type != "PHASE_COMPLETED" or effect_of(event) != "RunCommand":
+        if event.type != "PHASE_COMPLETED" or effect_of(event) != RunCommand.__name__:
             continue
         if (found := outcome_as(event, CommandOutcome)) is not None:
-            lines = (1, len(found.stdout.splitlines())) if found.stdout else (0, 0)
-            kept = found.artifacts[0].path if found.artifacts else ""
-            yield Evidence(StepEvent.of(event).step, found.command, found.exitCode, "", lines, kept, found.exitCodes)
+            yield evidence_of(StepEvent.of(event).step, found.command, found, limit)
 
 
 def _printed(result: Any) -> str:

@@ -1,0 +1,188 @@
+"""The line editor of `orchestra chat`: prompt_toolkit, in the terminal's own scrollback.
+
+Rules
+1. Enter sends. A paste never sends: it is inserted with its line breaks. Alt-Enter begins a new line.
+2. The cursor moves by what a person sees as one character: a syllable, a flag, a family. The terminal's own cursor is
+   where text is inserted, so that an input method composes Hangul in place.
+3. Ctrl-C at text discards it, and the Up key brings it back; at an empty line it raises KeyboardInterrupt. Ctrl-D at an
+   empty line, or the end of the input, raises EOFError. SIGTERM ends the program with the terminal as it was.
+4. What was sent is in the history of the project, masked, in a file that only its owner may read.
+
+This module loads prompt_toolkit: it is imported when a chat begins, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+from wcwidth import iter_graphemes
+
+from orchestra.core.disk import Disk
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, open_bounded
+from orchestra.core.redact import Redactor
+
+_KEPT = MIB  # bytes of the history that are read
+
+
+class Terminated(Exception):
+    """SIGTERM came while a line was edited."""
+
+
+class Editor:
+    """Reads lines from a person at a terminal."""
+
+    def __init__(self, history: History, commands: Sequence[str]) -> None:
+        output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # nothing here needs the cursor's row, and some terminals never answer
+        self._session: PromptSession[str] = PromptSession(
+            history=history,
+            key_bindings=_keys(),
+            multiline=True,
+            completer=_Commands(commands),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            prompt_continuation=lambda width, number, wrapped: " " * width,
+            output=output,
+        )
+
+    async def read(self, prompt: str) -> str:
+        """One line, or several; KeyboardInterrupt, EOFError or Terminated (rule 3)."""
+        loop = asyncio.get_running_loop()
+
+        def terminated() -> None:
+            self._session.app.exit(exception=Terminated())
+
+        loop.add_signal_handler(signal.SIGTERM, terminated)
+        try:
+            return await self._session.prompt_async(prompt)
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+
+class KeptHistory(History):
+    """What was sent in a project, one JSON string for each line of a file (rule 4)."""
+
+    def __init__(self, path: Path, disk: Disk, redactor: Redactor) -> None:
+        super().__init__()
+        self._path, self._disk, self._redactor = path, disk, redactor
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The newest line first."""
+        return reversed(list(self._lines()))
+
+    def _lines(self) -> Iterator[str]:
+        try:
+            fd = open_bounded(self._path, 1 << 40)
+        except (OSError, OddFile):
+            return
+        with open(fd, "rb") as file:
+            file.seek(max(0, os.fstat(fd).st_size - _KEPT))
+            for line in file:
+                try:
+                    yield msgspec.json.decode(line, type=str)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    continue  # the first one is cut, or a kill tore it
+
+    def store_string(self, string: str) -> None:
+        line = msgspec.json.encode(self._redactor.text(string)) + b"\n"
+        try:
+            fd = self._disk.open_end(self._path)
+        except OSError:
+            return  # a history that cannot be kept is no reason to refuse a message
+        try:
+            self._disk.append(fd, line)
+        finally:
+            os.close(fd)
+
+
+class _Commands(Completer):
+    """Completes the commands of a conversation."""
+
+    def __init__(self, commands: Sequence[str]) -> None:
+        self._commands = commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        typed = document.text_before_cursor
+        return (Completion(one, -len(typed)) for one in self._commands if typed and one.startswith(typed))
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def before(text: str, position: int) -> int:
+    """How many code points the character before a position has (rule 2)."""
+    start = text.rfind("\n", 0, position) + 1
+    pieces = list(iter_graphemes(text[start:position]))
+    return len(pieces[-1]) if pieces else min(1, position)
+
+
+def after(text: str, position: int) -> int:
+    """How many code points the character after a position has (rule 2)."""
+    end = text.find("\n", position)
+    return len(next(iter_graphemes(text[position : end if end >= 0 else None]), text[position : position + 1]))
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+    here = has_focus(DEFAULT_BUFFER)  # not while searching
+
+    @keys.add("enter", filter=here)
+    def send(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter", filter=here)
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("backspace", filter=here)
+    def delete_before(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.delete_before_cursor(before(buffer.text, buffer.cursor_position))
+
+    @keys.add("delete", filter=here)
+    def delete_after(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.delete(after(buffer.text, buffer.cursor_position))
+
+    @keys.add("left", filter=here)
+    @keys.add("c-b", filter=here)
+    def left(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.cursor_position -= before(buffer.text, buffer.cursor_position)
+
+    @keys.add("right", filter=here)
+    @keys.add("c-f", filter=here)
+    def right(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.cursor_position += after(buffer.text, buffer.cursor_position)
+
+    @keys.add("c-c", filter=here)
+    @keys.add("<sigint>")
+    def interrupt(event: KeyPressEvent) -> None:
+        _discard(event.app) if event.current_buffer.text else event.app.exit(exception=KeyboardInterrupt())
+
+    return keys
+
+
+def _discard(app: Application[str]) -> None:
+    """Empty the line; the Up key brings its text back (rule 3)."""
+    app.current_buffer.append_to_history()
+    app.current_buffer.reset()
