@@ -26,6 +26,7 @@ from orchestra.workflows.contracts.knowledge import Known
 from orchestra.workflows.contracts.merging import Terms, brief_of, task_texts, terms_of
 from orchestra.workflows.contracts.places import BRIEF
 from orchestra.workflows.contracts.places import DESIGN as DESIGN_FILE
+from orchestra.workflows.contracts.progress import Ended, Named, Planned
 from orchestra.workflows.contracts.records import DesignBrief, DesignContract, PlannedSubtask, PlannedTask
 from orchestra.workflows.contracts.retrying import Problem
 from orchestra.workflows.contracts.rules import Ids
@@ -54,8 +55,10 @@ async def do_task(work: Work, found: Discovered, task: PlannedTask, known: Known
             break
         why = [*redesigns(ctx), problem]
         await ctx.at("fix", 1, labels("retry", task.id)).keep(REDESIGNS, why)
-    known.learn_from(designed.design)
-    await ctx.at("evaluate", 1, labels("task", task.id)).perform("completed", Settle({"task": task.id}))
+    rules = tuple(one.rule for one in designed.design.invariants)
+    known.learn_decisions(rules)
+    here = await ctx.at("evaluate", 1, labels("task", task.id)).edition("done", {"design": designed.design_file})
+    await here.perform("completed", Settle(msgspec.to_builtins(Ended(task.id, rules))))
 
 
 async def _subtasks(
@@ -93,11 +96,16 @@ async def design_task(ctx: Context, work: Work, found: Discovered, task: Planned
     ids = Ids(request_id=work.request, task_id=task.id)
     made = await write_brief(ctx, work, found, task)
     brief_file = await look(ctx, "design-brief", work.places.task(work.request, task.id, BRIEF), made, DesignBrief, ids)
+    brief = documents.read(str(brief_file), DesignBrief, BRIEF, ids=ids)
+    subtasks = tuple(Named(one.id, one.name) for one in brief.subtasks)
+    at = await ctx.at("plan", 1, labels("design-brief", task.id)).edition("subtasks", {BRIEF: brief_file})
+    planned = Planned(order=brief.subtask_order, task=task.id, subtasks=subtasks)
+    await at.perform("planned", Settle(msgspec.to_builtins(planned)))
     text = await write_design(ctx, work, task, brief_file, known)
     path = work.places.task(work.request, task.id, DESIGN_FILE)
     design_file = await look(ctx, "design-contract", path, text, DesignContract, ids)
     return Designed(
-        documents.read(str(brief_file), DesignBrief, BRIEF, ids=ids),
+        brief,
         brief_file,
         documents.read(str(design_file), DesignContract, DESIGN_FILE, ids=ids),
         design_file,

@@ -28,6 +28,7 @@ from orchestra.workflows.contracts.effects import Found, LookUp, Settle, Taken, 
 from orchestra.workflows.contracts.merging import Judged, Terms, judge, must_replan, terms_of
 from orchestra.workflows.contracts.places import BREAKDOWN as BREAKDOWN_FILE
 from orchestra.workflows.contracts.places import EXPLORED
+from orchestra.workflows.contracts.progress import Merged, Named, Planned
 from orchestra.workflows.contracts.records import Explored, TaskBreakdown
 from orchestra.workflows.contracts.rules import Ids
 from orchestra.workflows.contracts.shapes import BREAKDOWN, EXPLORE, Brief, Job, Text, Work, labels, template
@@ -66,9 +67,12 @@ async def discover(ctx: Context, work: Work, taken: Taken) -> Discovered:
     made = await merge(ctx, work, seen, explored, found["plan"])
     path = work.places.request(work.request, BREAKDOWN_FILE)
     final = await look(ctx, "task-breakdown", path, made, TaskBreakdown, ids)
-    red: TestRun | None = found["baseline"]
-    names = tuple(one.id for one in red.failing) if red else ()
-    return Discovered(explored, documents.read(str(final), TaskBreakdown, BREAKDOWN_FILE, ids=ids), names)
+    breakdown = documents.read(str(final), TaskBreakdown, BREAKDOWN_FILE, ids=ids)
+    at = await ctx.at("plan", 1, labels("breakdown")).edition("tasks", {BREAKDOWN_FILE: final})
+    planned = Planned(tuple(Named(task.id, task.name) for task in breakdown.tasks), breakdown.task_order)
+    await at.perform("planned", Settle(msgspec.to_builtins(planned)))
+    red: TestRun = found["baseline"]
+    return Discovered(explored, breakdown, tuple(one.id for one in red.failing))
 
 
 async def look(ctx: Context, name: str, path: str, made: str, kind: type[Struct], ids: Ids) -> Looked:
@@ -124,7 +128,7 @@ async def write_breakdown(ctx: Context, place: str, brief: Brief) -> str:
     return await write_document(here, brief, TaskBreakdown, Ids(request_id=brief.work.request), stamp)
 
 
-async def run_baseline(work: Work, ctx: Context) -> TestRun | None:
+async def run_baseline(work: Work, ctx: Context) -> TestRun:
     """The whole suite before anything changes, so that old failures are not taken for new ones."""
     here = ctx.at("plan", 1, labels("baseline"))
     return await run_tests(here, work, "baseline", whole_suite(work))
@@ -171,7 +175,7 @@ async def merge(ctx: Context, work: Work, seen: Looked, explored: Explored, made
     found = await here.perform("look-up", LookUp(terms)) if terms else Found((), ())
     judged = [judge(one, explored, Terms(found.paths, found.identifiers)) for one in planned.assumptions]
     again = must_replan(judged)
-    await here.perform("merged", Settle({"assumptions": msgspec.to_builtins(judged), "replanned": again}))
+    await here.perform("merged", Settle(msgspec.to_builtins(Merged(tuple(judged), again))))
     if not again:
         return made
     sources: dict[str, Text] = {"explored.yaml": seen, "what was wrong": _wrong(judged), "your first breakdown": made}

@@ -32,7 +32,7 @@ _TESTS = (
 )
 
 
-class Passing(Struct, frozen=True):
+class Passing(Struct, frozen=True, tag_field="kind", tag=True):
     """How a gate was judged, and why."""
 
     gate: Gate

@@ -9,10 +9,11 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestra.core.context import Context
 from orchestra.core.errors import ContractError
 from orchestra.workflows.contracts import documents
-from orchestra.workflows.contracts.records import DesignContract
 from orchestra.workflows.contracts.storage import Knowledge, KnownDecision, Pitfall
 
 MOST_DECISIONS = 5
@@ -33,9 +34,12 @@ class Known:
         self.pitfalls = [one.text for one in found.pitfalls] if found else []
         self.patterns = found.patterns if found else ()
 
-    def learn_from(self, design: DesignContract) -> None:
+    def __bool__(self) -> bool:
+        return bool(self.decisions or self.pitfalls or self.patterns)
+
+    def learn_decisions(self, rules: Iterable[str]) -> None:
         """Take over the invariants of a completed task."""
-        self.decisions += [one.rule for one in design.invariants if one.rule not in self.decisions]
+        self.decisions += [rule for rule in dict.fromkeys(rules) if rule not in self.decisions]
 
     def learn_pitfall(self, text: str) -> None:
         """Take over the cause of a failure that was repaired."""

@@ -37,6 +37,7 @@ from orchestra.workflows.contracts.gates import Passing, gate_1, gate_2, gate_3,
 from orchestra.workflows.contracts.judging import classify, judge_design
 from orchestra.workflows.contracts.knowledge import Known
 from orchestra.workflows.contracts.places import TESTS
+from orchestra.workflows.contracts.progress import Verified
 from orchestra.workflows.contracts.records import DesignContract, PlannedSubtask, TestContract
 from orchestra.workflows.contracts.retrying import REDESIGN, RETRY, STOP, Problem, Route, route_of
 from orchestra.workflows.contracts.rules import Ids
@@ -107,6 +108,19 @@ class Attempt(Struct, frozen=True):
 
     number: int = 1
     problem: str = ""
+    cause: str = ""  # of the failure before, in one line
+
+    def pitfall(self, subtask: str) -> str:
+        """What later implementers should know of it; empty if nothing failed."""
+        return f"{subtask} failed at first: {self.cause}" if self.cause else ""
+
+
+class Follows(Struct, frozen=True):
+    """What follows from an attempt: where it leads, what is wrong, for who repairs it, and the cause in one line."""
+
+    route: Route
+    problem: str = ""
+    cause: str = ""
 
 
 class Tried(Struct, frozen=True):
@@ -187,42 +201,44 @@ async def build(
 
 async def attempts(here: Context, build: Build, red: TestRun, known: Known) -> Done | Redesign | Rewrite:
     """Implement and verify, until it passes or something else must be done first (rules 2 and 4)."""
-    subtask, before = build.subtask, red
-    attempt = Attempt()
+    subtask, attempt, before = build.subtask, Attempt(), red
     while True:
         tried = await implement(here, build, attempt, before)
-        route, problem = await verify(here, build, attempt, tried)
-        if route == "complete":
-            known.learn_pitfall(attempt.problem and f"{subtask.id} failed at first: {attempt.problem[:300]}")
+        next_one = await verify(here, build, attempt, tried)
+        if next_one.route == "complete":
+            known.learn_pitfall(attempt.pitfall(subtask.id))
             return Done(build.contract.test_file_path)
-        chosen = await next_step(here, subtask, route, attempt, problem)
+        chosen = await next_step(here, subtask, next_one, attempt)
         if chosen == "design":
-            return Redesign(Problem(subtask.id, problem))
+            return Redesign(Problem(subtask.id, next_one.problem))
         if chosen == "tests":
-            return Rewrite(Problem(subtask.id, problem))
-        attempt, before = Attempt(attempt.number + 1, problem), tried.run or before
+            return Rewrite(Problem(subtask.id, next_one.problem))
+        attempt, before = Attempt(attempt.number + 1, next_one.problem, next_one.cause), tried.run or before
 
 
-async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) -> tuple[Route, str]:
-    """Where an attempt leads, and what was wrong with it."""
+async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) -> Follows:
+    """What follows from an attempt."""
     if tried.run is None:
-        return "implementation", tried.child.error
+        return Follows("implementation", tried.child.error, brief(tried.child.error, 300))
     subtask, number = build.subtask, attempt.number
     at = here.at("evaluate", number, labels("verify", subtask.id, number))
-    await record_gate(at, subtask.id, gate_3(subtask.design, tried.child.paths, build.tests))
-    run = await settled_run(at, subtask.work, "tests", build.command, tried.run)
-    run = run.without(subtask.red)
     changed = tried.child.paths
+    await record_gate(at, subtask.id, gate_3(subtask.design, changed, build.tests))
+    run = (await settled_run(at, subtask.work, "tests", build.command, tried.run)).without(subtask.red)
     if run.passed and (wrong := await judge_design(at, subtask.work, subtask.id, subtask.design_file, changed)):
-        return "design", wrong
+        return Follows("design", wrong, brief(wrong, 300))
     failures = failures_of(run, build.contract)
     classes = await classify(at, subtask.work, subtask.ids, build.file, run, failures) if failures else {}
     result = result_of(run, build.contract, classes, await at.now("verified"))
-    await at.perform("result", Settle({"result": msgspec.to_builtins(result), "run": msgspec.to_builtins(run)}))
-    await record_gate(at, subtask.id, gate_2(result))
     passed = result.recommendation.action == "complete"
-    told = "" if passed else f"{documents.write(result)}\n{run.output}"
-    return route_of(result.failed_tests, passed=passed), told
+    verified = Verified(result, run, number, attempt.pitfall(subtask.id) if passed else "")
+    await at.perform("result", Settle(msgspec.to_builtins(verified)))
+    await record_gate(at, subtask.id, gate_2(result))
+    if passed:
+        return Follows("complete")
+    cause = "; ".join(f"{one.id} {one.name}: {one.reason}" for one in result.failed_tests)
+    problem = f"{documents.write(result)}\nOutput of the tests:\n{run.output}"
+    return Follows(route_of(result.failed_tests, passed=False), problem, brief(cause, 300))
 
 
 async def record_gate(here: Context, target: str, passing: Passing) -> None:
@@ -232,16 +248,17 @@ async def record_gate(here: Context, target: str, passing: Passing) -> None:
     await at.perform(name, Settle(msgspec.to_builtins(passing)))
 
 
-async def next_step(here: Context, subtask: Subtask, route: Route, attempt: Attempt, problem: str) -> Route:
+async def next_step(here: Context, subtask: Subtask, follows: Follows, attempt: Attempt) -> Route:
     """What is done next; past a limit of retries a person says it (rule 4)."""
+    route = follows.route
     left = attempt.number <= subtask.work.job.implementations
     if route == "design" and subtask.redesigns < subtask.work.job.designs:
         return "design"
     if route != "design" and left:
         return route
-    answer = await _ask(here, subtask, route, problem)
+    answer = await _ask(here, subtask, route, follows.problem)
     if answer == STOP:
-        raise Stopped(RETRY_LIMIT, f"a person's answer stopped {subtask.id}. Last problem: {brief(problem, 500)}")
+        raise Stopped(RETRY_LIMIT, f"a person's answer stopped {subtask.id}. Last problem: {follows.cause}")
     return "design" if answer == REDESIGN else "implementation"
 
 

@@ -12,11 +12,14 @@ from msgspec.structs import replace
 from orchestra.core.context import Handlers
 from orchestra.core.errors import PolicyError, UsageError
 from orchestra.core.names import CONTRACTS as FOLDER
+from orchestra.core.projections import Projection
 from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import Models
 from orchestra.providers.contract import Serves
 from orchestra.workflows.contracts.effects import Handling
+from orchestra.workflows.contracts.files import ContractFiles
 from orchestra.workflows.contracts.flow import Result, contracts
 from orchestra.workflows.contracts.places import project_hash
 from orchestra.workflows.contracts.shapes import JUDGE_DESIGN, ROLES, Job
@@ -125,6 +128,10 @@ def _needs_commands(params: Mapping[str, Any]) -> bool:
     return True
 
 
+def _projections(project: Project, folder: RunFolder) -> tuple[Projection, ...]:
+    return (ContractFiles(project.path, project.workspace, project_hash(project.path), project.disk),)
+
+
 CONTRACTS = Workflow(
     name="contracts",
     params=Job,
@@ -140,6 +147,7 @@ CONTRACTS = Workflow(
     facts=_facts,
     agents=ROLES,
     effects=_effects,
+    projections=_projections,
     approval=lambda config: config.contracts.approval,
     needs_commands=_needs_commands,
     forks_open=False,
