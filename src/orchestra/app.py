@@ -148,7 +148,7 @@ class App:
             facts["folder"] = project.folder
         job = self.job(workflow.name, params)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
-        job = workflow.as_child(project, job)
+        job = workflow.as_child(project, job, parent)
         job, _ = workflow.prepare(project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         beginning = self._beginning(workflow, job, facts)

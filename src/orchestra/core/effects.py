@@ -30,6 +30,7 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
     AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
     Edition          -                    PHASE_COMPLETED                                core/editions.py
+    Keep             -                    PHASE_COMPLETED                                core/editions.py
     Look             -                    PHASE_COMPLETED                                core/looks.py
     TreeHash         -                    PHASE_COMPLETED                                core/looks.py
     WriteFile        PHASE_STARTED        PHASE_COMPLETED                                patch/looked.py

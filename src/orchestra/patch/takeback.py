@@ -5,6 +5,7 @@ Rules
    time. A run that is foreign is refused: its journal may name anything.
 2. Paths are compared in the project: each run has its own folder (RUN_CREATED.folder). A path outside the folder of the
    run that takes back is refused, and so is one that is closed to patches.
+   A part of the run that takes back is named by how the keys of its steps begin (`below`).
 3. Taking back is a patch like any other: produced, granted by the policy, applied exactly once, and it keeps what it
    replaces. So a take-back can be taken back. What is computed is in patch/undo.py.
 """
@@ -15,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from orchestra.core.context import Step
 from orchestra.core.errors import OrchestraError
 from orchestra.core.files import MIB
 from orchestra.core.ledger import Ledger
-from orchestra.core.reading import outcome_as
+from orchestra.core.reading import StepEvent, key_of, outcome_as
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import Applied, PatchFile, PatchProposal, ProposeTakeBack, Refusal, TakeBack
@@ -59,7 +60,7 @@ class TakingBack:
     async def propose(self, effect: ProposeTakeBack, step: Step) -> PatchProposal:
         """What taking back would do to the files as they are now; writes only the readable `*.patch`."""
         ledger = step.ledger
-        patches = self._patches(effect.runs, ledger)
+        patches = self._patches(effect, ledger)
         made = patches if isinstance(patches, Refusal) else self._prepared(patches)
         path = ledger.folder.artifact(effect.artifact)
         text = "" if isinstance(made, Refusal) else made.diff
@@ -79,7 +80,7 @@ class TakingBack:
 
     async def apply(self, effect: TakeBack, step: Step) -> Applied:
         """Restore every file from its recorded `before` to its `after`, whatever a crash left."""
-        patches = self._patches(effect.runs, step.ledger)
+        patches = self._patches(effect, step.ledger)
 
         def prepare(undone: set[str]) -> Prepared | Refusal:
             made = patches if isinstance(patches, Refusal) else self._prepared(patches)
@@ -97,11 +98,16 @@ class TakingBack:
         images = read_files(self._workspace, paths)
         return images if isinstance(images, Refusal) else taken_back(patches, images)
 
-    def _patches(self, runs: Sequence[str], ledger: Ledger) -> tuple[AppliedPatch, ...] | Refusal:
+    def _patches(self, effect: ProposeTakeBack | TakeBack, ledger: Ledger) -> tuple[AppliedPatch, ...] | Refusal:
         """The applied patches of these runs, by their paths here, in the order of application (rule 1)."""
         found: list[tuple[str, AppliedPatch]] = []
+        runs = list(effect.runs)
         try:
-            for tree in dict.fromkeys(runs):
+            if not isinstance(effect.below, UnsetType):
+                part = [event for event in ledger.events if key_of(event).startswith(effect.below)]
+                runs += (StepEvent.of(event).childRunId for event in part if event.type == "PHASE_STARTED")
+                found += _applied(Journaled(ledger.folder, self._inside.rstrip("/"), part), part)
+            for tree in dict.fromkeys(filter(None, runs)):
                 for run in self._trees(tree):
                     own = run.folder.id == ledger.folder.id  # its last events may not be on disk yet
                     found += _applied(run, ledger.events if own else run.events)

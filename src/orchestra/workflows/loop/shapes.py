@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from orchestra.core.command import Asker
+from orchestra.core.command import Asker, CommandOutcome
 from orchestra.core.context import Retry
 from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
@@ -55,6 +55,9 @@ class Job(Struct, frozen=True, kw_only=True):
     scope: Scope | UnsetType = UNSET  # the files that patches may change
     explore: str | UnsetType = UNSET  # the workflow that looks for facts and files before the plan (exploring.py)
     agent: str | UnsetType = UNSET  # the name of the developer and fixer in events, scripts and `--role`
+    problem: str | UnsetType = UNSET  # what an earlier attempt left to repair: the loop begins with the fixer
+    before: tuple[CommandOutcome, ...] | UnsetType = UNSET  # a given baseline: the checks are not run before the plan
+    testEnv: tuple[tuple[str, str], ...] | UnsetType = UNSET  # the checks are test runs with these variables
 
     def writer(self, role: Role) -> str:
         """The agent's name of a call that writes code."""
