@@ -36,6 +36,7 @@ _MOST_REPORTED = 50
 _TAG = "tag:yaml.org,2002:"
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
 _CLOCK = re.compile(r"[\d_]+(?::[\d_]+)+(?:\.[\d_]*)?")  # 10:30, which YAML 1.1 takes for a number
+_ODD = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|z|[+-]\d{2}:?\d{2})?")
 
 Kind = TypeVar("Kind", bound=Struct)
@@ -131,7 +132,7 @@ class _Reading:
             values = whole_size(tree, {}) if tree is not None else 0
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
-            raise self._not_yaml(line, f"it is no YAML: {error.problem or error}") from error
+            raise self._not_yaml(line, f"it is no YAML: {brief(error.problem or str(error), 200)}") from error
         except yaml.YAMLError as error:
             raise self._not_yaml(1, f"it is no YAML: {brief(str(error), 200)}") from error
         except (RecursionError, ValueError) as error:
@@ -264,7 +265,7 @@ def _wrong_node(node: Any) -> str:
     if node.tag == f"{_TAG}merge":
         return "it has a merge key (<<); write the fields out"
     if node.tag not in known:
-        return f"it has the tag {node.tag.replace(_TAG, '!!')}; only plain values are read"
+        return f"it has the tag {brief(node.tag.replace(_TAG, '!!'), 80)}; only plain values are read"
     pairs = [pair for pair in node.value if isinstance(pair, tuple)] if isinstance(node.value, list) else []
     if any(isinstance(key.value, list) for key, _ in pairs):
         return "a key is a list or a mapping; keys are texts"
@@ -345,7 +346,8 @@ def _text(data: Mapping[str, Any]) -> str:
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
         block = "|" if "\n" in value and not re.search(r"[ \t]\n|^\s|[^\S\n]$", value) else None
-        return dumper.represent_scalar(f"{_TAG}str", value, style=block)
+        style = '"' if _ODD.search(value) else block  # PyYAML takes U+0085 in other styles for a line break
+        return dumper.represent_scalar(f"{_TAG}str", value, style=style)
 
     Dumper.add_representer(str, text)
     parts = []

@@ -129,7 +129,8 @@ class _Junit:
                 raise ContractError("REPORT_INVALID", f"the test report has more than {_MOST_CASES:,} tests")
             given, reason = self._case, self._reason
             if len(reason) < _BARE and self._tail.strip():  # "collection failure": the last line has the cause
-                reason = f"{reason}: {self._tail.strip().splitlines()[-1]}".removeprefix(": ")
+                last = self._tail.strip().splitlines()[-1]
+                reason = last if last.startswith(reason) else f"{reason}: {last}"
             reason = brief(reason, _MOST_REASON)
             case = Case(given.get("name", ""), self._status, reason, given.get("classname", ""), given.get("file", ""))
             self.cases.append(case)
