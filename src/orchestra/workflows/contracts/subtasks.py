@@ -303,12 +303,12 @@ async def implement(here: Context, build: Build, attempt: Attempt, before: TestR
     child = await at.call("implement", BUILDER, _job(build, attempt, before))
     if child.status != "completed" and child.code != FIX_LIMIT:
         raise Stopped(child.code or "CHILD_FAILED", f"{subtask.id}: {child.childRunId}: {child.error}")
-    read = await at.perform("results", ReadTests(build.command.runner, child=child.childRunId))
+    verifying = here.at("evaluate", number, labels("verify", subtask.id, number))
+    read = await verifying.perform("results", ReadTests(build.command.runner, child=child.childRunId))
     if read.found is not None:
         return Tried(child, replace(read.found, command=build.command.line))
     if child.status == "failed" and not child.paths:
         return Tried(child, None)
-    verifying = here.at("evaluate", number, labels("verify", subtask.id, number))
     return Tried(child, await run_tests(verifying, subtask.work, "tests", build.command))
 
 

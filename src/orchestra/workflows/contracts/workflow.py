@@ -197,7 +197,7 @@ def _run(run: TestRun) -> str:
 def _settled(value: Any) -> str:
     """What the flow recorded, in one line."""
     try:
-        record = msgspec.convert(value, Recorded)
+        record: Recorded = msgspec.convert(value, Recorded)
     except msgspec.ValidationError:
         return ""
     match record:
