@@ -25,6 +25,7 @@ from orchestra.workflows.contracts.places import project_hash
 from orchestra.workflows.contracts.shapes import JUDGE_DESIGN, ROLES, Job
 from orchestra.workflows.contracts.states import TABLE
 from orchestra.workflows.contracts.testcommand import TestCommand, detect, given
+from orchestra.workflows.contracts.verifying import verified
 from orchestra.workflows.description import Running, Workflow, usual_root
 from orchestra.workflows.project import Project
 
@@ -151,6 +152,7 @@ CONTRACTS = Workflow(
     approval=lambda config: config.contracts.approval,
     needs_commands=_needs_commands,
     forks_open=False,
+    verified=verified,
     title="a contracts run",
     start='orchestra contracts "REQUEST"',
     records={
