@@ -155,6 +155,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
+    outline: Callable[[Iterable[Event]], Iterable[ShownLine]] = lambda events: ()  # its parts, and how far each is
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"

@@ -25,7 +25,7 @@ from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers, Step
 from orchestra.core.effects import Effect, digest_of
 from orchestra.core.reading import effect_of, key_of, outcome_as
-from orchestra.core.records import Event, EventType
+from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.workflows.contracts.merging import Terms
 from orchestra.workflows.contracts.places import Places, next_request
@@ -104,12 +104,14 @@ class Settle(Effect[Settled], frozen=True):
 
     value: Any
 
-    intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = Settled
 
     def identity(self) -> str:
         return digest_of(["Settle"])  # it follows from what is recorded; new words of a later version are no drift
+
+    def public(self) -> dict[str, Any]:
+        return {}
 
 
 class Handling:

@@ -207,7 +207,7 @@ class Progress:
     def _settled(self, value: object, step: StepEvent) -> bool:
         """What the flow recorded (effects.py: Settle). What does not fit is of another version, and is passed over."""
         try:
-            record = msgspec.convert(value, Recorded)
+            record: Recorded = msgspec.convert(value, Recorded)
         except msgspec.ValidationError:
             return False
         match record:

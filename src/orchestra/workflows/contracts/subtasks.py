@@ -11,6 +11,8 @@ Rules
 3. The implementation is a child run without fixes of its own; the red run is its baseline, its check the verification.
    The tests are run again only if the files are others by then, or to find flaky ones.
 4. A person is asked when the retries are used up, with the failing result on disk.
+5. After the last subtask of a task the whole suite is run. What fails there, and did not before the request began, is a
+   failure of that subtask.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from orchestra.workflows.contracts.shapes import IMPLEMENTER, TEST_CONTRACT, Bri
 from orchestra.workflows.contracts.testcommand import TestCommand, reporting
 from orchestra.workflows.contracts.testing import write_tests
 from orchestra.workflows.contracts.testruns import TestRun, failures_of, result_of
-from orchestra.workflows.contracts.verification import FOLDER, run_tests, settled_run, subtask_command
+from orchestra.workflows.contracts.verification import FOLDER, run_tests, settled_run, subtask_command, whole_suite
 
 BUILDER = "loop"  # the workflow that implements
 REWRITES = "rewrites"  # the subtask's state: why its tests were written again
@@ -225,6 +227,8 @@ async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) ->
     changed = tried.child.paths
     await record_gate(at, subtask.id, gate_3(subtask.design, changed, build.tests))
     run = (await settled_run(at, subtask.work, "tests", build.command, tried.run)).without(subtask.red)
+    if run.passed and subtask.last:
+        run = await with_suite(at, subtask, build.command, run)
     if run.passed and (wrong := await judge_design(at, subtask.work, subtask.id, subtask.design_file, changed)):
         return Follows("design", wrong, brief(wrong, 300))
     failures = failures_of(run, build.contract)
@@ -239,6 +243,16 @@ async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) ->
     cause = "; ".join(f"{one.id} {one.name}: {one.reason}" for one in result.failed_tests)
     problem = f"{documents.write(result)}\nOutput of the tests:\n{run.output}"
     return Follows(route_of(result.failed_tests, passed=False), problem, brief(cause, 300))
+
+
+async def with_suite(at: Context, subtask: Subtask, command: TestCommand, run: TestRun) -> TestRun:
+    """The run of the task's last subtask, after the whole suite: the suite's own, if that fails (rule 5)."""
+    suite = whole_suite(subtask.work)
+    if suite.argv == command.argv:
+        return run
+    whole = await run_tests(at, subtask.work, "suite", suite)
+    whole = (await settled_run(at, subtask.work, "suite", suite, whole)).without(subtask.red)
+    return run if whole.passed else whole
 
 
 async def record_gate(here: Context, target: str, passing: Passing) -> None:
@@ -289,12 +303,12 @@ async def implement(here: Context, build: Build, attempt: Attempt, before: TestR
     child = await at.call("implement", BUILDER, _job(build, attempt, before))
     if child.status != "completed" and child.code != FIX_LIMIT:
         raise Stopped(child.code or "CHILD_FAILED", f"{subtask.id}: {child.childRunId}: {child.error}")
-    read = await at.perform("results", ReadTests(build.command.runner, child=child.childRunId))
+    verifying = here.at("evaluate", number, labels("verify", subtask.id, number))
+    read = await verifying.perform("results", ReadTests(build.command.runner, child=child.childRunId))
     if read.found is not None:
         return Tried(child, replace(read.found, command=build.command.line))
     if child.status == "failed" and not child.paths:
         return Tried(child, None)
-    verifying = here.at("evaluate", number, labels("verify", subtask.id, number))
     return Tried(child, await run_tests(verifying, subtask.work, "tests", build.command))
 
 
