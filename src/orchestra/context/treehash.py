@@ -21,7 +21,7 @@ from orchestra.core.looks import Hashed
 from orchestra.core.names import CONTRACTS
 
 MOST_BYTES = 512 * MIB
-_TESTED = ("*", f"!/{CONTRACTS}/")  # what a test run is about: all files but the contracts themselves
+_TESTED = ("*", f"!/{CONTRACTS}/**")  # what a test run is about: all files but the contracts themselves
 
 
 def tree_hash(root: Path, globs: tuple[str, ...] = ()) -> Hashed:
