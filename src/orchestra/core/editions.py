@@ -50,7 +50,9 @@ from orchestra.core.looks import (
     any_text,
     decoded,
     file_name,
+    hashed,
     judge,
+    saw,
     seen_in,
     text_of,
 )
@@ -399,3 +401,6 @@ async def began(effect: Edition, step: Step) -> Began:
     opened = step.ledger.fold.newest.opened_below(older)
     keys = [one.key for one in opened if (said := step.ledger.recorded(one.key).outcome) and said.type == _ANSWERED]
     return Began(effect.inputs, tuple(key.removeprefix(older).removesuffix(".1") for key in dict.fromkeys(keys)))
+
+
+HANDLERS: dict[type[Effect[Any]], Any] = {Edition: began, Keep: keeps, Look: saw, TreeHash: hashed}

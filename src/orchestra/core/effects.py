@@ -38,6 +38,10 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     Decline          PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     Conclude         PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     SaveSession      PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    TakeRequest      PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    LookUp           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    ReadTests        PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    Settle           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """

@@ -26,19 +26,9 @@ R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
-OWN_EFFECTS = {
-    "",
-    "AdoptPlan",
-    "ApplyPatch",
-    "Approve",
-    "AskPerson",
-    "AskWorkspace",
-    "AutoApprove",
-    "ChildRun",
-    "Evaluate",
-}
-OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
-OWN_EFFECTS |= {"KeepPlan", "ProposeTakeBack", "TakeBack"}
+OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun"}
+OWN_EFFECTS |= {"Evaluate", "KeepPlan", "ModelCall", "NewId", "Now", "ProposePatch", "ProposeTakeBack", "RefusePatch"}
+OWN_EFFECTS |= {"RunCommand", "Sleep", "TakeBack"}
 
 
 class Failure(Struct, frozen=True):
@@ -171,7 +161,7 @@ class RunCreated(Struct, frozen=True):
     inputRunId: str = ""  # the run whose files this one began with
     inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""
-    asker: str = ""  # whose wish the commands are that this run hands to its child runs; empty: not said
+    asker: str = ""  # whose wish the commands are that this run hands to its child runs
     environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`
     own: bool = False  # the workflow is a person's own, and may be unknown here
     maxFixIterations: int = 3

@@ -21,12 +21,12 @@ from orchestra.core.looks import Looked
 from orchestra.workflows.contracts import documents
 from orchestra.workflows.contracts.asking import begin, edition_number, restore
 from orchestra.workflows.contracts.discovery import Discovered, look, write_document
-from orchestra.workflows.contracts.effects import Found, LookUp, Settle
+from orchestra.workflows.contracts.effects import FoundTerms, LookUp, Settle
 from orchestra.workflows.contracts.knowledge import Known
 from orchestra.workflows.contracts.merging import Terms, brief_of, task_texts, terms_of
 from orchestra.workflows.contracts.places import BRIEF
 from orchestra.workflows.contracts.places import DESIGN as DESIGN_FILE
-from orchestra.workflows.contracts.progress import Ended, Named, Planned
+from orchestra.workflows.contracts.progress import Named, Planned, TaskEnded
 from orchestra.workflows.contracts.records import DesignBrief, DesignContract, PlannedSubtask, PlannedTask
 from orchestra.workflows.contracts.retrying import Problem
 from orchestra.workflows.contracts.rules import Ids
@@ -58,7 +58,7 @@ async def do_task(work: Work, found: Discovered, task: PlannedTask, known: Known
     rules = tuple(one.rule for one in designed.design.invariants)
     known.learn_decisions(rules)
     here = await ctx.at("evaluate", 1, labels("task", task.id)).edition("done", {"design": designed.design_file})
-    await here.perform("completed", Settle(msgspec.to_builtins(Ended(task.id, rules))))
+    await here.perform("completed", Settle(msgspec.to_builtins(TaskEnded(task.id, rules))))
 
 
 async def _subtasks(
@@ -119,7 +119,7 @@ async def write_brief(ctx: Context, work: Work, found: Discovered, task: Planned
     inputs: dict[str, object] = {"task": msgspec.to_builtins(task), "explored files": files, "other tasks": others}
     here = await ctx.at("plan", 1, labels("design-brief", task.id)).edition("brief", inputs)
     terms = Terms(tuple(dict.fromkeys((*terms_of(task_texts(task)).paths, *files))))
-    there = await here.perform("look-up", LookUp(terms)) if terms else Found((), ())
+    there = await here.perform("look-up", LookUp(terms)) if terms else FoundTerms((), ())
     at = await here.now("written")
     return documents.write(brief_of(found.breakdown, task, found.explored, Terms(there.paths), at))
 

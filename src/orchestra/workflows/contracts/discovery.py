@@ -24,7 +24,7 @@ from orchestra.core.looks import Looked
 from orchestra.core.work import ModelReply
 from orchestra.workflows.contracts import documents
 from orchestra.workflows.contracts.asking import begin, call
-from orchestra.workflows.contracts.effects import Found, LookUp, Settle, Taken, TakeRequest
+from orchestra.workflows.contracts.effects import FoundTerms, LookUp, Settle, Taken, TakeRequest
 from orchestra.workflows.contracts.merging import Judged, Terms, judge, must_replan, terms_of
 from orchestra.workflows.contracts.places import BREAKDOWN as BREAKDOWN_FILE
 from orchestra.workflows.contracts.places import EXPLORED
@@ -172,7 +172,7 @@ async def merge(ctx: Context, work: Work, seen: Looked, explored: Explored, made
     inputs: dict[str, object] = {"explored.yaml": seen, "assumptions": planned.assumptions}
     here = await ctx.at("plan", 1, labels("merge")).edition("merge", inputs)
     terms = terms_of(planned.assumptions)
-    found = await here.perform("look-up", LookUp(terms)) if terms else Found((), ())
+    found = await here.perform("look-up", LookUp(terms)) if terms else FoundTerms((), ())
     judged = [judge(one, explored, Terms(found.paths, found.identifiers)) for one in planned.assumptions]
     again = must_replan(judged)
     await here.perform("merged", Settle(msgspec.to_builtins(Merged(tuple(judged), again))))

@@ -29,6 +29,7 @@ from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.workflows.contracts.merging import Terms
 from orchestra.workflows.contracts.places import Places, next_request
+from orchestra.workflows.contracts.storage import Manifest
 from orchestra.workflows.contracts.testcommand import Runner
 from orchestra.workflows.contracts.testreport import MOST_BYTES
 from orchestra.workflows.contracts.testruns import TestRun, run_of
@@ -36,13 +37,6 @@ from orchestra.workflows.project import Project
 
 _MOST_FILES = 5_000  # that are searched for identifiers
 _CHECK = "check-"  # the names of a child run's checks
-
-
-class Manifest(Struct, frozen=True):
-    """The files with the project's rules for agents; None where there is none."""
-
-    claude_md: str | None = None
-    agents_md: str | None = None
 
 
 class Taken(Struct, frozen=True):
@@ -60,20 +54,20 @@ class TakeRequest(Effect[Taken], frozen=True):
     outcome: ClassVar[Any] = Taken
 
 
-class Found(Struct, frozen=True):
+class FoundTerms(Struct, frozen=True):
     """What was found of some terms: paths of the project, and identifiers that its files have."""
 
     paths: tuple[str, ...]
     identifiers: tuple[str, ...]
 
 
-class LookUp(Effect[Found], frozen=True):
+class LookUp(Effect[FoundTerms], frozen=True):
     """Look paths and identifiers up in the project's files. Only reads."""
 
     terms: Terms
 
     acts: ClassVar[bool] = False
-    outcome: ClassVar[Any] = Found
+    outcome: ClassVar[Any] = FoundTerms
 
 
 class Runs(Struct, frozen=True):
@@ -86,8 +80,8 @@ class ReadTests(Effect[Runs], frozen=True):
     """Read the results of a test run: of the step with this key, in this run or in a child run's last check."""
 
     runner: Runner
-    key: str = ""
-    child: str = ""
+    of: str = ""  # the key of a step of this run
+    child: str = ""  # the id of a child run
 
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = Runs
@@ -133,16 +127,16 @@ class Handling:
         return Taken(_taken(folder, redo=step.redo), self._manifest(), _text(root / places.session / "knowledge.yaml"))
 
     def _manifest(self) -> Manifest:
-        names = ("CLAUDE.md", "AGENTS.md")
-        return Manifest(*(name if (self._project.workspace / name).is_file() else None for name in names))
+        there = {name: name for name in ("CLAUDE.md", "AGENTS.md") if (self._project.workspace / name).is_file()}
+        return Manifest(claude_md=there.get("CLAUDE.md"), agents_md=there.get("AGENTS.md"))
 
-    async def look_up(self, effect: LookUp, step: Step) -> Found:
+    async def look_up(self, effect: LookUp, step: Step) -> FoundTerms:
         return await asyncio.to_thread(_look_up, self._project.workspace, effect.terms)
 
     async def read_tests(self, effect: ReadTests, step: Step) -> Runs:
         if not effect.child:
             folder, events = step.ledger.folder, step.ledger.events
-            return Runs(_read(folder, effect.runner, [event for event in events if key_of(event) == effect.key]))
+            return Runs(_read(folder, effect.runner, [event for event in events if key_of(event) == effect.of]))
         folder = RunFolder(self._children / effect.child)
         events = self._project.store.all_events(folder)
         found = _read(folder, effect.runner, [event for event in events if key_of(event).startswith(_CHECK)])
@@ -175,7 +169,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _look_up(workspace: Path, terms: Terms) -> Found:
+def _look_up(workspace: Path, terms: Terms) -> FoundTerms:
     """Which of the terms are in the project."""
     files = [file.path for file in walk(workspace).files]
     folders = {folder for path in files for folder in _folders(path)}
@@ -188,7 +182,7 @@ def _look_up(workspace: Path, terms: Terms) -> Found:
         here = [word for word in missing if word in text]
         missing.difference_update(here)
         found += here
-    return Found(paths, tuple(word for word in terms.identifiers if word in found))
+    return FoundTerms(paths, tuple(word for word in terms.identifiers if word in found))
 
 
 def _searched(workspace: Path, path: str) -> str:

@@ -28,7 +28,7 @@ from orchestra.workflows.contracts.records import FailureClass
 from orchestra.workflows.contracts.rules import Ids
 from orchestra.workflows.contracts.shapes import CLASSIFY, JUDGE_DESIGN, Brief, Text, Work, labels
 from orchestra.workflows.contracts.testruns import Class, TestRun
-from orchestra.workflows.loop.shapes import Opinion, read_decision
+from orchestra.workflows.replies import Opinion, read_decision
 
 
 async def classify(

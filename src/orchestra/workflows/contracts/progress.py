@@ -30,6 +30,7 @@ from orchestra.workflows.contracts.storage import (
     ContractTaskState,
     Gate,
     GateStatus,
+    Manifest,
     RequestState,
     Session,
     SessionProject,
@@ -39,7 +40,6 @@ from orchestra.workflows.contracts.storage import (
     SubtaskStatus,
     TaskStatus,
 )
-from orchestra.workflows.contracts.storage import Manifest as SessionManifest
 from orchestra.workflows.contracts.testruns import TestRun
 
 _PHASES: dict[str, SubtaskPhase] = {
@@ -76,7 +76,7 @@ class Verified(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=Tr
     pitfall: str = ""
 
 
-class Ended(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True):
+class TaskEnded(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True):
     """What the flow records of a task that is complete."""
 
     completed: str
@@ -90,7 +90,7 @@ class Merged(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True
     replanned: bool
 
 
-Recorded = Planned | Passing | Verified | Ended | Merged
+Recorded = Planned | Passing | Verified | TaskEnded | Merged
 
 
 class SubtaskProgress(Struct):
@@ -217,7 +217,7 @@ class Progress:
                 self._passed(record, step.target)
             case Verified():
                 self._verified(record, step.target)
-            case Ended():
+            case TaskEnded():
                 self._completed(record)
             case Merged():
                 self.merged = record
@@ -247,7 +247,7 @@ class Progress:
             subtask.results.append(verified)
         self.known.learn_pitfall(verified.pitfall)
 
-    def _completed(self, ended: Ended) -> None:
+    def _completed(self, ended: TaskEnded) -> None:
         if (task := self.tasks.get(ended.completed)) is not None:
             task.status = "completed"
         self.known.learn_decisions(ended.decisions)
@@ -297,7 +297,6 @@ class Progress:
 
     def session(self, path: str, name: str, hash: str) -> Session:
         """The record of session.json."""
-        manifest = self.taken.manifest if self.taken else None
         return Session(
             version=1,
             project=SessionProject(path=path, name=name, hash=hash),
@@ -305,9 +304,7 @@ class Progress:
             current_task=self.current_task,
             created_at=self.created,
             updated_at=self.updated,
-            manifest=SessionManifest(
-                claude_md=manifest.claude_md if manifest else None, agents_md=manifest.agents_md if manifest else None
-            ),
+            manifest=self.taken.manifest if self.taken else Manifest(claude_md=None, agents_md=None),
         )
 
     # -- for people ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from orchestra.workflows.contracts.records import TestContract
 from orchestra.workflows.contracts.rules import Ids
 from orchestra.workflows.contracts.shapes import MOST_QUESTIONS, REPAIRS, TEST_CODE, Brief, Text, Work, labels
 from orchestra.workflows.gate import Passage, Ticket, pass_gate
-from orchestra.workflows.loop.shapes import read_result
+from orchestra.workflows.replies import read_result
 
 NOT_WRITTEN = "TESTS_NOT_WRITTEN"
 

@@ -26,14 +26,13 @@ from orchestra.workflows.contracts.files import ContractFiles
 from orchestra.workflows.contracts.flow import Result, contracts
 from orchestra.workflows.contracts.gates import Passing
 from orchestra.workflows.contracts.places import Places, project_hash
-from orchestra.workflows.contracts.progress import Ended, Merged, Planned, Progress, Recorded, Verified, results_of
+from orchestra.workflows.contracts.progress import Merged, Planned, Progress, Recorded, TaskEnded, Verified, results_of
 from orchestra.workflows.contracts.shapes import EXPLORE, JUDGE_DESIGN, ROLES, Job
 from orchestra.workflows.contracts.states import TABLE
 from orchestra.workflows.contracts.testcommand import TestCommand, detect, given
 from orchestra.workflows.contracts.testruns import TestRun
 from orchestra.workflows.contracts.verifying import verified
-from orchestra.workflows.description import Ended as EndedRun
-from orchestra.workflows.description import Hint, Running, ShownLine, Workflow, usual_root
+from orchestra.workflows.description import Ended, Hint, Running, ShownLine, Workflow, usual_root
 from orchestra.workflows.headline import headline, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
@@ -207,7 +206,7 @@ def _settled(value: Any) -> str:
         case Verified():
             found = record.result.recommendation
             return short(f"{found.action}: {found.reason}")
-        case Ended():
+        case TaskEnded():
             return "complete"
         case Merged():
             wrong = [one for one in record.assumptions if one.verdict == "wrong"]
@@ -236,7 +235,7 @@ def _report(run: Reported) -> Iterator[str]:
             yield f"| {' | '.join(map(cell, cells))} |"
 
 
-def _results(ended: EndedRun) -> Iterator[Hint]:
+def _results(ended: Ended) -> Iterator[Hint]:
     progress = Progress.of(ended.events)
     if progress.request:
         place = Places(str(ended.params.get("projectHash", ""))).request(progress.request)

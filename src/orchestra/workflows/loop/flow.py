@@ -49,9 +49,10 @@ from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
 from orchestra.workflows.loop.evaluator import hear_evaluator, write_question
 from orchestra.workflows.loop.exploring import explore
 from orchestra.workflows.loop.planning import Plan, before_notes, make_plan
-from orchestra.workflows.loop.shapes import Change, Job, Opinion, Turn, artifact, prompt, read_result
+from orchestra.workflows.loop.shapes import Change, Job, Turn, artifact, prompt
 from orchestra.workflows.loop.verdict import blocked, decide
 from orchestra.workflows.need import read_needed
+from orchestra.workflows.replies import Opinion, read_result
 
 FIX_LIMIT = "FIX_LIMIT"  # the error of a run whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
