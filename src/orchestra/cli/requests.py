@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -21,10 +21,9 @@ from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import aligned
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.reading import effect_of, outcome_as
-from orchestra.core.records import RunStatus
+from orchestra.core.records import Event, RunStatus
 from orchestra.core.run import RunFolder
 from orchestra.core.text import brief
-from orchestra.runs.find import RunSummary
 from orchestra.workflows.contracts.effects import Taken, TakeRequest
 from orchestra.workflows.contracts.places import Places, project_hash, request_number
 from orchestra.workflows.contracts.tracing import TracedRequest
@@ -120,14 +119,15 @@ def _runs(app: App) -> dict[str, RunFolder]:
             summary = app.runs.summary(folder, keep=False)
         except JournalCorrupt:
             continue
-        request = next(_taken(summary), "")
+        request = next(_taken(summary.events), "")
         if request and (request not in found or not summary.foreign or found[request][0]):
             found[request] = (bool(summary.foreign), folder)
     return {request: folder for request, (_, folder) in found.items()}
 
 
-def _taken(summary: RunSummary) -> Iterator[str]:
-    for event in summary.events:
+def _taken(events: Iterable[Event]) -> Iterator[str]:
+    """The request ids that a run took: one."""
+    for event in events:
         if effect_of(event) == TakeRequest.__name__ and (taken := outcome_as(event, Taken)):
             yield taken.request
 
