@@ -86,7 +86,7 @@ def design(task: str, *, rule: str = "순수 함수만 쓴다", **more: Any) -> 
     }
 
 
-def test_contract(subtask: str, **more: Any) -> dict[str, Any]:
+def qa_contract(subtask: str, **more: Any) -> dict[str, Any]:
     """A test contract with one case."""
     case = {"id": "TC-1", "name": "두_배로_만든다", "target": "double", "given": "2", "when": "double(2)", "then": "4"}
     return {
@@ -97,12 +97,12 @@ def test_contract(subtask: str, **more: Any) -> dict[str, Any]:
         "created_by": "qa-engineer",
         "subtask_name": f"{subtask} 이름",
         "test_cases": [{**case, "category": HAPPY}],
-        "test_file_path": test_file(subtask),
+        "test_file_path": path_of_tests(subtask),
         **more,
     }
 
 
-def test_file(subtask: str) -> str:
+def path_of_tests(subtask: str) -> str:
     return f"tests/test_{subtask.replace('-', '_').lower()}.py"
 
 
@@ -111,12 +111,12 @@ def name_of(subtask: str) -> str:
     return f"calc.{subtask.replace('-', '_').lower()}"
 
 
-def test_code(subtask: str, *lines: str, path: str = "") -> str:
+def qa_code(subtask: str, *lines: str, path: str = "") -> str:
     """The patch with the tests of a subtask."""
     body = lines or (f"        self.assertEqual({name_of(subtask)}.double(2), 4)",)
     text = ["import unittest", "", f"import {name_of(subtask)}", "", "", "class Case(unittest.TestCase):"]
     text += ["    def test_tc_1(self) -> None:", *body]
-    return reply(new_file(path or test_file(subtask), *text), summary=f"{subtask} 테스트")
+    return reply(new_file(path or path_of_tests(subtask), *text), summary=f"{subtask} 테스트")
 
 
 def code_file(subtask: str) -> str:
@@ -150,11 +150,11 @@ def designed(task: str, *subtasks: str, **more: Any) -> dict[str, Any]:
     return says("architect", design(task, file_refs=refs, **more), role="planner", contains=f"of task {task}")
 
 
-def tested(subtask: str, *lines: str, **more: Any) -> tuple[dict[str, Any], ...]:
+def qa(subtask: str, *lines: str, **more: Any) -> tuple[dict[str, Any], ...]:
     """The QA engineer's replies before an implementation."""
     return (
-        says("qa-engineer", test_contract(subtask, **more), role="planner", contains=f"of subtask {subtask}"),
-        says("qa-engineer", test_code(subtask, *lines), role="developer", contains=f"of subtask {subtask}"),
+        says("qa-engineer", qa_contract(subtask, **more), role="planner", contains=f"of subtask {subtask}"),
+        says("qa-engineer", qa_code(subtask, *lines), role="developer", contains=f"of subtask {subtask}"),
     )
 
 
@@ -172,7 +172,7 @@ def script(*tasks: tuple[str, ...]) -> list[dict[str, Any]]:
     for task, *subtasks in tasks:
         replies.append(designed(task, *subtasks))
         for one in subtasks:
-            replies += [*tested(one), implemented(one)]
+            replies += [*qa(one), implemented(one)]
     return [*replies, JUDGED]
 
 
