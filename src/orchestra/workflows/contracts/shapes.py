@@ -46,6 +46,7 @@ Native = Literal[
     "gate",
     "test-result",
     "suite",
+    "prove",
     "retry",
     "take-back",
     "task",
