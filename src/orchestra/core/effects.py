@@ -37,6 +37,7 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     Decline          PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     Conclude         PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     SaveSession      PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    SettlePhase      PHASE_STARTED        PHASE_COMPLETED                                workflows/team/effects.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """
