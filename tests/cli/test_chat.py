@@ -109,14 +109,14 @@ def test_a_conversation_in_korean_pasted_edited_and_left(tmp_path: Path) -> None
 
 
 def test_steps_and_tool_results_are_shown_and_an_answer_in_a_decision_is_printed_once(tmp_path: Path) -> None:
-    cut = main(HELLO, "execute", chunk=3, finishReason="length")
-    project = Project(tmp_path / "p", *USUAL, planning("final_report"), cut)
+    project = Project(tmp_path / "p", *USUAL)
     chat = Chat(project)
     chat.at_prompt()
     shown = chat.say("add()는 무엇을 하나?\r")
     for native in ("planning-result", "worker-action", "tool-start", "tool-result", "main-decision"):
         assert f"{native}:" in shown
     assert shown.count(ANSWER) == 1
+    project.write_script(planning("final_report"), main(HELLO, "execute", chunk=3, finishReason="length"))
     shown = chat.say("안녕\r")
     assert shown.count(HELLO) == shown.count("[…]") == 1  # the mark of an answer that was cut comes after it
     chat.type(CTRL_D)
