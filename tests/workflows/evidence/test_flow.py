@@ -75,6 +75,8 @@ def test_without_json_stdout_is_the_answer_only(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, f"{ANSWER}\n")
     for line in ("planning-result: collect_evidence", "tool-start: step 1: $ grep -n", "tool-result: step 1: exit 0,0"):
         assert line in ran.stderr  # S5-80 … S5-82 are shown live, on stderr
+    [found] = [line for line in ran.stderr.splitlines() if line.startswith("  evidence, step 1: $ ")]
+    assert f"{GREP} (exit 0,0, lines 1-1): " in found and Path(found.rpartition(": ")[2]).exists()
 
 
 @pytest.mark.spec("S5-36", "S5-37", "S5-38")
