@@ -106,9 +106,9 @@ class App:
         """
         self.project.refuse_home()
         workflow = self.workflows.named(name)
+        self.refuse_unknown_roles(models, workflow)
         models = self.project.providers.settled(models)
         job, models = workflow.prepare(self.project, job, models)
-        self.refuse_unknown_roles(models, workflow)
         self.runs.refuse_links()
         self.project.consent.require()
         self.project.refuse_context()

@@ -329,13 +329,14 @@ def test_an_edited_file_makes_only_what_depends_on_it_again(tmp_path: Path) -> N
 
 def test_a_model_is_chosen_by_the_agents_name_or_by_its_file(tmp_path: Path) -> None:
     project = TeamProject(tmp_path / "project", *STANDARD[1:8])
+    others = project.script
     own = project.other_script(says("planner", VISION), says("integrator", SUMMARY))
     project.configure(f"version: '1.0'\nproviders: {{special: '{own}'}}\n")
     text = (project.path / "agents" / "planner.md").read_text(encoding="utf-8")
     (project.path / "agents" / "planner.md").write_text(
         f"---\nname: planner\nmodel: special\n---\n{text}", encoding="utf-8"
     )
-    project.script = project.path.parent / "project.replies.yaml"
+    project.script = others
     result = project.orchestrate("--role", "integrator=special")
     assert result.returncode == 0, result.stderr
 
