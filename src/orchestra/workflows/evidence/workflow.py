@@ -16,6 +16,7 @@ from orchestra.context.walk import walk
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, UsageError
+from orchestra.core.globs import Globs
 from orchestra.core.reading import Request, StepEvent, effect_of, job_of, outcome_as
 from orchestra.core.records import FINAL, Event
 from orchestra.core.text import brief, cell, clean, count
@@ -98,9 +99,14 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     lengths = [project.provider(models, role, agent).capabilities.maxContextTokens for agent, role in _CALLED]
     limit = min(CONTEXT_TOKENS if isinstance(length, UnsetType) else length for length in lengths)
     chosen = tuple((name, models.roles[name]) for name in AGENTS if name in models.roles)
-    paths = [found.path for found in walk(project.workspace, most=_MOST_WALKED).files]
-    names, words = likeliest(paths, job.goal, most=limit // 16), search_words(job.goal)
+    names, words = likeliest(_listed(project), job.goal, most=limit // 16), search_words(job.goal)
     return replace(job, contextTokens=limit, models=chosen, names=names, words=words), models
+
+
+def _listed(project: Project) -> list[str]:
+    """The files whose names a model may be told: not those that the configuration hides."""
+    hides = Globs(project.config.context.hide, below=project.folder)
+    return [found.path for found in walk(project.workspace, most=_MOST_WALKED).files if not hides(found.path)]
 
 
 _MOST_WALKED = 5_000  # files whose names are looked at
