@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from orchestra.commands.tools import NoTool
 from orchestra.config.sections import Config, EvidenceAgent
+from orchestra.context.walk import walk
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, UsageError
@@ -34,6 +35,7 @@ from orchestra.workflows.evidence.effects import (
     SaveSession,
 )
 from orchestra.workflows.evidence.flow import evidence
+from orchestra.workflows.evidence.offered import likeliest, search_words
 from orchestra.workflows.evidence.sessions import Session, Sessions, checked_id
 from orchestra.workflows.evidence.shapes import CONTEXT_TOKENS, Evidence, Job, Result, evidence_of, exit_codes
 from orchestra.workflows.evidence.states import TABLE
@@ -95,9 +97,12 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     lengths = [project.provider(models, role, agent).capabilities.maxContextTokens for agent, role in _CALLED]
     limit = min(CONTEXT_TOKENS if isinstance(length, UnsetType) else length for length in lengths)
     chosen = tuple((name, models.roles[name]) for name in AGENTS if name in models.roles)
-    return replace(job, contextTokens=limit, models=chosen), models
+    paths = [found.path for found in walk(project.workspace, most=_MOST_WALKED).files]
+    names, words = likeliest(paths, job.goal, most=limit // 16), search_words(job.goal)
+    return replace(job, contextTokens=limit, models=chosen, names=names, words=words), models
 
 
+_MOST_WALKED = 5_000  # files whose names are looked at
 _CALLED = (("main", "planner"), ("worker", "planner"), ("main", "evaluator"))
 
 
@@ -239,7 +244,8 @@ EVIDENCE = Workflow(
     root=lambda project: project.runs_folder,  # D-06
     defaults=_defaults,
     prepare=prepare,
-    reserved=frozenset({"tools", "absent", "models", "memory", "session", "turn", "previous", "contextTokens"}),
+    reserved=frozenset({"tools", "absent", "models", "memory", "session", "turn", "previous", "contextTokens"})
+    | {"names", "words"},
     facts=_facts,
     agents=AGENTS,
     routed=_of_child,
