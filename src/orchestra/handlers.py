@@ -34,10 +34,20 @@ from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.times import sleep
 from orchestra.core.vouching import elsewhere
-from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, ProposeTakeBack, RefusePatch, TakeBack
+from orchestra.core.work import (
+    ApplyPatch,
+    AutoApprove,
+    ModelCall,
+    ProposePatch,
+    ProposeTakeBack,
+    RefusePatch,
+    TakeBack,
+    TakeOver,
+)
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.patch.looked import LookedFiles
 from orchestra.patch.takeback import Journaled, TakingBack
+from orchestra.patch.takeover import TakingOver
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy, with_tools
 from orchestra.providers.budget import Budget, budget_of
@@ -90,7 +100,7 @@ class Wiring:
         """The handler of each effect, for this run."""
         if misplaced := elsewhere(ledger.workspace, str(self._project.path)):
             raise ForeignRun(ledger.folder.id, misplaced)
-        project = self._project.inside(RunCreated.of(created).folder)
+        project = self._project.at(RunCreated.of(created).copy).inside(RunCreated.of(created).folder)
         root = self._root(ledger.folder, created)
         if self._override:
             self._terms.keep_models(root, project.providers.settled(self._override))
@@ -100,7 +110,7 @@ class Wiring:
         policy = with_tools(self._terms.policy(created), workflow.tools(job_of(created), project.config))
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
-        back = TakingBack(project.workspace, project.folder, trees=self._journals, closed=gate.closed_to)
+        back = TakingBack(project.workspace, project.folder, project.copy, trees=self._journals, closed=gate.closed_to)
         if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
@@ -127,6 +137,7 @@ class Wiring:
             ApplyPatch: gate.apply,
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
+            TakeOver: TakingOver(project.path, trees=self._journals),
             WriteFile: LookedFiles(
                 project.workspace,
                 ledger.folder,
@@ -240,7 +251,7 @@ class Wiring:
         run = self._runs.exactly(run_id)
         for one in self._runs.tree(run) if run is not None else ():
             summary = self._runs.vouched(one)
-            yield Journaled(one, summary.facts.folder, summary.events)
+            yield Journaled(one, summary.facts.folder, summary.facts.copy, summary.events)
 
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:
         """The provider of a choice. A tree of runs shares it: a script's reply that one run used is used for all."""

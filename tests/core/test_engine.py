@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Handlers, Retry, Step, Verdict
 from orchestra.core.disk import Disk
+from orchestra.core.effects import ChildRun
 from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, RunLocked, StepFailed, UsageError
 from orchestra.core.faces import Happened, News, Notice, Waiting
@@ -66,8 +67,8 @@ Flow = Callable[[Context, Order], Awaitable[Verdict]]
 def engine(
     root: Path, notes: Notes | None = None, *, disk: Disk | None = None, handlers: Handlers | None = None, **flows: Flow
 ) -> Engine:
-    def admit(params: dict[str, Any], workspace: object, parent: Event) -> Beginning:
-        return Beginning(params, {})
+    def admit(begun: ChildRun, parent: Event) -> Beginning:
+        return Beginning(begun.params, {})
 
     kinds = {name: Kind(name, root / "runs", OPEN_TABLE, Order, flow, admit) for name, flow in flows.items()}
     return Engine(

@@ -165,7 +165,8 @@ def diff(run: str, exact: bool, own: bool, project: Path) -> int:
     if asked:
         return 0
     some = False
-    for patch in applied(app.trees.events(app.trees.members(folder, own=own)), exact=exact):
+    members = app.trees.members(folder, own=own)
+    for patch in applied(app.trees.events(members), copy=app.runs.summary(folder).facts.copy, exact=exact):
         some = _echo_patch(app, patch, exact=exact, told=some)
     if not some:
         click.echo(f"run {safe(folder.id)} has applied no patch and waits with none", err=True)

@@ -382,14 +382,21 @@ class Context:
         await self.perform(name, Sleep(seconds))
 
     async def call(
-        self, name: str, workflow: str, params: dict[str, Any], *, workspace: str | UnsetType = UNSET
+        self,
+        name: str,
+        workflow: str,
+        params: dict[str, Any],
+        *,
+        workspace: str | UnsetType = UNSET,
+        copied: Literal[True] | UnsetType = UNSET,
     ) -> ChildResult:
         """Run another workflow as a child run and wait for its end (D-08).
 
-        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder.
+        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder. With
+        `copied` the child works in its own copy of the project (core/copies.py).
         """
         child = self._name_child(workflow, self._scope.peek_key(name))
-        return await self.perform(name, ChildRun(workflow, params, child, workspace))
+        return await self.perform(name, ChildRun(workflow, params, child, workspace, copied))
 
     # -- editions and looks (core/editions.py) ------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     RefusePatch      -                    PATCH_APPLY_FAILED                             patch/gatekeeper.py
     ProposeTakeBack  -                    PATCH_PRODUCED                                 patch/takeback.py
     TakeBack         -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/takeback.py
+    TakeOver         PHASE_STARTED        PHASE_COMPLETED                                patch/takeover.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
@@ -161,14 +162,17 @@ class ChildRun(Effect[ChildResult], frozen=True):
     params: dict[str, Any]
     childRunId: str
     workspace: str | UnsetType = UNSET  # a folder in the parent's workspace that the child works in; unset: all of it
+    copied: Literal[True] | UnsetType = UNSET  # the child works in its own copy of the project (core/copies.py)
     continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = ChildResult
 
     def identity(self) -> str:
         # Without the child's id: it is derived from the parent's id, and a fork has another id.
         where = [] if isinstance(self.workspace, UnsetType) else [self.workspace]
+        where += [] if isinstance(self.copied, UnsetType) else ["", "copied"]  # no workspace has an empty name
         return digest_of([self.workflow, self.params, *where])
 
     def public(self) -> dict[str, Any]:
-        told = {"workflow": self.workflow, "childRunId": self.childRunId}
-        return told if isinstance(self.workspace, UnsetType) else {**told, "workspace": self.workspace}
+        told: dict[str, Any] = {"workflow": self.workflow, "childRunId": self.childRunId}
+        told |= {} if isinstance(self.workspace, UnsetType) else {"workspace": self.workspace}
+        return told if isinstance(self.copied, UnsetType) else {**told, "copied": self.copied}

@@ -26,19 +26,9 @@ R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
-OWN_EFFECTS = {
-    "",
-    "AdoptPlan",
-    "ApplyPatch",
-    "Approve",
-    "AskPerson",
-    "AskWorkspace",
-    "AutoApprove",
-    "ChildRun",
-    "Evaluate",
-}
-OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
-OWN_EFFECTS |= {"KeepPlan", "ProposeTakeBack", "TakeBack"}
+OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun"}
+OWN_EFFECTS |= {"Evaluate", "KeepPlan", "ModelCall", "NewId", "Now", "ProposePatch", "ProposeTakeBack", "RefusePatch"}
+OWN_EFFECTS |= {"RunCommand", "Sleep", "TakeBack"}
 
 
 class Failure(Struct, frozen=True):
@@ -164,6 +154,7 @@ class RunCreated(Struct, frozen=True):
     approval: Any = ""
     workspace: str = ""  # the project's folder; empty: not recorded
     folder: str = ""  # the folder in the project that the run works in, as a relative path; empty: the project itself
+    copy: str = ""  # the copy of the project that the run works in (core/copies.py); empty: the project itself
     policy: Any = ""
     typed: tuple[str, ...] = ()
     maxFixes: int | None = None  # of a retry: the limit of child runs that ended at theirs

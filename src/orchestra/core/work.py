@@ -266,6 +266,22 @@ class ProposeTakeBack(Effect[PatchProposal], frozen=True):
         return "PATCH_PRODUCED"
 
 
+class TakenOver(Struct, frozen=True, omit_defaults=True):
+    """What a run changed in its copy of the project, as a reply for the gate; None: it changed nothing."""
+
+    reply: Reply | None = None
+
+
+class TakeOver(Effect[TakenOver], frozen=True):
+    """Make a diff of everything that a run, and the runs below it, changed in the run's copy of the project."""
+
+    run: str
+    artifact: str
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = TakenOver
+
+
 class TakeBack(Effect[Applied], frozen=True):
     """Restore these files, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
 

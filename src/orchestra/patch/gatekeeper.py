@@ -54,6 +54,7 @@ from orchestra.patch.diff import FileChange, parse_diff
 from orchestra.patch.granted import Granted
 from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import compute
+from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.prepared import Prepared
 from orchestra.patch.result import Patch, parse_result
 from orchestra.patch.safety import NOTHING, check, guarded, judged_by, risks
@@ -246,6 +247,16 @@ def _readable(exact: Patch, prepared: Prepared | Refusal) -> str:
     if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
         return prepared.diff
     return exact.diff
+
+
+def kept_diff(ledger: Ledger, artifact: str, diff: str) -> Reply:
+    """A diff as a reply for the gate: written to a file of the run, in the form that `exact_patch` reads."""
+    diff = diff.rstrip("\n")  # only newlines: a context line may be a single space
+    text = f"{PATCH_BEGIN}\n{diff}\n{PATCH_END}\n"
+    data = utf8(text)
+    path = ledger.folder.artifact(artifact)
+    ledger.disk.publish(path, data, durable=True)
+    return Reply(ledger.redactor.text(text), ledger.folder.reference(path, data))
 
 
 def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refusal:

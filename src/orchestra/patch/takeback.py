@@ -4,7 +4,8 @@ Rules
 1. The patches are those that the journals of the runs, and of the runs below them, record as applied, in the order of
    time. A run that is foreign is refused: its journal may name anything.
 2. Paths are compared in the project: each run has its own folder (RUN_CREATED.folder). A path outside the folder of the
-   run that takes back is refused, and so is one that is closed to patches.
+   run that takes back is refused, and so is one that is closed to patches. What a run changed in a copy of the project
+   (core/copies.py) is not in the project.
 3. Taking back is a patch like any other: produced, granted by the policy, applied exactly once, and it keeps what it
    replaces. So a take-back can be taken back. What is computed is in patch/undo.py.
 """
@@ -36,10 +37,11 @@ _MOST_UNDO = 64 * MIB
 
 
 class Journaled(Struct, frozen=True):
-    """A run, the folder in the project that it works in, and its events."""
+    """A run, the folder in the project and the copy of the project that it works in, and its events."""
 
     folder: RunFolder
     inside: str
+    copy: str
     events: Iterable[Event]
 
 
@@ -48,11 +50,15 @@ ClosedTo = Callable[[Sequence[str]], Refusal | None]
 
 
 class TakingBack:
-    """The handlers, for one workspace. `inside` is its path in the project, empty for the project itself."""
+    """The handlers, for one workspace.
 
-    def __init__(self, workspace: Path, inside: str, *, trees: TreesOf, closed: ClosedTo) -> None:
+    `inside` is its path in the project, empty for the project itself; `copy` is the copy of the project that it is in.
+    """
+
+    def __init__(self, workspace: Path, inside: str, copy: str, *, trees: TreesOf, closed: ClosedTo) -> None:
         self._workspace = workspace
         self._inside = f"{inside}/" if inside else ""
+        self._copy = copy
         self._trees = trees
         self._closed = closed
 
@@ -67,6 +73,7 @@ class TakingBack:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(made, Refusal):
+            made = replace(made, message=f"{made.message}; nothing was taken back")
             return PatchProposal(reference, digest(utf8(made.message)), (), 0, 0, refusal=made)
         return PatchProposal(
             patch=reference,
@@ -99,27 +106,34 @@ class TakingBack:
 
     def _patches(self, runs: Sequence[str], ledger: Ledger) -> tuple[AppliedPatch, ...] | Refusal:
         """The applied patches of these runs, by their paths here, in the order of application (rule 1)."""
-        found: list[tuple[str, AppliedPatch]] = []
+
+        def journals() -> Iterator[Journaled]:
+            for run in (one for tree in dict.fromkeys(runs) for one in self._trees(tree)):
+                own = run.folder.id == ledger.folder.id  # its last events may not be on disk yet
+                yield replace(run, events=ledger.events) if own else run
+
         try:
-            for tree in dict.fromkeys(runs):
-                for run in self._trees(tree):
-                    own = run.folder.id == ledger.folder.id  # its last events may not be on disk yet
-                    found += _applied(run, ledger.events if own else run.events)
+            ordered = applied_in(self._copy, journals())
         except (OrchestraError, msgspec.DecodeError) as error:
-            return Refusal("conflict", f"{error}; nothing was taken back")
-        ordered = [patch for _, patch in sorted(found, key=lambda one: one[0])]  # stable: a run's own order stays
+            return Refusal("conflict", f"{error}")
         outside = [path for path in paths_of(ordered) if not path.startswith(self._inside)]
         if outside:
-            why = f"{', '.join(outside)}: outside {self._inside or '.'}, where this run works; nothing was taken back"
+            why = f"{', '.join(outside)}: outside {self._inside or '.'}, where this run works"
             return Refusal("path_violation", why, outside[0])
         return tuple(_renamed(patch, lambda path: path.removeprefix(self._inside)) for patch in ordered)
 
 
-def _applied(run: Journaled, events: Iterable[Event]) -> Iterator[tuple[str, AppliedPatch]]:
+def applied_in(copy: str, runs: Iterable[Journaled]) -> list[AppliedPatch]:
+    """The patches that these runs applied in a copy of the project, or in the project itself, in the order of time."""
+    found = [patch for run in runs if run.copy == copy for patch in _applied(run)]
+    return [patch for _, patch in sorted(found, key=lambda one: one[0])]  # stable: a run's own order stays
+
+
+def _applied(run: Journaled) -> Iterator[tuple[str, AppliedPatch]]:
     """The applied patches of one run by their paths in the project, each with its time."""
     below = f"{run.inside}/" if run.inside else ""
     offered: dict[str, tuple[PatchFile, ...]] = {}
-    for event in events:
+    for event in run.events:
         if event.type == "PATCH_PRODUCED" and (proposal := outcome_as(event, PatchProposal)):
             offered[proposal.digest] = proposal.files
         elif event.type == "PATCH_APPLIED" and (done := outcome_as(event, Applied)):

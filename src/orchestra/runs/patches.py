@@ -4,6 +4,8 @@ Rules
 1. The text of a patch is the one with masked secrets, unless its exact bytes are asked for.
 2. Of an applied patch only the granted parts are shown.
 3. Files are named from the project's folder: a run that works in a folder of its own names them from there.
+4. Of a tree, the patches of runs in a copy of the project (core/copies.py) are left out: their result comes to the
+   project as one patch. A run in a copy has its own patches.
 """
 
 from __future__ import annotations
@@ -46,12 +48,17 @@ def waiting(request: OpenRequest, *, exact: bool = False) -> ShownPatch:
     return _from_project(shown, request.run.facts.folder)
 
 
-def applied(events: Iterable[TreeEvent], *, exact: bool = False) -> Iterator[ShownPatch]:
-    """The granted parts of the applied patches of a tree, in the order in which they were applied."""
+def applied(events: Iterable[TreeEvent], *, copy: str, exact: bool = False) -> Iterator[ShownPatch]:
+    """The granted parts of the applied patches of a tree, in the order in which they were applied.
+
+    `copy` is the copy of the project that its first run works in; empty: the project itself (rule 4).
+    """
     made: dict[tuple[str, str], Reference | None] = {}  # by run and scope: the newest patch is the one that is applied
     proposals: dict[str, dict[str, PatchProposal]] = {}
     for one in events:
         event, member = one.event, one.member
+        if member.summary.facts.copy != copy:  # rule 4
+            continue
         place = (member.folder.id, scope_of(event))
         if event.type == "PATCH_PRODUCED":
             made[place] = outcome_of(event).patch

@@ -48,7 +48,8 @@ class Ticket(Struct, frozen=True):
     """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary.
 
     `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged. `scope` has the files that
-    the patch may change; None: any.
+    the patch may change; None: any. `granted` says where these changes were granted before (in a copy of the project):
+    then a person is asked again only about guesses, and about files that orchestra obeys.
     """
 
     artifact: str
@@ -57,6 +58,7 @@ class Ticket(Struct, frozen=True):
     summary: str
     shown: ShownLines | None = None
     scope: Scope | None = None
+    granted: str = ""
 
 
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
@@ -64,7 +66,7 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     shown = UNSET if ticket.shown is None else ticket.shown
     proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact, shown))
     outside = ticket.scope.refusal(proposal.files) if ticket.scope else None
-    refusal = proposal.refusal or outside or _unasked(proposal, stricter(ticket.policy, proposal.approval))
+    refusal = proposal.refusal or outside or _unasked(proposal, ticket)
     if refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(refusal, proposal.digest))
         return Passage(proposal, done=refused)
@@ -93,9 +95,9 @@ async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str) -> Passa
     return Passage(proposal, approval, done, proposal.files)
 
 
-def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
+def _unasked(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
     """A refusal for a patch that contains guesses, if the policy never asks a person; else None."""
-    if not proposal.doubts or policy != "never":
+    if not proposal.doubts or ticket.granted or stricter(ticket.policy, proposal.approval) != "never":
         return None
     return Refusal("context_mismatch", f"{'; '.join(proposal.doubts)}. Write the patch again with the file's own lines")
 
@@ -104,8 +106,10 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
     """Get a person's decision, or record the policy's grant."""
     policy = stricter(ticket.policy, proposal.approval)
     reasons = reasons_to_ask(policy, proposal.risks, proposal.guarded)
+    if ticket.granted:
+        reasons = (*proposal.guarded, *proposal.doubts)
     if not reasons:
-        return await ctx.perform("approve", AutoApprove(proposal.digest, policy))
+        return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.granted or policy))
     request = Approve(
         approvalId=ticket.approval_id,
         digest=proposal.digest,
