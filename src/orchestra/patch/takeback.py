@@ -25,7 +25,7 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.reading import outcome_as
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder, digest
-from orchestra.core.work import Applied, PatchFile, PatchProposal, ProposeTakeBack, Refusal, TakeBack
+from orchestra.core.work import Applied, PatchFile, PatchProposal, ProposeTakeBack, Refusal, TakeBack, refused_patch
 from orchestra.patch.apply import read_files
 from orchestra.patch.granted import Granted
 from orchestra.patch.hidden import hidden_lines
@@ -67,7 +67,7 @@ class TakingBack:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(made, Refusal):
-            return PatchProposal(reference, digest(utf8(made.message)), (), 0, 0, refusal=made)
+            return refused_patch(reference, digest(utf8(made.message)), made)
         return PatchProposal(
             patch=reference,
             digest=digest(utf8(made.diff + made.digest)),
