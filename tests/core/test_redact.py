@@ -490,6 +490,13 @@ def test_an_eager_stream_never_shows_a_part_of_a_secret_however_it_is_cut() -> N
         assert shown + stream.close() == masked
 
 
+def test_secrets_side_by_side_are_one_mask_wherever_a_stream_is_cut() -> None:
+    for second in (KNOWN, PEM):
+        data = f"a {KNOWN}{second} z\n{PEM}{KNOWN}\n".encode()
+        for at in range(len(data)):
+            assert in_chunks(R, data, [at]) == R.data(data), at
+
+
 def test_the_memory_of_a_stream_is_bounded() -> None:
     stream = R.stream()
     fed = shown = 0

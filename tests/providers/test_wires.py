@@ -229,19 +229,19 @@ def test_a_filtered_or_refused_reply_is_not_a_reply(ask: Ask, finish: Any) -> No
 
 @pytest.mark.spec("S1-38")
 @pytest.mark.parametrize(
-    ("behaviour", "entry", "why"),
+    ("behaviour", "entry", "timeout", "why"),
     [
-        (Stall(head=False), {"first_byte_sec": 0.3}, "no first byte"),
-        (Stall(after=0, keepalive=True), {"first_byte_sec": 0.3}, "no first byte"),
-        (Stall(after=1), {"idle_sec": 0.3}, "nothing new for 0.3 s"),
-        (Stall(after=1, keepalive=True), {"idle_sec": 0.3}, "nothing new for 0.3 s"),
-        (Stall(after=1), {}, "no complete reply within 0.6 s"),
+        (Stall(head=False), {"first_byte_sec": 0.3}, 60, "no first byte"),
+        (Stall(after=0, keepalive=True), {"first_byte_sec": 0.3}, 60, "no first byte"),
+        (Stall(after=1), {"idle_sec": 0.3}, 60, "nothing new for 0.3 s"),
+        (Stall(after=1, keepalive=True), {"idle_sec": 0.3}, 60, "nothing new for 0.3 s"),
+        (Stall(after=1), {}, 0.6, "no complete reply within 0.6 s"),
     ],
 )
 def test_silence_ends_and_keep_alives_do_not_break_it(
-    ask: Ask, behaviour: Behaviour, entry: dict[str, float], why: str
+    ask: Ask, behaviour: Behaviour, entry: dict[str, float], timeout: float, why: str
 ) -> None:
-    response, streamed, _ = ask(behaviour, request(timeout=0.6), **entry)
+    response, streamed, _ = ask(behaviour, request(timeout=timeout), **entry)
     error = failure(response)
     assert (error.code, error.retriable, response.finishReason) == ("TIMEOUT", True, "timeout")
     assert why in error.message
