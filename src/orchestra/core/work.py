@@ -153,6 +153,11 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     doubts: tuple[str, ...] = ()  # guesses made while reading the diff; only a person may approve them
 
 
+def refused_patch(patch: ArtifactRef, of: Digest, why: Refusal, *, repaired: tuple[str, ...] = ()) -> PatchProposal:
+    """A patch that does not apply: it changes nothing."""
+    return PatchProposal(patch, of, files=(), added=0, removed=0, refusal=why, repaired=repaired)
+
+
 class ProposePatch(Effect[PatchProposal], frozen=True):
     """Compute how a reply's patch would change the workspace. Only reads."""
 

@@ -48,6 +48,7 @@ from orchestra.core.work import (
     Refusal,
     RefusePatch,
     Reply,
+    refused_patch,
 )
 from orchestra.patch.apply import names_beside, read_images
 from orchestra.patch.diff import FileChange, parse_diff
@@ -97,7 +98,7 @@ class Gatekeeper:
         ledger = step.ledger
         exact = exact_patch(effect.reply, ledger.folder)
         if isinstance(exact, Refusal):
-            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=exact)
+            return refused_patch(effect.reply.raw, effect.reply.raw.sha256, exact)
         diff, path = exact.diff, ledger.folder.artifact(effect.artifact)
         changes = parse_diff(diff)
         prepared = changes if isinstance(changes, Refusal) else self._judged(changes, ledger)
@@ -105,7 +106,7 @@ class Gatekeeper:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(prepared, Refusal):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=prepared, repaired=exact.repaired)
+            return refused_patch(reference, digest(utf8(diff)), prepared, repaired=exact.repaired)
         assert not isinstance(changes, Refusal)
         made = self._files_made(ledger)
         judges = {change.path for change in changes if judged_by(change, made)}

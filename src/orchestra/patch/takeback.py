@@ -26,7 +26,7 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.reading import outcome_as
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder, digest
-from orchestra.core.work import Applied, PatchFile, PatchProposal, ProposeTakeBack, Refusal, TakeBack
+from orchestra.core.work import Applied, PatchFile, PatchProposal, ProposeTakeBack, Refusal, TakeBack, refused_patch
 from orchestra.patch.apply import read_files
 from orchestra.patch.granted import Granted
 from orchestra.patch.hidden import hidden_lines
@@ -73,8 +73,8 @@ class TakingBack:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(made, Refusal):
-            made = replace(made, message=f"{made.message}; nothing was taken back")
-            return PatchProposal(reference, digest(utf8(made.message)), (), 0, 0, refusal=made)
+            told = replace(made, message=f"{made.message}; nothing was taken back")
+            return refused_patch(reference, digest(utf8(told.message)), told)
         return PatchProposal(
             patch=reference,
             digest=digest(utf8(made.diff + made.digest)),
