@@ -145,7 +145,7 @@ class App:
         project = self.project.at(above.copy).below(above.folder, begun.workspace)
         job = self.job(workflow.name, begun.params)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
-        job = workflow.as_child(project, job)
+        job = workflow.as_child(project, job, parent)
         job, _ = workflow.prepare(project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         beginning = self._beginning(workflow, job, facts)

@@ -7,6 +7,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
     "dag": ("dag", "Reach a goal by a graph of sandboxed tools: plan, run in parallel, report."),
     "run": ("dag", "The same as dag."),
+    "contracts": ("contracts", "Build a request test first: explore, plan, design, tests, implement, verify."),
     "agent:run": ("evidence", "Answer a goal from evidence: plan, look with commands, decide, answer."),
     "chat": ("chat", "Talk in a session at the terminal, with the same memory."),
     "chat:turn": ("evidence", "One message to a session, for scripts: prints the reply."),

@@ -31,6 +31,7 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
     AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
     Edition          -                    PHASE_COMPLETED                                core/editions.py
+    Keep             -                    PHASE_COMPLETED                                core/editions.py
     Look             -                    PHASE_COMPLETED                                core/looks.py
     TreeHash         -                    PHASE_COMPLETED                                core/looks.py
     WriteFile        PHASE_STARTED        PHASE_COMPLETED                                patch/looked.py
@@ -39,6 +40,10 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     Conclude         PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     SaveSession      PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     SettlePhase      PHASE_STARTED        PHASE_COMPLETED                                workflows/team/effects.py
+    TakeRequest      PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    LookUp           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    ReadTests        PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    Settle           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """

@@ -162,6 +162,7 @@ class RunCreated(Struct, frozen=True):
     inputRunId: str = ""  # the run whose files this one began with
     inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""
+    asker: str = ""  # whose wish the commands are that this run hands to its child runs
     environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`
     own: bool = False  # the workflow is a person's own, and may be unknown here
     maxFixIterations: int = 3

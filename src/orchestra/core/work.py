@@ -262,6 +262,7 @@ class ProposeTakeBack(Effect[PatchProposal], frozen=True):
 
     runs: tuple[str, ...]
     artifact: str
+    below: str | UnsetType = UNSET  # and those of steps of this run whose key begins so, and of their child runs
 
     intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False
@@ -293,6 +294,7 @@ class TakeBack(Effect[Applied], frozen=True):
     runs: tuple[str, ...]
     digest: Digest
     files: tuple[PatchFile, ...]
+    below: str | UnsetType = UNSET
 
     intent: ClassVar[EventType | None] = None
     outcome: ClassVar[Any] = Applied

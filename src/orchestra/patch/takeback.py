@@ -8,6 +8,7 @@ Rules
    (core/copies.py) is not in the project.
 3. Taking back is a patch like any other: produced, granted by the policy, applied exactly once, and it keeps what it
    replaces. So a take-back can be taken back. What is computed is in patch/undo.py.
+4. With `below`, also the patches of the run's own steps whose keys begin so are taken back, and of their child runs.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from orchestra.core.context import Step
 from orchestra.core.errors import OrchestraError
 from orchestra.core.files import MIB
 from orchestra.core.ledger import Ledger
-from orchestra.core.reading import outcome_as
+from orchestra.core.reading import StepEvent, key_of, outcome_as
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import Applied, PatchFile, PatchProposal, ProposeTakeBack, Refusal, TakeBack, refused_patch
@@ -65,7 +66,7 @@ class TakingBack:
     async def propose(self, effect: ProposeTakeBack, step: Step) -> PatchProposal:
         """What taking back would do to the files as they are now; writes only the readable `*.patch`."""
         ledger = step.ledger
-        patches = self._patches(effect.runs, ledger)
+        patches = self._patches(effect, ledger)
         made = patches if isinstance(patches, Refusal) else self._prepared(patches)
         path = ledger.folder.artifact(effect.artifact)
         text = "" if isinstance(made, Refusal) else made.diff
@@ -86,7 +87,7 @@ class TakingBack:
 
     async def apply(self, effect: TakeBack, step: Step) -> Applied:
         """Restore every file from its recorded `before` to its `after`, whatever a crash left."""
-        patches = self._patches(effect.runs, step.ledger)
+        patches = self._patches(effect, step.ledger)
 
         def prepare(undone: set[str]) -> Prepared | Refusal:
             made = patches if isinstance(patches, Refusal) else self._prepared(patches)
@@ -104,16 +105,10 @@ class TakingBack:
         images = read_files(self._workspace, paths)
         return images if isinstance(images, Refusal) else taken_back(patches, images)
 
-    def _patches(self, runs: Sequence[str], ledger: Ledger) -> tuple[AppliedPatch, ...] | Refusal:
+    def _patches(self, effect: ProposeTakeBack | TakeBack, ledger: Ledger) -> tuple[AppliedPatch, ...] | Refusal:
         """The applied patches of these runs, by their paths here, in the order of application (rule 1)."""
-
-        def journals() -> Iterator[Journaled]:
-            for run in (one for tree in dict.fromkeys(runs) for one in self._trees(tree)):
-                own = run.folder.id == ledger.folder.id  # its last events may not be on disk yet
-                yield replace(run, events=ledger.events) if own else run
-
         try:
-            ordered = applied_in(self._copy, journals())
+            ordered = applied_in(self._copy, self._journals(effect, ledger))
         except (OrchestraError, msgspec.DecodeError) as error:
             return Refusal("conflict", f"{error}")
         outside = [path for path in paths_of(ordered) if not path.startswith(self._inside)]
@@ -121,6 +116,17 @@ class TakingBack:
             why = f"{', '.join(outside)}: outside {self._inside or '.'}, where this run works"
             return Refusal("path_violation", why, outside[0])
         return tuple(_renamed(patch, lambda path: path.removeprefix(self._inside)) for patch in ordered)
+
+    def _journals(self, effect: ProposeTakeBack | TakeBack, ledger: Ledger) -> Iterator[Journaled]:
+        """The runs that the effect is about, and the runs below them."""
+        trees = list(effect.runs)
+        if not isinstance(effect.below, UnsetType):  # rule 4
+            part = [event for event in ledger.events if key_of(event).startswith(effect.below)]
+            trees += (StepEvent.of(event).childRunId for event in part if event.type == "PHASE_STARTED")
+            yield Journaled(ledger.folder, self._inside.rstrip("/"), self._copy, part)
+        for run in (one for tree in dict.fromkeys(filter(None, trees)) for one in self._trees(tree)):
+            own = run.folder.id == ledger.folder.id  # its last events may not be on disk yet
+            yield replace(run, events=ledger.events) if own else run
 
 
 def applied_in(copy: str, runs: Iterable[Journaled]) -> list[AppliedPatch]:

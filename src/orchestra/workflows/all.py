@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from orchestra.workflows.contracts.workflow import CONTRACTS
 from orchestra.workflows.dag.workflow import DAG
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.workflow import LOOP
 from orchestra.workflows.team.workflow import TEAM
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG, EVIDENCE, TEAM)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM)

@@ -123,7 +123,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     defaults: Callable[[Project], dict[str, Any]] = lambda project: {}  # parameters from the configuration
     prepare: Callable[[Project, Any, Models], tuple[Any, Models]] = lambda project, job, models: (job, models)
     reserved: frozenset[str] = frozenset()  # parameters that only its own verbs may set, not `start` or a parent
-    as_child: Callable[[Project, Any], Any] = lambda project, job: job  # with no more authority than a parent has
+    # the job with no more authority than the parent has, whose first event is given
+    as_child: Callable[[Project, Any, Event], Any] = lambda project, job, parent: job
     facts: Callable[[Project, Any], dict[str, Any]] = lambda project, job: {}  # recorded beside the usual ones
     files: Callable[[Project, Any], Mapping[str, bytes]] = lambda project, job: {}  # a run begins with
     # the last two parts of a run's id; None: the workflow's name, and a slug of the goal
@@ -154,6 +155,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
+    outline: Callable[[Iterable[Event]], Iterable[ShownLine]] = lambda events: ()  # its parts, and how far each is
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"

@@ -7,7 +7,7 @@ over a durable context, like every flow; the handlers of the effects are in patc
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.command import NOT_GRANTED, CommandOutcome, RunCommand
 from orchestra.core.context import Context
@@ -78,20 +78,21 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     return Passage(proposal, approval, done, files)
 
 
-async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str) -> Passage:
+async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str, *, below: str | UnsetType = UNSET) -> Passage:
     """Restore the files that the patches of these runs, and of the runs below, have changed: exactly or not at all.
 
+    With `below`, also those of this run's own steps whose keys begin so, and of their child runs.
     If a file changed since, `done.refusal` names it and nothing is changed. Without `done` nothing was to be restored.
     No person is asked: every byte was in the project before. `artifact` is the name of the file with the diff.
     """
-    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact))
+    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact, below))
     if proposal.refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
         return Passage(proposal, done=refused)
     if not proposal.files:
         return Passage(proposal)
     approval = await ctx.perform("approve", AutoApprove(proposal.digest, "take back"))
-    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files))
+    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files, below))
     return Passage(proposal, approval, done, proposal.files)
 
 
@@ -105,9 +106,10 @@ def _unasked(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
 async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:
     """Get a person's decision, or record the policy's grant."""
     policy = stricter(ticket.policy, proposal.approval)
-    reasons = reasons_to_ask(policy, proposal.risks, proposal.guarded)
+    unexpected = ticket.scope.unexpected(proposal.files) if ticket.scope else ()
+    reasons = reasons_to_ask(policy, proposal.risks, (*proposal.guarded, *unexpected))
     if ticket.granted:
-        reasons = (*proposal.guarded, *proposal.doubts)
+        reasons = (*proposal.guarded, *unexpected, *proposal.doubts)
     if not reasons:
         return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.granted or policy))
     request = Approve(

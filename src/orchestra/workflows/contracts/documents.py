@@ -83,6 +83,11 @@ def read_reply(
     return _Reading(_document_in(text), name, stamp or {}).record(kind, ids or Ids())
 
 
+def plain_reply(text: str, name: str) -> Any:
+    """The plain values of the document in a model's reply, not judged; Malformed if it is no YAML."""
+    return _plain(_Reading(_document_in(text), name).tree)
+
+
 def _document_in(text: str) -> str:
     """The YAML of a reply: the longest fenced block, else everything."""
     fences = list(_FENCE.finditer(text))
@@ -98,12 +103,12 @@ class _Reading:
     def __init__(self, text: str, name: str, stamp: Mapping[str, str] | None = None) -> None:
         self._name = name
         self._wrong: list[Broken] = []
-        self._tree = self._composed(text)
+        self.tree = self._composed(text)
         self._stamp = stamp or {}
 
     def record(self, kind: type[Kind], ids: Ids) -> Kind:
         """The record, after all checks (rule 1)."""
-        data = _plain(self._tree)
+        data = _plain(self.tree)
         if isinstance(data, dict):
             data |= self._stamp
         value = self._value(data, kind, (), "S3-141")
@@ -147,14 +152,14 @@ class _Reading:
         return Malformed(self._name, [BrokenLine(line, "S3-134", "", text)])
 
     def _twice(self) -> Iterator[Broken]:
-        for mistake in keys_twice(self._tree):
+        for mistake in keys_twice(self.tree):
             yield Broken((f"line {mistake.line}",), "S3-134", mistake.text)
 
     def _mistake(self, wrong: Broken) -> BrokenLine:
         if wrong.field.startswith("line "):
             return BrokenLine(int(wrong.field[5:]), wrong.requirement, "", wrong.text)
         return BrokenLine(
-            line_at(self._tree, [str(place) for place in wrong.places]), wrong.requirement, wrong.field, wrong.text
+            line_at(self.tree, [str(place) for place in wrong.places]), wrong.requirement, wrong.field, wrong.text
         )
 
     # Below, `requirement` is that of the field that a value belongs to.
