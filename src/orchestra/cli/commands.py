@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("models", "The available models and their prices; `models try` makes one call."),
     "clean": ("clean", "Remove the folders of old runs that have ended."),
     "agent": ("agent", "The three levels and the roles: what each does, and which model it uses."),
-    "verify": ("verify", "Check a run folder against the spec, by requirement id."),
+    "verify": ("verify", "Check a run folder or a contract tree against the spec, by requirement id."),
     "schema": ("verify", "JSON Schema of every record."),
     "doctor": ("verify", "What works on this machine, and what to do about the rest."),
     "tool": ("tool", "Run one command under the policy, in the sandbox."),

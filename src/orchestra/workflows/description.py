@@ -164,6 +164,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     printed: Callable[[Any], str] = lambda result: ""  # the text on stdout for a completed run's result
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run
+    # Files of its own that are no run, for `verify`: the folder that a name means, and its findings (at PATH:LINE).
+    verified: Callable[[Path, str], tuple[Path, Findings] | None] = lambda project, name: None
     title: str = ""  # "a loop": as documents call one of its runs
     start: str = ""  # the command that starts one, as an example for who has no run yet
     inner: tuple[Inner, ...] = ()

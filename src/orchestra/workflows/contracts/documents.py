@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -70,6 +70,12 @@ class Malformed(ContractError):
 def read(text: str, kind: type[Kind], name: str, *, ids: Ids | None = None) -> Kind:
     """The contract in a text; Malformed with all mistakes. `ids` are those of its path (S3-19)."""
     return _Reading(text, name).record(kind, ids or Ids())
+
+
+def read_lines(text: str, kind: type[Kind], name: str, *, ids: Ids) -> tuple[Kind, Callable[[KeyPath], int]]:
+    """The same, with a function that gives the line of a key path."""
+    reading = _Reading(text, name)
+    return reading.record(kind, ids), reading.line
 
 
 def read_reply(
@@ -158,9 +164,11 @@ class _Reading:
     def _mistake(self, wrong: Broken) -> BrokenLine:
         if wrong.field.startswith("line "):
             return BrokenLine(int(wrong.field[5:]), wrong.requirement, "", wrong.text)
-        return BrokenLine(
-            line_at(self.tree, [str(place) for place in wrong.places]), wrong.requirement, wrong.field, wrong.text
-        )
+        return BrokenLine(self.line(wrong.places), wrong.requirement, wrong.field, wrong.text)
+
+    def line(self, places: KeyPath) -> int:
+        """The line of a key path, as far as the document has it."""
+        return line_at(self.tree, [str(place) for place in places])
 
     # Below, `requirement` is that of the field that a value belongs to.
 

@@ -31,6 +31,7 @@ from orchestra.workflows.contracts.shapes import EXPLORE, JUDGE_DESIGN, ROLES, J
 from orchestra.workflows.contracts.states import TABLE
 from orchestra.workflows.contracts.testcommand import TestCommand, detect, given
 from orchestra.workflows.contracts.testruns import TestRun
+from orchestra.workflows.contracts.verifying import verified
 from orchestra.workflows.description import Ended, Hint, Running, ShownLine, Workflow, usual_root
 from orchestra.workflows.headline import headline, short
 from orchestra.workflows.project import Project
@@ -264,6 +265,7 @@ CONTRACTS = Workflow(
     approval=lambda config: config.contracts.approval,
     needs_commands=_needs_commands,
     forks_open=False,
+    verified=verified,
     headline=_headline,
     outline=_outline,
     report=_report,
