@@ -34,6 +34,8 @@ OWN_EFFECTS = {
     "AskPerson",
     "AskWorkspace",
     "AutoApprove",
+    "GrantRevision",
+    "ReviewPatch",
     "ChildRun",
     "Evaluate",
 }

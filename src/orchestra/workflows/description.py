@@ -149,6 +149,9 @@ class Workflow(Struct, frozen=True, kw_only=True):
     # Given the job, and how many fixes a person allows (None: not said): the fields of the job that change.
     raised: Callable[[Mapping[str, Any], int | None], dict[str, Any]] | None = None
 
+    # Given the job and what a person wishes to change of it: the fields that change; raises to refuse. None: none may.
+    changed: Callable[[Project, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+
     # A run goes on with the job it recorded, and says so if the files are others; `rerun --stale` takes them.
     renewed: Callable[[Project, Mapping[str, Any]], Renewed] = lambda project, params: Renewed()
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UnsetType
 
 from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
+from orchestra.core.changing import change_in
 from orchestra.core.command import Asker
 from orchestra.core.context import Handlers
 from orchestra.core.effects import ChildResult
@@ -116,6 +116,16 @@ def _raised(params: Mapping[str, Any], fixes: int | None) -> dict[str, Any]:
     return {"maxFixIterations": had + max(had, 1) if fixes is None else fixes}
 
 
+def _changed(project: Project, params: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person may change of a loop that goes on: more fixes, other checks, another approval mode."""
+    if (fixes := wishes.get("maxFixIterations")) is not None:
+        _raised(params, fixes)
+    for argv in wishes.get("checks", ()):
+        project.refuse_secrets(*argv)
+        _refuse_check(project, tuple(argv), "person")
+    return dict(wishes)
+
+
 def _effects(running: Running) -> Handlers:
     return {Evaluate: record_evaluation, KeepPlan: keep_plan}
 
@@ -188,20 +198,30 @@ def _results(ended: Ended) -> Iterator[Hint]:
 
 
 class _FixLimit:
-    """Checks that a run has no more fixes than allowed (S1-71)."""
+    """Checks that a run has no more fixes than allowed (S1-71): after a failed evaluation or apply, not a rejection."""
+
+    _FAILED = ("EVALUATION_FAILED_FIXABLE", "EVALUATION_FAILED_BLOCKED", "PATCH_APPLY_FAILED")
 
     def __init__(self, folder: RunFolder) -> None:
         self._limit = 3
+        self._fixes = 0
+        self._failed = False  # the last patch was not applied, or its evaluation failed
         self._over = False
 
     def see(self, number: int, event: Event) -> Findings:
         if number == 1:
             self._limit = RunCreated.of(event).maxFixIterations
-        fixes = 0 if isinstance(event.iteration, UnsetType) else event.iteration - 1
-        if event.phase == "fix" and fixes > self._limit and not self._over:
+        elif isinstance(limit := change_in(event).get("maxFixIterations"), int):
+            self._limit = max(self._limit, limit)
+        if event.type in self._FAILED:
+            self._failed = True
+        elif event.type == "PHASE_STARTED" and event.phase == "fix":
+            self._fixes += self._failed
+            self._failed = False
+        if self._fixes > self._limit and not self._over:
             self._over = True
             yield Finding(
-                "S1-71", f"events.ndjson:{number}", f"fix {fixes} is more than maxFixIterations {self._limit}"
+                "S1-71", f"events.ndjson:{number}", f"fix {self._fixes} is more than maxFixIterations {self._limit}"
             )
 
     def end(self) -> Findings:
@@ -234,6 +254,7 @@ LOOP = Workflow(
     results=_results,
     limits=frozenset({FIX_LIMIT}),
     raised=_raised,
+    changed=_changed,
     report=_report,
     checks=lambda folder: (_FixLimit(folder),),
     title="a loop",

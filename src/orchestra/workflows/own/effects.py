@@ -29,7 +29,7 @@ from orchestra.core.effects import Effect, digest_of
 from orchestra.core.errors import OrchestraError, StepFailed
 from orchestra.core.records import utf8
 from orchestra.core.work import Reply
-from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
+from orchestra.patch.markers import enclosed
 
 FAILED = "STEP_FAILED"  # the error of a step whose function raised
 NOT_JSON = "NOT_JSON"
@@ -152,8 +152,7 @@ async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -
 async def keep_diff(effect: KeepDiff, step: Step) -> Reply:
     """Handler of KeepDiff."""
     ledger = step.ledger
-    diff = effect.diff.rstrip("\n")  # only newlines: a context line may be a single space
-    text = f"{PATCH_BEGIN}\n{diff}\n{PATCH_END}\n"
+    text = enclosed(effect.diff)
     data = utf8(text)
     path = ledger.folder.artifact(effect.artifact)
     ledger.disk.publish(path, data, durable=True)
