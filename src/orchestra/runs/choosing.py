@@ -67,7 +67,13 @@ class Choosing:
         made = self._gate_of(request.run).preview(joined(parts), self._redactor)
         if isinstance(made, Refusal):
             raise UsageError(f"this does not fit: {made.message}")
+        if made.prepared.doubts and any(part.edited for part in parts):
+            raise UsageError(f"this does not fit: {'; '.join(made.prepared.doubts)}")
         return made
+
+    def text(self, request: OpenRequest) -> str:
+        """The whole patch as a person may see it."""
+        return self._redactor.text(exact_text(request))
 
     def shown(self, part: Part) -> str:
         """A part as a person may see it: secrets are masked."""

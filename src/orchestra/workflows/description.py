@@ -159,6 +159,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
+    # what a person who decides on a patch must know of the run: in short, or whole
+    about: Callable[[Mapping[str, Any], Iterable[Event], bool], Iterable[ShownLine]] = lambda params, events, whole: ()
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # shown at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()
