@@ -26,6 +26,7 @@ from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
+from orchestra.runs.choosing import Choosing
 from orchestra.runs.find import Drivable, Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
@@ -54,7 +55,8 @@ class App:
         self.workflows = Workflows(self.project, more)
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
-        self.answers = Answers(self.runs, self.project.store)
+        choosing = Choosing(lambda run: wiring.gate(run), self.project.redactor)
+        self.answers = Answers(self.runs, self.project.store, choosing)
         self.trees = self.answers.trees
         self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())
@@ -234,6 +236,19 @@ class App:
         if end.status in FINAL.values() or end.alone:
             return end
         return msgspec.structs.replace(end, status=self.trees.status(root))
+
+    def change(self, folder: RunFolder, wishes: Mapping[str, Any], by: str) -> None:
+        """Change the job of a run that has not ended, as a person wishes: its next event records that."""
+        run = self.runs.vouched(folder)
+        workflow = self.workflows.named(run.workflow)
+        if (status := run.fold.state.status) in FINAL.values():
+            raise UsageError(f"run {folder.id} is {status}: nothing of it can be changed. A new run: orchestra retry")
+        if run.driven:
+            raise RunLocked(folder.id, "another process")
+        if workflow.changed is None:
+            raise UsageError(f"workflow {workflow.name} has nothing that can be changed while a run of it goes on")
+        now = {**job_of(run.created), **self.terms.changes(folder)}
+        self.terms.keep_changes(folder, msgspec.to_builtins(workflow.changed(self.project, now, wishes)), by)
 
     def _needs_trial(self, run: Drivable) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""

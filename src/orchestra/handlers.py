@@ -41,6 +41,7 @@ from orchestra.core.work import (
     ProposePatch,
     ProposeTakeBack,
     RefusePatch,
+    Revise,
     TakeBack,
     TakeOver,
 )
@@ -57,7 +58,7 @@ from orchestra.providers.contract import Remembers, Route
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.setup import Choice
 from orchestra.providers.showing import Showing
-from orchestra.runs.find import Runs
+from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
 from orchestra.workflows.guard import closed_folders, code_files, code_folders, environment_folders
@@ -106,7 +107,7 @@ class Wiring:
             self._terms.keep_models(root, project.providers.settled(self._override))
         workflow = self._workflow(RunCreated.of(created).workflow)
         models = workflow.routed(job_of(created), self._terms.models(root, created))
-        asking = self._asking(workflow, created)
+        asking = self._asking(workflow, ledger.folder, created)
         policy = with_tools(self._terms.policy(created), workflow.tools(job_of(created), project.config))
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
@@ -134,6 +135,7 @@ class Wiring:
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
+            Revise: gate.revise,
             ApplyPatch: gate.apply,
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
@@ -147,6 +149,13 @@ class Wiring:
             Sleep: InTime(sleep, limits.clock),
             **_in_time(workflow.effects(Running(project, ledger, asking)), limits.clock),
         }
+
+    def gate(self, run: RunSummary) -> Gatekeeper:
+        """The gate of a run that is not driven here, for a person who decides on its patch."""
+        project = self._project.inside(run.facts.folder)
+        workflow = self._workflow(run.workflow)
+        models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
+        return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))
 
     def _limits(self, ledger: Ledger, root: RunFolder, models: Models) -> _Limits:
         """The budget and the clock of a run's tree: made when its root is driven, and shared by the runs below."""
@@ -205,8 +214,10 @@ class Wiring:
         except SandboxError:
             pass  # no scratch folder can be made on this machine, so there is none to delete
 
-    def _asking(self, workflow: Workflow, created: Event) -> ApprovalPolicy | None:
+    def _asking(self, workflow: Workflow, run: RunFolder, created: Event) -> ApprovalPolicy | None:
         """The project's approval mode of now, if it asks a person more often than the run's; else None."""
+        if "approval" in self._terms.changes(run):
+            return None  # a person typed it
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 

@@ -35,6 +35,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core import editions
 from orchestra.core.branches import Branches
+from orchestra.core.changing import Changing
 from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep
 from orchestra.core.errors import (
     CURABLE,
@@ -137,6 +138,7 @@ class Context:
         name_child: ChildNamer = lambda workflow, key: f"{workflow}-{key}",
         stale: list[str] | None = None,
         end_replaced: Callable[[], Awaitable[None]] | None = None,
+        changing: Changing | None = None,
     ) -> None:
         """`stale`: perform nothing, only note what is stale; `end_replaced` ends child runs of replaced editions."""
         self._ledger = ledger
@@ -153,6 +155,7 @@ class Context:
             files=files if isinstance(files, Files) else None,
             end_replaced=end_replaced or _nothing,
         )
+        self._changing = changing or Changing(None, ())
         self._stopped: list[OrchestraError] = []  # what stopped a step for good, in whichever scope
         self._scope = Scope("")
         self._phase: Phase = "plan"
@@ -171,6 +174,11 @@ class Context:
     def recorded(self, fact: str, otherwise: Any = None) -> Any:
         """A fact that the run recorded when it began, the same on every replay."""
         return self._ledger.events[0].payload.get(fact, otherwise)
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """What a person changed of the job since the run began, as far as the flow has come (core/changing.py)."""
+        return self._changing.values
 
     def peek_key(self, name: str) -> str:
         """The key that the next step of this name will have."""
@@ -242,6 +250,7 @@ class Context:
         recorded = self._ledger.recorded(key)
         if begun := recorded.intent or recorded.outcome:
             self._check_drift(key, effect, begun)
+            self._changing.came_to(begun)
         event = recorded.outcome
         if event is None:
             if self._only and type(effect) not in self._only:
@@ -262,6 +271,7 @@ class Context:
                 await self._ledger.journal.barrier()
             step = Step(key, self._phase, self._iteration, begun is not None, self._ledger, intent)
             event = await self._do(effect, step, accept, attempt, retry)
+        self._changing.came_to(event)
         if event.type == "PHASE_FAILED":
             error = event.payload["error"]
             raise StepFailed(
@@ -271,7 +281,7 @@ class Context:
                 reason=error.get("reason", ""),
                 retriable=bool(error.get("retriable")),
             )
-        outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome)
+        outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome_in(event.type))
         try:
             return outcome if accept is None else accept(outcome)
         except ContractError as broken:  # `accept` passed when this was recorded and fails now: the code changed
@@ -365,7 +375,9 @@ class Context:
             raise Drift(self.run_id, key, recorded, wanted)
 
     def _record(self, type: EventType, payload: dict[str, Any]) -> Event:
-        return self._ledger.record(type, payload, self._phase, self._iteration)
+        event = self._ledger.record(type, {**payload, **self._changing.facts()}, self._phase, self._iteration)
+        self._changing.came_to(event)
+        return event
 
     # -- conveniences, all made of the primitive ----------------------------------------------------------------------
 

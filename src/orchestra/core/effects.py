@@ -20,6 +20,8 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     AskWorkspace     QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
     ProposePatch     -                    PATCH_PRODUCED                                 patch/gatekeeper.py
+    ReviewPatch      APPROVAL_REQUESTED   the same | PATCH_PRODUCED (a person's own)     core/people.py
+    GrantRevision    -                    APPROVAL_GRANTED                               core/people.py
     AutoApprove      -                    APPROVAL_GRANTED                               patch/gatekeeper.py
     ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/gatekeeper.py
     RefusePatch      -                    PATCH_APPLY_FAILED                             patch/gatekeeper.py
@@ -88,6 +90,10 @@ class Effect(Struct, Generic[Outcome], frozen=True):
     def outcome_event(self, outcome: Outcome) -> EventType:
         """The type of the event that records this outcome."""
         return "PHASE_COMPLETED"
+
+    def outcome_in(self, event: EventType) -> Any:
+        """The type of the outcome that an event of this type has."""
+        return self.outcome
 
 
 # -- time and chance --------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ import msgspec
 
 from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
+from orchestra.core.changing import CHANGES, Change, Changing
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
@@ -62,7 +63,16 @@ from orchestra.core.tables import Fold
 from orchestra.core.text import brief
 from orchestra.core.tree import Tree, child_id
 from orchestra.core.vouching import Standing
-from orchestra.core.work import ApplyPatch, Approve, AskPerson, AskWorkspace, TakeBack
+from orchestra.core.work import (
+    ApplyPatch,
+    Approve,
+    AskPerson,
+    AskWorkspace,
+    GrantRevision,
+    ReviewPatch,
+    Revise,
+    TakeBack,
+)
 
 # What a caller of the engine needs.
 __all__ = ["INHERITED", "Beginning", "ChildRun", "Engine", "Kind", "RunEnd", "RunFolder"]
@@ -223,12 +233,14 @@ class Engine:
         def waits(request: Event) -> None:
             self._face.tell(Waiting(ledger.folder, request))
 
+        given = self._handlers_for(ledger, created)
         people = People(
             self._store,
             patient=driving.patient,
             arrivals=driving.arrivals,
             on_wait=waits,
             on_ask=driving.on_ask,
+            revise=given.get(Revise),
         )
 
         async def child(effect: ChildRun, step: Step) -> ChildResult:
@@ -238,8 +250,10 @@ class Engine:
             AskPerson: people.ask,
             AskWorkspace: people.look,
             Approve: people.approve,
+            ReviewPatch: people.review,
+            GrantRevision: people.grant_revision,
             ChildRun: child,
-            **self._handlers_for(ledger, created),
+            **given,
         }
         context = Context(
             ledger,
@@ -249,6 +263,7 @@ class Engine:
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
             stale=stale,
             end_replaced=lambda: self._end_replaced(ledger),
+            changing=Changing(self._store.kept(ledger.folder, CHANGES, Change), ledger.events),
         )
         try:
             params = msgspec.convert(created.payload["params"], kind.params)

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
 OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun"}
-OWN_EFFECTS |= {"Evaluate", "KeepPlan", "ModelCall", "NewId", "Now", "ProposePatch", "ProposeTakeBack", "RefusePatch"}
-OWN_EFFECTS |= {"RunCommand", "Sleep", "TakeBack"}
+OWN_EFFECTS |= {"Evaluate", "GrantRevision", "KeepPlan", "ModelCall", "NewId", "Now", "ProposePatch", "ProposeTakeBack"}
+OWN_EFFECTS |= {"RefusePatch", "ReviewPatch", "RunCommand", "Sleep", "TakeBack"}
 
 
 class Failure(Struct, frozen=True):

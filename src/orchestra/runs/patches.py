@@ -21,8 +21,9 @@ from orchestra.core.files import MIB
 from orchestra.core.reading import ChangedFile, Reference, outcome_as, outcome_of, scope_of
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Masked, PatchProposal, Refusal, Reply
+from orchestra.patch.choosing import parts_about
 from orchestra.patch.diff import parse_diff
-from orchestra.patch.gatekeeper import exact_patch, parts_about
+from orchestra.patch.gatekeeper import exact_patch
 from orchestra.patch.paths import quote
 from orchestra.patch.result import Patch
 from orchestra.patch.unified import git_line, side_lines
@@ -46,6 +47,21 @@ def waiting(request: OpenRequest, *, exact: bool = False) -> ShownPatch:
     made = _proposals(request.run).get(_path(asked.patch))
     shown = _patch(request.run.folder, asked.patch, made, asked.files, exact=exact)
     return _from_project(shown, request.run.facts.folder)
+
+
+def exact_text(request: OpenRequest) -> str:
+    """The exact patch that an approval is about, with the names that its files have in the run's own folder."""
+    asked = request.asked
+    made = _proposals(request.run).get(_path(asked.patch))
+    return _patch(request.run.folder, asked.patch, made, asked.files, exact=True).diff
+
+
+def proposed(request: OpenRequest) -> PatchProposal:
+    """The patch that an approval is about, as it was recorded; UsageError if its record cannot be read."""
+    made = _proposals(request.run).get(_path(request.asked.patch))
+    if made is None:
+        raise UsageError(f"run {request.run.folder.id} does not say what its patch changes: approve or reject it whole")
+    return made
 
 
 def applied(events: Iterable[TreeEvent], *, copy: str, exact: bool = False) -> Iterator[ShownPatch]:
