@@ -36,8 +36,9 @@ from orchestra.core.times import sleep
 from orchestra.core.vouching import elsewhere
 from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, ProposeTakeBack, RefusePatch, TakeBack
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.journaled import Journaled
 from orchestra.patch.looked import LookedFiles
-from orchestra.patch.takeback import Journaled, TakingBack
+from orchestra.patch.takeback import TakingBack
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy, with_tools
 from orchestra.providers.budget import Budget, budget_of

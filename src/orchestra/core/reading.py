@@ -28,17 +28,10 @@ T = TypeVar("T")
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
 OWN_EFFECTS = {
     "",
-    "AdoptPlan",
-    "ApplyPatch",
-    "Approve",
-    "AskPerson",
-    "AskWorkspace",
-    "AutoApprove",
-    "ChildRun",
-    "Evaluate",
+    *("AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun", "Evaluate"),
+    *("KeepPlan", "ModelCall", "NewId", "Now", "ProposePatch", "ProposeTakeBack", "RefusePatch", "RunCommand"),
+    *("Sleep", "TakeBack"),
 }
-OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
-OWN_EFFECTS |= {"KeepPlan", "ProposeTakeBack", "TakeBack"}
 
 
 class Failure(Struct, frozen=True):
@@ -168,7 +161,8 @@ class RunCreated(Struct, frozen=True):
     typed: tuple[str, ...] = ()
     maxFixes: int | None = None  # of a retry: the limit of child runs that ended at theirs
     forkedFrom: Origin | None = None
-    inputRunId: str = ""  # the run whose files this one began with
+    inputRunId: str = ""  # the run whose files this one began with, or which it is about
+    aside: bool = False  # it only does something with another run (undo, apply): never `last`, not in the usual list
     inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""
     environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`

@@ -252,11 +252,19 @@ class ApplyPatch(Effect[Applied], frozen=True):
         return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
 
 
+class Since(Struct, frozen=True):
+    """An event of a run, and when it was recorded."""
+
+    event: str
+    time: str
+
+
 class ProposeTakeBack(Effect[PatchProposal], frozen=True):
     """Compute the patch that restores what the patches of these runs, and of the runs below them, have changed."""
 
     runs: tuple[str, ...]
     artifact: str
+    since: Since | UnsetType = UNSET  # an event of the first run: only what was applied after it is restored
 
     intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False
@@ -272,6 +280,7 @@ class TakeBack(Effect[Applied], frozen=True):
     runs: tuple[str, ...]
     digest: Digest
     files: tuple[PatchFile, ...]
+    since: Since | UnsetType = UNSET
 
     intent: ClassVar[EventType | None] = None
     outcome: ClassVar[Any] = Applied

@@ -7,7 +7,7 @@ over a durable context, like every flow; the handlers of the effects are in patc
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.command import NOT_GRANTED, CommandOutcome, RunCommand
 from orchestra.core.context import Context
@@ -28,6 +28,7 @@ from orchestra.core.work import (
     Refusal,
     RefusePatch,
     Reply,
+    Since,
     TakeBack,
 )
 from orchestra.policy.binding import stricter
@@ -76,20 +77,21 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     return Passage(proposal, approval, done, files)
 
 
-async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str) -> Passage:
+async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str, since: Since | UnsetType = UNSET) -> Passage:
     """Restore the files that the patches of these runs, and of the runs below, have changed: exactly or not at all.
 
     If a file changed since, `done.refusal` names it and nothing is changed. Without `done` nothing was to be restored.
     No person is asked: every byte was in the project before. `artifact` is the name of the file with the diff.
+    `since` is an event of the first run: only what was applied after it is restored.
     """
-    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact))
+    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact, since))
     if proposal.refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
         return Passage(proposal, done=refused)
     if not proposal.files:
         return Passage(proposal)
     approval = await ctx.perform("approve", AutoApprove(proposal.digest, "take back"))
-    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files))
+    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files, since))
     return Passage(proposal, approval, done, proposal.files)
 
 
