@@ -46,8 +46,9 @@ from orchestra.core.work import (
     TakeOver,
 )
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.journaled import Journaled
 from orchestra.patch.looked import LookedFiles
-from orchestra.patch.takeback import Journaled, TakingBack
+from orchestra.patch.takeback import TakingBack
 from orchestra.patch.takeover import TakingOver
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy, with_tools

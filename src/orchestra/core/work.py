@@ -334,12 +334,20 @@ class ApplyPatch(Effect[Applied], frozen=True):
         return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
 
 
+class Since(Struct, frozen=True):
+    """An event of a run, and when it was recorded."""
+
+    event: str
+    time: str
+
+
 class ProposeTakeBack(Effect[PatchProposal], frozen=True):
     """Compute the patch that restores what the patches of these runs, and of the runs below them, have changed."""
 
     runs: tuple[str, ...]
     artifact: str
     below: str | UnsetType = UNSET  # and those of steps of this run whose key begins so, and of their child runs
+    since: Since | UnsetType = UNSET  # an event of the first run: only what was applied after it is restored
 
     intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False
@@ -372,6 +380,7 @@ class TakeBack(Effect[Applied], frozen=True):
     digest: Digest
     files: tuple[PatchFile, ...]
     below: str | UnsetType = UNSET
+    since: Since | UnsetType = UNSET
 
     intent: ClassVar[EventType | None] = None
     outcome: ClassVar[Any] = Applied

@@ -8,5 +8,6 @@ from orchestra.workflows.description import Workflow
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.workflow import LOOP
 from orchestra.workflows.team.workflow import TEAM
+from orchestra.workflows.undo.workflow import UNDO
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM, UNDO)

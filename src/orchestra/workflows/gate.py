@@ -30,6 +30,7 @@ from orchestra.core.work import (
     RefusePatch,
     Reply,
     ReviewPatch,
+    Since,
     TakeBack,
 )
 from orchestra.policy.binding import stricter
@@ -107,21 +108,29 @@ def _refusal(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
     return proposal.refusal or (ticket.scope.refusal(proposal.files) if ticket.scope else None)
 
 
-async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str, *, below: str | UnsetType = UNSET) -> Passage:
+async def take_back(
+    ctx: Context,
+    runs: tuple[str, ...],
+    artifact: str,
+    *,
+    below: str | UnsetType = UNSET,
+    since: Since | UnsetType = UNSET,
+) -> Passage:
     """Restore the files that the patches of these runs, and of the runs below, have changed: exactly or not at all.
 
     With `below`, also those of this run's own steps whose keys begin so, and of their child runs.
     If a file changed since, `done.refusal` names it and nothing is changed. Without `done` nothing was to be restored.
     No person is asked: every byte was in the project before. `artifact` is the name of the file with the diff.
+    `since` is an event of the first run: only what was applied after it is restored.
     """
-    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact, below))
+    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact, below, since))
     if proposal.refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
         return Passage(proposal, done=refused)
     if not proposal.files:
         return Passage(proposal)
     approval = await ctx.perform("approve", AutoApprove(proposal.digest, "take back"))
-    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files, below))
+    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files, below, since))
     return Passage(proposal, approval, done, proposal.files)
 
 
