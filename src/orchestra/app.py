@@ -26,7 +26,6 @@ from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
-from orchestra.runs.choosing import Choosing
 from orchestra.runs.find import Drivable, Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
@@ -55,8 +54,8 @@ class App:
         self.workflows = Workflows(self.project, more)
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
-        choosing = Choosing(lambda run: wiring.gate(run), self.project.redactor)
-        self.answers = Answers(self.runs, self.project.store, choosing)
+        store, redactor = self.project.store, self.project.redactor
+        self.answers = Answers(self.runs, store, lambda run: wiring.gate(run), redactor)
         self.trees = self.answers.trees
         self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())

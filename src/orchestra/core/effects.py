@@ -187,3 +187,8 @@ class ChildRun(Effect[ChildResult], frozen=True):
         told: dict[str, Any] = {"workflow": self.workflow, "childRunId": self.childRunId}
         told |= {} if isinstance(self.workspace, UnsetType) else {"workspace": self.workspace}
         return told if isinstance(self.copied, UnsetType) else {**told, "copied": self.copied}
+
+
+def named_ids(outcome: object) -> dict[str, Any]:
+    """The id of the request that an outcome answers, for readers of its event alone (S1-47, S1-48)."""
+    return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}

@@ -23,11 +23,12 @@ from orchestra.core.inbox import CANCEL, message
 from orchestra.core.newest import edition_of
 from orchestra.core.reading import Request, key_of, outcome_of
 from orchestra.core.records import FINAL, Event
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import brief, clean
 from orchestra.patch.choosing import Part
-from orchestra.runs.choosing import Choice, Choosing, pick
+from orchestra.runs.choosing import Choice, Choosing, GateOf, pick
 from orchestra.runs.find import Runs
 from orchestra.runs.tree import OpenRequest, Trees, named, names_of
 
@@ -39,10 +40,10 @@ _YES, _NO = ("yes", "y", "예", "네"), ("no", "n", "아니오", "아니요")
 class Answers:
     """Where a person's answers to the runs of a project are recorded."""
 
-    def __init__(self, runs: Runs, store: Store, choosing: Choosing | None = None) -> None:
-        """`choosing` offers the parts of patches; without it a patch is granted as a whole."""
+    def __init__(self, runs: Runs, store: Store, gate_of: GateOf, redactor: Redactor) -> None:
+        """`gate_of` gives the gate of a run, which offers the parts of its patches."""
         self.trees = Trees(runs, store)
-        self._choosing = choosing
+        self.choosing = Choosing(gate_of, redactor)
         self._runs = runs
         self._store = store
 
@@ -76,11 +77,6 @@ class Answers:
                 " --hunks out"
             )
         return self.choosing.offer(request)
-
-    @property
-    def choosing(self) -> Choosing:
-        assert self._choosing is not None, "parts of a patch are chosen in an app, which knows the gate of each run"
-        return self._choosing
 
     def choose(self, request: OpenRequest, choice: Choice, *, by: str = "") -> OpenRequest:
         """Record a grant for what a person chose of a patch; UsageError if it does not fit the files."""
