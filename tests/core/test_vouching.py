@@ -257,7 +257,7 @@ def test_a_key_of_sixteen_characters_is_long_enough_and_one_less_is_not(tmp_path
             if len(secret) == 16:
                 assert given.seal
             else:
-                with pytest.raises(UsageError, match="too short|fewer than 16"):
+                with pytest.raises(UsageError, match=r"too short|fewer than 16"):
                     _ = given.seal
 
 
