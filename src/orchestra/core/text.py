@@ -53,7 +53,7 @@ def checks_changed(names: Sequence[str]) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """The estimated number of tokens: three bytes each. So a Hangul character is one; of English it is a few too many."""
+    """The estimated number of tokens: three bytes each. A Hangul character is one; English has a few less than that."""
     return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
