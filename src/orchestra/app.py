@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UnsetType
+from msgspec.structs import replace
 
 from orchestra.config.overlay import Overlay
-from orchestra.core.engine import INHERITED, Beginning, Engine, Kind, RunEnd, RunFolder
+from orchestra.core.engine import INHERITED, Beginning, ChildRun, Engine, Kind, RunEnd, RunFolder
 from orchestra.core.errors import NoConsent, RunLocked, UsageError
 from orchestra.core.faces import Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
@@ -108,9 +108,9 @@ class App:
         """
         self.project.refuse_home()
         workflow = self.workflows.named(name)
+        self.refuse_unknown_roles(models, workflow)
         models = self.project.providers.settled(models)
         job, models = workflow.prepare(self.project, job, models)
-        self.refuse_unknown_roles(models, workflow)
         self.runs.refuse_links()
         self.project.consent.require()
         self.project.refuse_context()
@@ -140,22 +140,24 @@ class App:
             self.face.tell(Notice(folder.id, what))
         return folder
 
-    def _child(
-        self, workflow: Workflow, params: dict[str, Any], workspace: str | UnsetType, parent: Event
-    ) -> Beginning:
+    def _child(self, workflow: Workflow, begun: ChildRun, parent: Event) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""
         facts = recorded(parent, *INHERITED, "workspace")
-        project = self.project.below(RunCreated.of(parent).folder, workspace)
-        if project.folder:
-            facts["folder"] = project.folder
-        job = self.job(workflow.name, params)
+        above = RunCreated.of(parent)
+        project = self.project.at(above.copy).below(above.folder, begun.workspace)
+        job = self.job(workflow.name, begun.params)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
-        job = workflow.as_child(project, job)
+        job = workflow.as_child(project, job, parent)
         job, _ = workflow.prepare(project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         beginning = self._beginning(workflow, job, facts)
-        self.project.inside(project.folder)  # makes the folder, now that nothing is refused any more
-        return beginning
+        # The copy or the folder is made now that nothing is refused any more.
+        if begun.copied is True:
+            project = self.project.copied(workflow.root(self.project) / begun.childRunId)
+        else:
+            self.project.at(project.copy).inside(project.folder)
+        places = {"folder": project.folder, "copy": project.copy}
+        return replace(beginning, facts={**beginning.facts, **{name: path for name, path in places.items() if path}})
 
     def _beginning(self, workflow: Workflow, job: Any, facts: dict[str, Any]) -> Beginning:
         own = {"goal": workflow.goal(job), **workflow.facts(self.project, job)}

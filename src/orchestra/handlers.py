@@ -43,10 +43,13 @@ from orchestra.core.work import (
     RefusePatch,
     Revise,
     TakeBack,
+    TakeOver,
 )
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.journaled import Journaled
 from orchestra.patch.looked import LookedFiles
-from orchestra.patch.takeback import Journaled, TakingBack
+from orchestra.patch.takeback import TakingBack
+from orchestra.patch.takeover import TakingOver
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy, with_tools
 from orchestra.providers.budget import Budget, budget_of
@@ -99,7 +102,7 @@ class Wiring:
         """The handler of each effect, for this run."""
         if misplaced := elsewhere(ledger.workspace, str(self._project.path)):
             raise ForeignRun(ledger.folder.id, misplaced)
-        project = self._project.inside(RunCreated.of(created).folder)
+        project = self._project.at(RunCreated.of(created).copy).inside(RunCreated.of(created).folder)
         root = self._root(ledger.folder, created)
         if self._override:
             self._terms.keep_models(root, project.providers.settled(self._override))
@@ -109,7 +112,7 @@ class Wiring:
         policy = with_tools(self._terms.policy(created), workflow.tools(job_of(created), project.config))
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
-        back = TakingBack(project.workspace, project.folder, trees=self._journals, closed=gate.closed_to)
+        back = TakingBack(project.workspace, project.folder, project.copy, trees=self._journals, closed=gate.closed_to)
         if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
@@ -137,6 +140,7 @@ class Wiring:
             ApplyPatch: gate.apply,
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
+            TakeOver: TakingOver(project.path, trees=self._journals),
             WriteFile: LookedFiles(
                 project.workspace,
                 ledger.folder,
@@ -259,7 +263,7 @@ class Wiring:
         run = self._runs.exactly(run_id)
         for one in self._runs.tree(run) if run is not None else ():
             summary = self._runs.vouched(one)
-            yield Journaled(one, summary.facts.folder, summary.events)
+            yield Journaled(one, summary.facts.folder, summary.facts.copy, summary.events)
 
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:
         """The provider of a choice. A tree of runs shares it: a script's reply that one run used is used for all."""

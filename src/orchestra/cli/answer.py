@@ -10,8 +10,10 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.advice import left_lines
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace
+from orchestra.cli.text import echo_lines
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched
@@ -168,6 +170,8 @@ def cancel(run: str, reason: str, project: Path) -> int:
     what = str(end.status) if end else "cancel recorded; the process driving it is stopping"
     below = f", with {count(open_below, 'child run')}" if open_below else ""
     click.echo(f"{folder.id}: {what}{below}", err=True)
+    if end is not None:
+        echo_lines(left_lines(app, folder, end.status), err=True)
     return 0
 
 

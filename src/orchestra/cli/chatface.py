@@ -140,10 +140,10 @@ class ChatFace(TerminalFace):
             self._inside = False
 
     def answer(self, text: str) -> None:
-        """Print the answer of a turn, unless it is on the screen already (rule 1)."""
-        if text != safe(self._printed):
-            click.echo("", err=True)
-            sys.stdout.write(f"{text}\n")
+        """Print what is not yet on the screen of a turn's answer (rule 1): all of it, or a mark that it was cut."""
+        if rest := text.removeprefix(safe(self._printed)).lstrip():
+            click.echo("", err=True, nl=rest == text)
+            sys.stdout.write(f"{rest}\n")
             sys.stdout.flush()
         click.echo("", err=True)
 

@@ -18,8 +18,10 @@ from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_below, size
 from orchestra.core.globs import Globs
 from orchestra.core.looks import Hashed
+from orchestra.core.names import CONTRACTS
 
 MOST_BYTES = 512 * MIB
+_TESTED = ("*", f"!/{CONTRACTS}/")  # what a test run is about: all files but the contracts themselves
 
 
 def tree_hash(root: Path, globs: tuple[str, ...] = ()) -> Hashed:
@@ -41,3 +43,11 @@ def tree_hash(root: Path, globs: tuple[str, ...] = ()) -> Hashed:
         count += 1
         whole.update(os.fsencode(file.path) + b"\0" + hashlib.sha256(data).digest())
     return Hashed(f"sha256:{whole.hexdigest()}", count, globs)
+
+
+def tested_tree(root: Path) -> str:
+    """The digest of the files that a test run is about; empty if they are too many for one."""
+    try:
+        return tree_hash(root, _TESTED).digest
+    except UsageError:
+        return ""

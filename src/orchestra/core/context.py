@@ -33,9 +33,9 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core import editions
 from orchestra.core.branches import Branches
 from orchestra.core.changing import Changing
-from orchestra.core.editions import Drive, Edition, Here, began, begin_edition, hash_tree, look_at
 from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep
 from orchestra.core.errors import (
     CURABLE,
@@ -50,7 +50,7 @@ from orchestra.core.errors import (
 )
 from orchestra.core.guarding import is_guarded, is_prepared, pauses
 from orchestra.core.ledger import Ledger
-from orchestra.core.looks import Files, Hashed, Inside, Look, Looked, TreeHash, WriteFile, hashed, saw
+from orchestra.core.looks import Files, Hashed, Inside, Looked, Usable, WriteFile, any_text
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
 from orchestra.core.scopes import Scope
@@ -149,7 +149,7 @@ class Context:
         self._only = only  # the effects allowed in a run that is being ended; empty: all effects
         self._name_child = name_child
         files = handlers.get(WriteFile)
-        self._drive = Drive(
+        self._drive = editions.Drive(
             stale=stale,
             only_ends=bool(only),
             files=files if isinstance(files, Files) else None,
@@ -394,28 +394,49 @@ class Context:
         await self.perform(name, Sleep(seconds))
 
     async def call(
-        self, name: str, workflow: str, params: dict[str, Any], *, workspace: str | UnsetType = UNSET
+        self,
+        name: str,
+        workflow: str,
+        params: dict[str, Any],
+        *,
+        workspace: str | UnsetType = UNSET,
+        copied: Literal[True] | UnsetType = UNSET,
     ) -> ChildResult:
         """Run another workflow as a child run and wait for its end (D-08).
 
-        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder.
+        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder. With
+        `copied` the child works in its own copy of the project (core/copies.py).
         """
         child = self._name_child(workflow, self._scope.peek_key(name))
-        return await self.perform(name, ChildRun(workflow, params, child, workspace))
+        return await self.perform(name, ChildRun(workflow, params, child, workspace, copied))
 
     # -- editions and looks (core/editions.py) ------------------------------------------------------------------------
 
     async def edition(self, name: str, inputs: Mapping[str, object]) -> Context:
         """The context of steps that hold for these inputs only: with others they are done anew (`name@2/`)."""
-        return await begin_edition(self._here(), self._scope.place(name), inputs)
+        return await editions.begin_edition(self._here(), self._scope.place(name), inputs)
 
-    async def look(self, name: str, path: str, made: str, *, inside: Inside = "project") -> Looked:
-        """A file with a text that the run `made`: written if it is not there, and read again in every drive."""
-        return await self._looking(look_at(self._here(), self._scope.place(name), path, made, inside))
+    async def look(
+        self, name: str, path: str, made: str, *, inside: Inside = "project", usable: Usable = any_text
+    ) -> Looked:
+        """A file with a text that the run `made`: written if it is not there, or not `usable`; read in every drive."""
+        return await self._looking(editions.look_at(self._here(), self._scope.place(name), path, made, inside, usable))
 
     async def tree_hash(self, name: str, globs: Collection[str] = ()) -> Hashed:
         """The digest of the project's files that these globs name (none: of all), read again in every drive."""
-        return await self._looking(hash_tree(self._here(), self._scope.place(name), tuple(globs)))
+        return await self._looking(editions.hash_tree(self._here(), self._scope.place(name), tuple(globs)))
+
+    def kept(self, name: str, first: Any) -> Any:
+        """The newest value that was kept under this name here, as JSON; `first` if there is none."""
+        return editions.newest_kept(self._here(), name, first)
+
+    async def keep(self, name: str, value: object) -> None:
+        """Keep a value, which replaces the one before it."""
+        await editions.keep_value(self._here(), name, value)
+
+    def again(self) -> Context:
+        """This scope from its beginning, as a replay comes to it: after `keep`, a part of the flow is done again."""
+        return self._derive(Scope(self._scope.path), self._phase, self._iteration)
 
     async def _looking(self, look: Awaitable[T]) -> T:
         try:
@@ -427,11 +448,11 @@ class Context:
             self._stopped.append(self._disk_trouble(error))
             raise self._stopped[-1] from error
 
-    def _here(self) -> Here:
+    def _here(self) -> editions.Here:
         def below(path: str) -> Context:
             return self._derive(Scope(path), self._phase, self._iteration)
 
-        return Here(self._ledger, self._drive, self._scope.path, self.perform, below)
+        return editions.Here(self._ledger, self._drive, self._scope.path, self.perform, below)
 
     # -- concurrency --------------------------------------------------------------------------------------------------
 
@@ -490,4 +511,4 @@ async def _nothing() -> None:
     pass
 
 
-_OWN: Handlers = {Now: now_is, NewId: new_id, Sleep: sleep, Edition: began, Look: saw, TreeHash: hashed}
+_OWN: Handlers = {Now: now_is, NewId: new_id, Sleep: sleep, **editions.HANDLERS}

@@ -27,11 +27,13 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     RefusePatch      -                    PATCH_APPLY_FAILED                             patch/gatekeeper.py
     ProposeTakeBack  -                    PATCH_PRODUCED                                 patch/takeback.py
     TakeBack         -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/takeback.py
+    TakeOver         PHASE_STARTED        PHASE_COMPLETED                                patch/takeover.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
     AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
     Edition          -                    PHASE_COMPLETED                                core/editions.py
+    Keep             -                    PHASE_COMPLETED                                core/editions.py
     Look             -                    PHASE_COMPLETED                                core/looks.py
     TreeHash         -                    PHASE_COMPLETED                                core/looks.py
     WriteFile        PHASE_STARTED        PHASE_COMPLETED                                patch/looked.py
@@ -39,6 +41,11 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     Decline          PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     Conclude         PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     SaveSession      PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    SettlePhase      PHASE_STARTED        PHASE_COMPLETED                                workflows/team/effects.py
+    TakeRequest      PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    LookUp           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    ReadTests        PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    Settle           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """
@@ -166,14 +173,17 @@ class ChildRun(Effect[ChildResult], frozen=True):
     params: dict[str, Any]
     childRunId: str
     workspace: str | UnsetType = UNSET  # a folder in the parent's workspace that the child works in; unset: all of it
+    copied: Literal[True] | UnsetType = UNSET  # the child works in its own copy of the project (core/copies.py)
     continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = ChildResult
 
     def identity(self) -> str:
         # Without the child's id: it is derived from the parent's id, and a fork has another id.
         where = [] if isinstance(self.workspace, UnsetType) else [self.workspace]
+        where += [] if isinstance(self.copied, UnsetType) else ["", "copied"]  # no workspace has an empty name
         return digest_of([self.workflow, self.params, *where])
 
     def public(self) -> dict[str, Any]:
-        told = {"workflow": self.workflow, "childRunId": self.childRunId}
-        return told if isinstance(self.workspace, UnsetType) else {**told, "workspace": self.workspace}
+        told: dict[str, Any] = {"workflow": self.workflow, "childRunId": self.childRunId}
+        told |= {} if isinstance(self.workspace, UnsetType) else {"workspace": self.workspace}
+        return told if isinstance(self.copied, UnsetType) else {**told, "copied": self.copied}

@@ -75,7 +75,7 @@ from orchestra.core.work import (
 )
 
 # What a caller of the engine needs.
-__all__ = ["INHERITED", "Beginning", "Engine", "Kind", "RunEnd", "RunFolder"]
+__all__ = ["INHERITED", "Beginning", "ChildRun", "Engine", "Kind", "RunEnd", "RunFolder"]
 HandlersFor = Callable[[Ledger, Event], Handlers]
 BeforeEnd = Callable[[Ledger, Verdict], None]
 Worked = Callable[[RunFolder], int]  # a run -> the milliseconds that its tree has worked
@@ -403,7 +403,7 @@ class Engine:
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
         """How the child begins. A job that would be refused as a root run raises StepFailed before the child exists."""
         try:
-            return kind.admit_child(effect.params, effect.workspace, step.ledger.events[0])
+            return kind.admit_child(effect, step.ledger.events[0])
         except (UsageError, PolicyError) as refused:
             raise StepFailed(step.key, refused.code, f"{effect.workflow}: {refused}") from refused
 

@@ -189,7 +189,7 @@ class JournalCorrupt(DurabilityError):
 
     code = "JOURNAL_CORRUPT"
 
-    def __init__(self, path: str, line: int, why: str) -> None:
+    def __init__(self, path: str, why: str, *, line: int = 0) -> None:
         way = "Restore the file from a backup"
         if line:
             way += ", or go on from before that line: orchestra fork RUN --at EVENT"

@@ -165,6 +165,11 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     revision: Revision | None = None
 
 
+def refused_patch(patch: ArtifactRef, of: Digest, why: Refusal, *, repaired: tuple[str, ...] = ()) -> PatchProposal:
+    """A patch that does not apply: it changes nothing."""
+    return PatchProposal(patch, of, files=(), added=0, removed=0, refusal=why, repaired=repaired)
+
+
 class ProposePatch(Effect[PatchProposal], frozen=True):
     """Compute how a reply's patch would change the workspace. Only reads."""
 
@@ -329,11 +334,20 @@ class ApplyPatch(Effect[Applied], frozen=True):
         return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
 
 
+class Since(Struct, frozen=True):
+    """An event of a run, and when it was recorded."""
+
+    event: str
+    time: str
+
+
 class ProposeTakeBack(Effect[PatchProposal], frozen=True):
     """Compute the patch that restores what the patches of these runs, and of the runs below them, have changed."""
 
     runs: tuple[str, ...]
     artifact: str
+    below: str | UnsetType = UNSET  # and those of steps of this run whose key begins so, and of their child runs
+    since: Since | UnsetType = UNSET  # an event of the first run: only what was applied after it is restored
 
     intent: ClassVar[EventType | None] = None
     acts: ClassVar[bool] = False
@@ -343,12 +357,30 @@ class ProposeTakeBack(Effect[PatchProposal], frozen=True):
         return "PATCH_PRODUCED"
 
 
+class TakenOver(Struct, frozen=True, omit_defaults=True):
+    """What a run changed in its copy of the project, as a reply for the gate; None: it changed nothing."""
+
+    reply: Reply | None = None
+
+
+class TakeOver(Effect[TakenOver], frozen=True):
+    """Make a diff of everything that a run, and the runs below it, changed in the run's copy of the project."""
+
+    run: str
+    artifact: str
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = TakenOver
+
+
 class TakeBack(Effect[Applied], frozen=True):
     """Restore these files, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
 
     runs: tuple[str, ...]
     digest: Digest
     files: tuple[PatchFile, ...]
+    below: str | UnsetType = UNSET
+    since: Since | UnsetType = UNSET
 
     intent: ClassVar[EventType | None] = None
     outcome: ClassVar[Any] = Applied

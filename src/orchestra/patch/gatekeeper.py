@@ -51,6 +51,7 @@ from orchestra.core.work import (
     Reply,
     Revise,
     Revision,
+    refused_patch,
 )
 from orchestra.patch.apply import names_beside, read_images
 from orchestra.patch.choosing import Part, parts_of
@@ -108,7 +109,7 @@ class Gatekeeper:
         ledger = step.ledger
         exact = exact_patch(effect.reply, ledger.folder)
         if isinstance(exact, Refusal):
-            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=exact)
+            return refused_patch(effect.reply.raw, effect.reply.raw.sha256, exact)
         diff, path = exact.diff, ledger.folder.artifact(effect.artifact)
         changes = parse_diff(diff)
         prepared = changes if isinstance(changes, Refusal) else self._judged(changes, ledger.redactor)
@@ -116,7 +117,7 @@ class Gatekeeper:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(prepared, Refusal):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=prepared, repaired=exact.repaired)
+            return refused_patch(reference, digest(utf8(diff)), prepared, repaired=exact.repaired)
         assert not isinstance(changes, Refusal)
         made = self._files_made(ledger)
         judges = {change.path for change in changes if judged_by(change, made)}
@@ -279,6 +280,15 @@ def _readable(exact: Patch, prepared: Prepared | Refusal) -> str:
     if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
         return prepared.diff
     return exact.diff
+
+
+def kept_diff(ledger: Ledger, artifact: str, diff: str) -> Reply:
+    """A diff as a reply for the gate: written to a file of the run, in the form that `exact_patch` reads."""
+    text = enclosed(diff)
+    data = utf8(text)
+    path = ledger.folder.artifact(artifact)
+    ledger.disk.publish(path, data, durable=True)
+    return Reply(ledger.redactor.text(text), ledger.folder.reference(path, data))
 
 
 def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refusal:

@@ -7,7 +7,7 @@ over a durable context, like every flow; the handlers of the effects are in patc
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.command import NOT_GRANTED, CommandOutcome, RunCommand
 from orchestra.core.context import Context
@@ -30,6 +30,7 @@ from orchestra.core.work import (
     RefusePatch,
     Reply,
     ReviewPatch,
+    Since,
     TakeBack,
 )
 from orchestra.policy.binding import stricter
@@ -53,7 +54,9 @@ class Ticket(Struct, frozen=True):
     """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary.
 
     `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged. `scope` has the files that
-    the patch may change; None: any. `rejected` has the digests of patches that a person has rejected before.
+    the patch may change; None: any. `granted` says where these changes were granted before (in a copy of the project):
+    then a person is asked again only about guesses, and about files that orchestra obeys. `rejected` has the digests of
+    patches that a person has rejected before.
     """
 
     artifact: str
@@ -62,6 +65,7 @@ class Ticket(Struct, frozen=True):
     summary: str
     shown: ShownLines | None = None
     scope: Scope | None = None
+    granted: str = ""
     rejected: tuple[str, ...] = ()
 
 
@@ -69,7 +73,7 @@ async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     """Apply a change to the files, if it is granted. Every grant is recorded, also the policy's own (S1-75)."""
     shown = UNSET if ticket.shown is None else ticket.shown
     proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact, shown))
-    refusal = _refusal(proposal, ticket) or _unasked(proposal, stricter(ticket.policy, proposal.approval))
+    refusal = _refusal(proposal, ticket) or _unasked(proposal, ticket)
     if refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(refusal, proposal.digest))
         return Passage(proposal, done=refused)
@@ -104,26 +108,35 @@ def _refusal(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
     return proposal.refusal or (ticket.scope.refusal(proposal.files) if ticket.scope else None)
 
 
-async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str) -> Passage:
+async def take_back(
+    ctx: Context,
+    runs: tuple[str, ...],
+    artifact: str,
+    *,
+    below: str | UnsetType = UNSET,
+    since: Since | UnsetType = UNSET,
+) -> Passage:
     """Restore the files that the patches of these runs, and of the runs below, have changed: exactly or not at all.
 
+    With `below`, also those of this run's own steps whose keys begin so, and of their child runs.
     If a file changed since, `done.refusal` names it and nothing is changed. Without `done` nothing was to be restored.
     No person is asked: every byte was in the project before. `artifact` is the name of the file with the diff.
+    `since` is an event of the first run: only what was applied after it is restored.
     """
-    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact))
+    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact, below, since))
     if proposal.refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
         return Passage(proposal, done=refused)
     if not proposal.files:
         return Passage(proposal)
     approval = await ctx.perform("approve", AutoApprove(proposal.digest, "take back"))
-    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files))
+    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files, below, since))
     return Passage(proposal, approval, done, proposal.files)
 
 
-def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
+def _unasked(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
     """A refusal for a patch that contains guesses, if the policy never asks a person; else None."""
-    if not proposal.doubts or policy != "never":
+    if not proposal.doubts or ticket.granted or stricter(ticket.policy, proposal.approval) != "never":
         return None
     return Refusal("context_mismatch", f"{'; '.join(proposal.doubts)}. Write the patch again with the file's own lines")
 
@@ -131,9 +144,12 @@ def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
 async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval | PatchProposal:
     """Get a person's decision, which may be their own version of the patch; or record the policy's grant."""
     policy = stricter(ticket.policy, proposal.approval)
-    reasons = reasons_to_ask(policy, proposal.risks, proposal.guarded)
+    unexpected = ticket.scope.unexpected(proposal.files) if ticket.scope else ()
+    reasons = reasons_to_ask(policy, proposal.risks, (*proposal.guarded, *unexpected))
+    if ticket.granted:
+        reasons = (*proposal.guarded, *unexpected, *proposal.doubts)
     if not reasons:
-        return await ctx.perform("approve", AutoApprove(proposal.digest, policy))
+        return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.granted or policy))
     again = ("it is the same patch that you rejected",) if proposal.digest in ticket.rejected else ()
     request = ReviewPatch(
         approvalId=ticket.approval_id,

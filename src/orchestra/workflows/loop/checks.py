@@ -51,6 +51,8 @@ class Baseline(Struct, frozen=True):
 async def run_baseline(ctx: Context, job: Job) -> Baseline:
     """Run every check before the plan. While something outside the project is missing, ask a person and run again."""
     known = job.edition >= 2
+    if job.before:
+        return Baseline(job.before, known=known)
     if not job.baseline or not job.checks:
         return Baseline(known=known)
     here, asked = ctx.at("plan", 1), 0
@@ -97,7 +99,13 @@ async def run_checks(ctx: Context, job: Job, iteration: int, *, again: int) -> t
 def _check(job: Job, number: int, name: str) -> RunCommand:
     # A person's: `--check` or the configuration; those of a parent run are a model's (workflow.py).
     return RunCommand(
-        argv=job.checks[number - 1], timeoutMs=job.checkTimeoutMs, artifact=name, asker=job.asker, keeps="layer"
+        argv=job.checks[number - 1],
+        timeoutMs=job.checkTimeoutMs,
+        artifact=name,
+        asker=job.asker,
+        keeps="layer",
+        env=job.testEnv or (),
+        reports=not isinstance(job.testEnv, UnsetType),
     )
 
 

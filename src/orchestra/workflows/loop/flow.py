@@ -51,18 +51,10 @@ from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
 from orchestra.workflows.loop.evaluator import hear_evaluator, write_question
 from orchestra.workflows.loop.exploring import explore
 from orchestra.workflows.loop.planning import Plan, before_notes, make_plan
-from orchestra.workflows.loop.shapes import (
-    Change,
-    Job,
-    Opinion,
-    Turn,
-    artifact,
-    as_changed,
-    prompt,
-    read_result,
-)
+from orchestra.workflows.loop.shapes import Change, Job, Turn, artifact, as_changed, prompt
 from orchestra.workflows.loop.verdict import blocked, decide
 from orchestra.workflows.need import read_needed
+from orchestra.workflows.replies import Opinion, read_result
 
 FIX_LIMIT = "FIX_LIMIT"  # the error of a run whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
@@ -89,7 +81,7 @@ async def loop(ctx: Context, job: Job) -> Verdict:
     """Run the loop until the goal is reached or the run fails."""
     baseline = await run_baseline(ctx, job)
     plan = await make_plan(ctx, job, baseline, await explore(ctx, job))
-    turn = Turn("execute", 1, before_notes(job, baseline), traces=failing_output(baseline.outcomes), wanted=plan.wanted)
+    turn = first_turn(job, plan, baseline)
     checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
     untouched = True
     while True:
@@ -119,6 +111,14 @@ async def loop(ctx: Context, job: Job) -> Verdict:
         if isinstance(next_turn, Verdict):
             return next_turn
         turn = next_turn
+
+
+def first_turn(job: Job, plan: Plan, baseline: Baseline) -> Turn:
+    """The first turn: the developer's; the fixer's, if the job brings along what an earlier attempt left to repair."""
+    notes, traces = before_notes(job, baseline), failing_output(baseline.outcomes)
+    if job.problem:
+        return Turn("fix", 1, (*notes, Note("what failed", job.problem)), traces=traces, wanted=plan.wanted)
+    return Turn("execute", 1, notes, traces=traces, wanted=plan.wanted)
 
 
 # -- plan, execute, fix -----------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ _EDGES: dict[str, dict[str, str]] = {
         "PHASE_STARTED plan": "plan",  # the next check of the baseline, then the planner; it may ask to see more
         "QUESTION_RAISED": "plan_asked",  # a check of the baseline lacks its environment (G1-16)
         "PHASE_STARTED execute": "execute",  # S1-62
+        "PHASE_STARTED fix": "fix",  # a loop that repairs what an earlier one left (Job.problem)
     },
     "plan_asked": {"QUESTION_ANSWERED": "plan_answered"},
     "plan_answered": {"PHASE_STARTED plan": "plan"},  # the baseline again

@@ -69,6 +69,8 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
         )
     if job.scope:
         job.scope.check()
+    if job.before and len(job.before) != len(job.checks):
+        raise UsageError(f"`before` has {len(job.before)} outcomes for {len(job.checks)} checks; give one for each")
     for role in ROLES:
         writes = role in ("developer", "fixer")
         capabilities = project.provider(models, role, job.writer(role) if writes else "").capabilities
@@ -82,10 +84,15 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     return job, models
 
 
-def _as_child(project: Project, job: Job) -> Job:
-    """The checks of a child count as a model's, which need the whitelist; those of the configuration are a person's."""
+def _as_child(project: Project, job: Job, parent: Event) -> Job:
+    """The checks of a child count as a model's, which need the whitelist.
+
+    Those of the configuration are a person's. So are those of a parent whose workflow makes them of a person's command,
+    and has recorded that.
+    """
     named = {tuple(shlex.split(check)) for check in project.config.loop.checks}
-    return msgspec.structs.replace(job, asker="person" if named.issuperset(job.checks) else "model")
+    persons = named.issuperset(job.checks) or RunCreated.of(parent).asker == "person"
+    return msgspec.structs.replace(job, asker="person" if persons else "model")
 
 
 def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None:
