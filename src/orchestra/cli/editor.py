@@ -29,6 +29,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
+from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -76,7 +77,9 @@ class Line:
 
     async def read(self, prompt: str) -> str:
         """One line; KeyboardInterrupt or EOFError (rule 3). Signals are left to whoever drives the run."""
-        return await self._session.prompt_async(prompt, handle_sigint=False, enable_suspend=True)
+        # A blank at the end is drawn only if it has a style: a program that reads the screen waits for all of it.
+        shown = FormattedText([("", prompt[:-1]), ("fg:ansidefault", prompt[-1:])])
+        return await self._session.prompt_async(shown, handle_sigint=False, enable_suspend=True)
 
     def forget_typed(self) -> None:
         """Discard keys that came before the prompt was shown."""
