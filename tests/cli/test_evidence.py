@@ -274,6 +274,25 @@ def test_a_failed_exploration_does_not_fail_the_loop(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+LLAMA = "providers: {openai_compat: {base_url: 'http://127.0.0.1:9/v1', context_tokens: 8192}}\n"
+
+
+def test_a_goal_that_leaves_no_room_for_evidence_is_refused_and_a_loop_goes_on_without(tmp_path: Path) -> None:
+    from tests.support.project import RIGHT_PATCH, role
+
+    plan = {"match": {"agent": "planner"}, "text": "1. fix it"}
+    project = Project(tmp_path / "p", plan, role("developer", RIGHT_PATCH))
+    project.configure(LLAMA)
+    long = "긴 글 " * 2000  # about 5,300 tokens
+    models = ("--role", "main=openai_compat", "--role", "worker=openai_compat")
+    ran = ask_agent(project, *models, goal=long)
+    assert ran.returncode == 2 and "Put the text into a file of the project" in ran.stderr
+    assert not runs_of(project) and not (project.path / ".orchestra" / "sessions").exists()
+    arguments = ("loop", long, "--check", project.check, "--provider", f"scripted:{project.script}", *models)
+    ran = project.run(*arguments, "--explore", "--approval", "never", "--no-input")
+    assert ran.returncode == 0 and "the models take 8192" in ran.stderr, ran.stderr
+
+
 def test_links_in_place_of_the_sessions_folder_are_refused(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", *USUAL)
     elsewhere = tmp_path / "elsewhere"
