@@ -88,9 +88,10 @@ def test_a_question_parks_the_turn_and_the_session_waits(tmp_path: Path) -> None
 
 @pytest.mark.spec("S5-21", "S5-85")
 def test_at_a_terminal_the_question_is_asked_until_it_is_yes_or_no(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p", *QUESTION)
+    project = Project(tmp_path / "p", {**QUESTION[0], "chunk": 4, "delayMs": 1500}, *QUESTION[1:])
     arguments = [PROGRAM, "agent:run", "--session", "s1", "--agent", "default", "--goal", "지우기"]
     terminal = Terminal([*arguments, "--provider", f"scripted:{project.script}"], project.path)
+    terminal.wait_for('characters  {"')  # what a model writes is in the live line as it comes
     terminal.wait_for("answer(YES/NO)> ")
     terminal.type("글쎄\n")
     terminal.wait_for("answer(YES/NO)> ")

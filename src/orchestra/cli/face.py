@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
 import termios
@@ -244,6 +245,7 @@ class TerminalFace(LineFace):
 
     def happened(self, event: Event) -> None:
         self._live.clear()
+        self._masked.settled(event)
         if event.type in _ANSWERS or event.type in FINAL:
             self._queue = [one for one in self._queue if not _settles(event, one[1])]
             if self._open is not None and _settles(event, self._open[1]):
@@ -268,7 +270,12 @@ class TerminalFace(LineFace):
             super().notice(notice)
 
     def token(self, token: Token) -> None:
-        self._live.token(token, quiet=self._open is not None)
+        said = self._masked.token(token)
+        self._live.token(token, said.text if said else "", quiet=self._open is not None)
+
+    @functools.cached_property
+    def _masked(self) -> MaskedCalls:
+        return MaskedCalls(self.app.project.redactor)
 
     def output(self, output: Output) -> None:
         self._live.output(output, quiet=self._open is not None)
