@@ -252,7 +252,7 @@ class TerminalFace(LineFace):
             self._held.append(event)
         else:
             self._show_event(event)
-        self._live.event(event, quiet=self._open is not None)
+        self._live.event(event, self._run(event).workflow.headline(event), quiet=self._open is not None)
         if self._open is None and self._queue:
             self._ask_next()
 
