@@ -48,13 +48,13 @@ class Live:
         self._timer: asyncio.TimerHandle | None = None
         self._quiet = False  # a prompt is open, and the person is typing
 
-    def event(self, event: Event, *, quiet: bool) -> None:
-        """Update the lines for an event: a step began or ended."""
+    def event(self, event: Event, headline: str, *, quiet: bool) -> None:
+        """Update the lines for an event: a step began or ended. `headline` is what its workflow says of it, if any."""
         self._quiet = quiet
         step = StepEvent.of(event)
         key = step.key
         if event.type == "PHASE_STARTED":
-            name = step.task or f"{event.phase}: {key}"
+            name = step.task or headline or f"{event.phase}: {key}"
             self._steps[event.runId, key] = _Step(name, time.monotonic(), step.attempt)
         else:
             self._steps.pop((event.runId, key), None)

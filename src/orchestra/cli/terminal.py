@@ -96,7 +96,7 @@ class TerminalFace(LineFace):
             self._held.append(event)
         else:
             self._show_event(event)
-        self._live.event(event, quiet=self._busy)
+        self._live.event(event, self._run(event).workflow.headline(event), quiet=self._busy)
         if not self._busy and self._queue:
             self._ask_next()
 

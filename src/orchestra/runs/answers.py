@@ -236,9 +236,10 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
     for option in options:
         if said == _plain(option):
             return option
-    same = [option for option in options if said == _plain(_shown(option))]  # as a person sees it
-    if len(same) == 1:
-        return same[0]
+    for form in (_shown, _name):  # as a person sees it; `R1` of `R1: a text`
+        same = [option for option in options if said == _plain(form(option))]
+        if len(same) == 1:
+            return same[0]
     for words in (_YES, _NO):
         same = [option for option in options if _plain(option) in words]
         if said in words and len(same) == 1:
@@ -249,6 +250,10 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
             f" the options are: {brief(', '.join(map(_shown, options)), 1000)}"
         )
     return text
+
+
+def _name(option: str) -> str:
+    return option.partition(": ")[0]
 
 
 def _shown(option: str) -> str:
