@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
+from orchestra.config.borders import homes
 from orchestra.context.opening import recorded as opened_again
 from orchestra.context.rules import kept_rules
 from orchestra.context.treehash import tree_hash
@@ -34,8 +35,19 @@ from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.times import sleep
 from orchestra.core.vouching import elsewhere
-from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, ProposeTakeBack, RefusePatch, TakeBack
+from orchestra.core.work import (
+    ApplyPatch,
+    AutoApprove,
+    ModelCall,
+    ProposeCommit,
+    ProposePatch,
+    ProposeTakeBack,
+    RefusePatch,
+    TakeBack,
+    WriteCommit,
+)
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.git.committing import Committing
 from orchestra.patch.journaled import Journaled
 from orchestra.patch.looked import LookedFiles
 from orchestra.patch.takeback import TakingBack
@@ -102,6 +114,7 @@ class Wiring:
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
         back = TakingBack(project.workspace, project.folder, trees=self._journals, closed=gate.closed_to)
+        committing = Committing(project.path, homes(project.environ), trees=self._journals)
         if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
@@ -128,6 +141,8 @@ class Wiring:
             ApplyPatch: gate.apply,
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
+            ProposeCommit: committing.propose,
+            WriteCommit: committing.commit,
             WriteFile: LookedFiles(
                 project.workspace,
                 ledger.folder,

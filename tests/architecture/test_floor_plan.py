@@ -22,7 +22,7 @@ VERBS = {
     *(f"orchestra.cli.{name}" for name in ("graph", "inspect", "trace", "eval", "tool", "agent")),
     *(f"orchestra.cli.{name}" for name in ("evidence", "sessions", "turns", "conversation", "chat", "chatface")),
     *(f"orchestra.cli.{name}" for name in ("orchestrate", "compare", "team")),
-    "orchestra.cli.undo",
+    *(f"orchestra.cli.{name}" for name in ("undo", "apply")),
 }
 # Where a workflow's name may stand without being known as one: its verb's line in the command table, its section of
 # the configuration.

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from orchestra.core.records import Event
+from orchestra.core.records import Event, GitFacts
 from orchestra.core.shown import Conversation
 from orchestra.core.work import Masked
 
@@ -29,8 +29,8 @@ T = TypeVar("T")
 OWN_EFFECTS = {
     "",
     *("AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun", "Evaluate"),
-    *("KeepPlan", "ModelCall", "NewId", "Now", "ProposePatch", "ProposeTakeBack", "RefusePatch", "RunCommand"),
-    *("Sleep", "TakeBack"),
+    *("KeepPlan", "ModelCall", "NewId", "Now", "ProposeCommit", "ProposePatch", "ProposeTakeBack", "RefusePatch"),
+    *("RunCommand", "Sleep", "TakeBack", "WriteCommit"),
 }
 
 
@@ -162,6 +162,7 @@ class RunCreated(Struct, frozen=True):
     maxFixes: int | None = None  # of a retry: the limit of child runs that ended at theirs
     forkedFrom: Origin | None = None
     inputRunId: str = ""  # the run whose files this one began with, or which it is about
+    git: GitFacts | None = None  # None: not in a repository, or an older run
     aside: bool = False  # it only does something with another run (undo, apply): never `last`, not in the usual list
     inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestra.workflows.commit.workflow import COMMIT
 from orchestra.workflows.dag.workflow import DAG
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.evidence.workflow import EVIDENCE
@@ -9,4 +10,4 @@ from orchestra.workflows.loop.workflow import LOOP
 from orchestra.workflows.team.workflow import TEAM
 from orchestra.workflows.undo.workflow import UNDO
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG, EVIDENCE, TEAM, UNDO)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, EVIDENCE, TEAM, UNDO, COMMIT)
