@@ -132,10 +132,11 @@ class App:
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         shown = self.project.shown_to_models()
-        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **brought})
+        git = self.project.begun_from(warns=workflow.approval(self.project.config) is not None)
+        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **git.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)
-        for what in shown.notices:
+        for what in (*shown.notices, *git.notices):
             self.face.tell(Notice(folder.id, what))
         return folder
 

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cancel": ("answer", "End a run for good."),
     "kill": ("answer", "The same as cancel."),
     UNDO: ("undo", "Take a run's changes back, exactly, or name the files that changed since."),
+    "apply": ("apply", "Write a run's result as a git commit: on a branch of its own, or the one checked out."),
     "retry": ("again", "Go on after a failure, with everything that succeeded kept."),
     "fork": ("again", "Start a new run from another one's history, from a point or with another answer."),
     "rerun": ("stale", "Do again what edited files make stale of a run that has ended."),

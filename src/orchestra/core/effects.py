@@ -28,6 +28,8 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     ProposeTakeBack  -                    PATCH_PRODUCED                                 patch/takeback.py
     TakeBack         -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/takeback.py
     TakeOver         PHASE_STARTED        PHASE_COMPLETED                                patch/takeover.py
+    ProposeCommit    -                    PATCH_PRODUCED                                 patch/git/committing.py
+    WriteCommit      -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/git/committing.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
