@@ -17,7 +17,7 @@ import termios
 
 import click
 
-from orchestra.cli.face import TerminalFace
+from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
 from orchestra.core.faces import Launched, News, Notice, Token
 from orchestra.core.reading import StepEvent, effect_of, key_of, outcome_as
@@ -89,7 +89,7 @@ class ChatFace(TerminalFace):
         elif (said := self._masked.token(token)) is not None:
             answer = self._answers.setdefault((token.run_id, token.key), AnswerText())
             self._print(answer, answer.feed(said.text))
-            self._live.token(token, quiet=self._open is not None or bool(answer.shown))
+            self._live.token(token, quiet=self._busy or bool(answer.shown))
 
     def happened(self, event: Event) -> None:
         rest = self._masked.settled(event)
@@ -146,9 +146,9 @@ class ChatFace(TerminalFace):
         echo(True)  # rule 4
         super()._ask_next()
 
-    def _close_prompt(self) -> None:
-        super()._close_prompt()
+    def _closed(self) -> None:
         echo(False)
+        super()._closed()
 
 
 def _is_told(event: Event) -> bool:
