@@ -33,6 +33,7 @@ def test_a_call_that_was_cut_off_says_how_often_it_may_have_been_paid() -> None:
     """D-05."""
     lost = PastCall(key="plan.1", role="planner", asked=3, lostUsd=0.25, costUsd=None)
     assert "(possibly paid 3 times)" in bill.table([lost])[-1]
+    assert [bill.often(times) for times in (1, 2, 3)] == ["once", "twice", "3 times"]
     assert "1 call without a reply and $0.2500 at most for replies that never arrived" in bill.headline([lost])
 
 
