@@ -72,7 +72,8 @@ def test_a_message_may_come_from_standard_input(tmp_path: Path) -> None:
 @pytest.mark.spec("S5-39", "S5-40", "S5-77", "S5-78", "S5-85")
 def test_a_question_parks_the_turn_and_the_session_waits(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", *QUESTION)
-    assert ask_agent(project).returncode == 3
+    ran = ask_agent(project)
+    assert ran.returncode == 3 and "worker-action: ask\n" in ran.stderr
     [run] = runs_of(project)
     count = len(events_of(project))
     ran = ask_agent(project, command="chat:turn", goal="거기 있나?")

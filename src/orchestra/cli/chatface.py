@@ -18,7 +18,7 @@ import termios
 
 import click
 
-from orchestra.cli.face import TerminalFace
+from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.livetext import MaskedCalls
@@ -95,10 +95,10 @@ class ChatFace(TerminalFace):
         if token.key.rpartition(".")[0] == ANSWER.name:
             answer = self._answers.setdefault(of, AnswerText())
             self._print(answer, answer.feed(said.text))
-            self._live.token(token, quiet=self._open is not None or bool(answer.shown))
+            self._live.token(token, quiet=self._busy or bool(answer.shown))
             return
         self._tails[of] = (self._tails.get(of, "") + said.text)[-_TAIL:]
-        self._live.output(Output(*of, " ".join(self._tails[of].split())), quiet=self._open is not None)
+        self._live.output(Output(*of, " ".join(self._tails[of].split())), quiet=self._busy)
 
     @functools.cached_property
     def _masked(self) -> MaskedCalls:
@@ -140,10 +140,10 @@ class ChatFace(TerminalFace):
             self._inside = False
 
     def answer(self, text: str) -> None:
-        """Print the answer of a turn, unless it is on the screen already (rule 1)."""
-        if text != safe(self._printed):
-            click.echo("", err=True)
-            sys.stdout.write(f"{text}\n")
+        """Print what is not yet on the screen of a turn's answer (rule 1): all of it, or a mark that it was cut."""
+        if rest := text.removeprefix(safe(self._printed)).lstrip():
+            click.echo("", err=True, nl=rest == text)
+            sys.stdout.write(f"{rest}\n")
             sys.stdout.flush()
         click.echo("", err=True)
 
@@ -161,9 +161,9 @@ class ChatFace(TerminalFace):
         echo(True)  # rule 4
         super()._ask_next()
 
-    def _close_prompt(self) -> None:
-        super()._close_prompt()
+    def _closed(self) -> None:
         echo(False)
+        super()._closed()
 
 
 def _is_told(event: Event) -> bool:
