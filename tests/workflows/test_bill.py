@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestra.core.accounts import BegunChild
 from orchestra.core.calls import PastCall
 from orchestra.core.model import Usage
 from orchestra.core.records import ArtifactRef
@@ -41,3 +42,10 @@ def test_only_a_call_of_several_requests_says_how_many() -> None:
     once = PastCall(key="plan.1", role="planner", requests=1, raw=RAW)
     assert "request" not in bill.table([once])[-1]
     assert "(2 requests)" in bill.table([PastCall(key="plan.1", role="planner", requests=2, raw=RAW)])[-1]
+
+
+def test_child_runs_without_sums_are_counted_and_those_that_a_fork_kept_are_not() -> None:
+    open_one = BegunChild("build.1", "loop", "2026-01-01_001_loop_x")
+    kept = BegunChild("build.2", "loop", "2026-01-01_002_loop_y", kept=True)
+    assert bill.headline([], [open_one, kept]).endswith(", without 1 child run whose sums are not recorded")
+    assert "without" not in bill.headline([], [kept])
