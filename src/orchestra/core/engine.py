@@ -30,7 +30,7 @@ import msgspec
 
 from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
-from orchestra.core.changing import CHANGES, Change, Changing
+from orchestra.core.changing import CHANGES, Changing, JobChange
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
@@ -230,18 +230,8 @@ class Engine:
         await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
         created = ledger.events[0]
 
-        def waits(request: Event) -> None:
-            self._face.tell(Waiting(ledger.folder, request))
-
         given = self._handlers_for(ledger, created)
-        people = People(
-            self._store,
-            patient=driving.patient,
-            arrivals=driving.arrivals,
-            on_wait=waits,
-            on_ask=driving.on_ask,
-            revise=given.get(Revise),
-        )
+        people = self._people(ledger, driving, given)
 
         async def child(effect: ChildRun, step: Step) -> ChildResult:
             return await self._child(effect, step, driving)
@@ -263,7 +253,7 @@ class Engine:
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
             stale=stale,
             end_replaced=lambda: self._end_replaced(ledger),
-            changing=Changing(self._store.kept(ledger.folder, CHANGES, Change), ledger.events),
+            changing=Changing(self._store.kept(ledger.folder, CHANGES, JobChange), ledger.events),
         )
         try:
             params = msgspec.convert(created.payload["params"], kind.params)
@@ -283,6 +273,21 @@ class Engine:
                 result={"stack": stack},
                 exit_code=1,
             )
+
+    def _people(self, ledger: Ledger, driving: Driving, given: Handlers) -> People:
+        """The people that a run asks."""
+
+        def waits(request: Event) -> None:
+            self._face.tell(Waiting(ledger.folder, request))
+
+        return People(
+            self._store,
+            patient=driving.patient,
+            arrivals=driving.arrivals,
+            on_wait=waits,
+            on_ask=driving.on_ask,
+            revise=given.get(Revise),
+        )
 
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).

@@ -23,11 +23,12 @@ from orchestra.core.inbox import CANCEL, message
 from orchestra.core.newest import edition_of
 from orchestra.core.reading import Request, key_of, outcome_of
 from orchestra.core.records import FINAL, Event
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import brief, clean
 from orchestra.patch.choosing import Part
-from orchestra.runs.choosing import Choice, Choosing, pick
+from orchestra.runs.choosing import Choice, Choosing, GateOf, pick
 from orchestra.runs.find import Runs
 from orchestra.runs.tree import OpenRequest, Trees, named, names_of
 
@@ -39,10 +40,12 @@ _YES, _NO = ("yes", "y", "예", "네"), ("no", "n", "아니오", "아니요")
 class Answers:
     """Where a person's answers to the runs of a project are recorded."""
 
-    def __init__(self, runs: Runs, store: Store, choosing: Choosing | None = None) -> None:
-        """`choosing` offers the parts of patches; without it a patch is granted as a whole."""
+    def __init__(
+        self, runs: Runs, store: Store, *, gate_of: GateOf | None = None, redactor: Redactor | None = None
+    ) -> None:
+        """`gate_of` gives the gate of a run, which offers the parts of a patch; without it patches are granted whole."""
         self.trees = Trees(runs, store)
-        self._choosing = choosing
+        self._choosing = Choosing(gate_of, redactor) if gate_of and redactor else None
         self._runs = runs
         self._store = store
 
