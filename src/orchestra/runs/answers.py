@@ -43,7 +43,7 @@ class Answers:
     def __init__(
         self, runs: Runs, store: Store, *, gate_of: GateOf | None = None, redactor: Redactor | None = None
     ) -> None:
-        """`gate_of` gives the gate of a run, which offers the parts of a patch; without it patches are granted whole."""
+        """`gate_of` gives the gate of a run, which offers the parts of a patch. Without it one is granted whole."""
         self.trees = Trees(runs, store)
         self._choosing = Choosing(gate_of, redactor) if gate_of and redactor else None
         self._runs = runs

@@ -136,12 +136,6 @@ class Change(Struct, frozen=True):
     said: tuple[Note, ...] = ()  # what a person said with their own version of the patch
 
 
-def noop_reason(text: str) -> str:
-    """Why a writer's reply changes nothing; empty if it is a patch or a question."""
-    result = parse_result(text) if "NOOP" in text.upper() else None
-    return result.reason or "no reason given" if isinstance(result, Noop) else ""
-
-
 _ADDED = {  # what edition 2 adds to a prompt
     "planner": ("parts", "need"),
     "developer": ("parts", "look"),

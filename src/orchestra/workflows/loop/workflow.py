@@ -29,11 +29,12 @@ from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
 from orchestra.workflows.loop.evaluation import keep_plan, record_evaluation
 from orchestra.workflows.loop.exploring import EXPLORE, told
 from orchestra.workflows.loop.flow import FIX_LIMIT, loop
-from orchestra.workflows.loop.shapes import EDITION, Job, noop_reason
+from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.loop.states import TABLE
 from orchestra.workflows.loop.verdict import NOTHING_PROVED
 from orchestra.workflows.need import read_need, shortened
 from orchestra.workflows.project import Project
+from orchestra.workflows.replies import noop_reason
 from orchestra.workflows.report import Reported, render
 
 _LINES_SHOWN, _LINES_REPORTED = 15, 60  # of a failing check's output
