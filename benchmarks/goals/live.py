@@ -28,6 +28,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from orchestra.core.errors import ContractError
+
 HERE = Path(__file__).resolve().parent
 PROGRAM = Path(sys.executable).with_name("orchestra")
 MAX_STEPS = 3
@@ -54,7 +56,8 @@ class Ran(Struct, frozen=True):
     seconds: float
     commands: tuple[str, ...]  # those that were executed, with their exit codes
     steps: int
-    repairs: int
+    repairs: int  # replies that broke the protocol
+    retries: int  # calls that failed for a technical reason, such as a timeout on a busy machine
     forced: bool
     fixed: bool  # the answer is the fixed text
     finalized: bool  # main's own decision, after an executed command
@@ -64,13 +67,14 @@ class Ran(Struct, frozen=True):
     @property
     def row(self) -> str:
         marks = ("yes" if one else "" for one in (self.finalized, self.forced, self.fixed))
-        figures = (self.goal, len(self.commands), self.steps, self.repairs, *marks, self.questions, round(self.seconds))
+        counts = (len(self.commands), self.steps, self.repairs, self.retries)
+        figures = (self.goal, *counts, *marks, self.questions, round(self.seconds))
         return f"| {' | '.join(map(str, figures))} |"
 
 
 HEAD = (
-    "| goal | commands | steps | repairs | finalized | forced | fixed text | questions | seconds |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| goal | commands | steps | repairs | retries | finalized | forced | fixed text | questions | seconds |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -140,6 +144,7 @@ def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, An
     decided = [
         body["outcome"]["text"] for kind, body, native in ended if (kind, native) == ("PHASE_COMPLETED", REPLIES[2])
     ]
+    failures = [body["error"]["code"] for kind, body, native in ended if kind == "PHASE_FAILED" and native in REPLIES]
     forced = any(body.get("state") == "ForcedSynthesis" for _, body in said)
     answer = said[-1][1].get("result", {}).get("answer", "")
     fixed = answer.startswith("No model could write an answer to:")
@@ -150,7 +155,8 @@ def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, An
         seconds=seconds,
         commands=commands,
         steps=max((body.get("step", 0) for _, body in said), default=0),
-        repairs=sum(kind == "PHASE_FAILED" and native in REPLIES for kind, _, native in ended),
+        repairs=failures.count(ContractError.code),
+        retries=len(failures) - failures.count(ContractError.code),
         forced=forced,
         fixed=fixed,
         finalized=finalized and not fixed,
@@ -205,6 +211,7 @@ def _all(way: str, folder: Path, variables: Mapping[str, str], wanted: Wanted) -
         "fixed texts": fixed,
         "forced syntheses": sum(one.forced for one in ran),
         "repairs": sum(one.repairs for one in ran),
+        "retries": sum(one.retries for one in ran),
         "questions": sum(one.questions for one in ran),
     }
     print(f"\n{len(ran)} goals: {', '.join(f'{value} {name}' for name, value in figures.items())}")

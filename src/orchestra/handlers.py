@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
+from orchestra.config.borders import homes
 from orchestra.context.opening import recorded as opened_again
 from orchestra.context.rules import kept_rules
 from orchestra.context.treehash import tree_hash
@@ -38,14 +39,17 @@ from orchestra.core.work import (
     ApplyPatch,
     AutoApprove,
     ModelCall,
+    ProposeCommit,
     ProposePatch,
     ProposeTakeBack,
     RefusePatch,
     Revise,
     TakeBack,
     TakeOver,
+    WriteCommit,
 )
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.git.committing import Committing
 from orchestra.patch.journaled import Journaled
 from orchestra.patch.looked import LookedFiles
 from orchestra.patch.takeback import TakingBack
@@ -113,6 +117,7 @@ class Wiring:
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
         back = TakingBack(project.workspace, project.folder, project.copy, trees=self._journals, closed=gate.closed_to)
+        committing = Committing(project.path, homes(project.environ), trees=self._journals)
         if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
@@ -141,6 +146,8 @@ class Wiring:
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
             TakeOver: TakingOver(project.path, trees=self._journals),
+            ProposeCommit: committing.propose,
+            WriteCommit: committing.commit,
             WriteFile: LookedFiles(
                 project.workspace,
                 ledger.folder,

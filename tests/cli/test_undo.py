@@ -77,8 +77,8 @@ def furnished(path: Path) -> Project:
 
 
 def files(project: Project) -> dict[str, str]:
-    """Everything but the runs."""
-    return {name: what for name, what in tree(project.path).items() if not name.startswith(".runs")}
+    """Everything but the runs and what git keeps."""
+    return {name: what for name, what in tree(project.path).items() if not name.startswith((".runs", ".git/"))}
 
 
 def loop(project: Project, *more: str) -> str:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from orchestra.workflows.all import ALL
-from tests.kill.harness import JOURNAL, Gone, Zygote, difference, journals
+from tests.kill.harness import JOURNAL, Gone, Zygote, findings, journals, other_end
 from tests.kill.test_kill_everywhere import Ending
 from tests.support.project import PLAN, RIGHT_PATCH, Project, new_file, reply, role
-from tests.support.runs import read_events, verify
+from tests.support.runs import read_events
 
 LINES = "".join(f"줄 {number}\n" for number in range(1, 31))
 HUNKS = "diff --git a/글.txt b/글.txt\n--- a/글.txt\n+++ b/글.txt\n" + "".join(
@@ -61,10 +61,4 @@ def test_a_patch_that_is_granted_in_part_survives_a_kill_at_every_append(zygote:
 
 
 def _problem(gone: Gone, expected: Ending) -> str:
-    if gone.code != 0:
-        return f"did not go on: exit {gone.code}: {gone.said[:500]}"
-    ending = Ending(gone.work)
-    for part in ("journals", "files", "artifacts"):
-        if getattr(ending, part) != getattr(expected, part):
-            return f"another end: {part}: {difference(getattr(ending, part), getattr(expected, part))}"
-    return "; ".join(str(found) for path in journals(gone.work) for found in verify(path.parent, KINDS.get))
+    return other_end(gone, expected) or findings(gone.work, KINDS.get)

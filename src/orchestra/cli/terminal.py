@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from orchestra.commands.personal import edit, page
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.faces import Notice, Output, Token
+from orchestra.core.livetext import MaskedCalls
 from orchestra.core.reading import Request, StepEvent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
@@ -85,6 +87,7 @@ class TerminalFace(LineFace):
 
     def happened(self, event: Event) -> None:
         self._live.clear()
+        self._masked.settled(event)
         if event.type in _ANSWERS or event.type in FINAL:
             self._queue = [one for one in self._queue if not _settles(event, one[1])]
             if self._open is not None and _settles(event, self._open[1]):
@@ -93,7 +96,7 @@ class TerminalFace(LineFace):
             self._held.append(event)
         else:
             self._show_event(event)
-        self._live.event(event, quiet=self._busy)
+        self._live.event(event, self._run(event).workflow.headline(event), quiet=self._busy)
         if not self._busy and self._queue:
             self._ask_next()
 
@@ -109,7 +112,12 @@ class TerminalFace(LineFace):
             super().notice(notice)
 
     def token(self, token: Token) -> None:
-        self._live.token(token, quiet=self._busy)
+        said = self._masked.token(token)
+        self._live.token(token, said.text if said else "", quiet=self._busy)
+
+    @functools.cached_property
+    def _masked(self) -> MaskedCalls:
+        return MaskedCalls(self.app.project.redactor)
 
     def output(self, output: Output) -> None:
         self._live.output(output, quiet=self._busy)

@@ -36,7 +36,7 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core import editions
 from orchestra.core.branches import Branches
 from orchestra.core.changing import Changing
-from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep
+from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep, named_ids
 from orchestra.core.errors import (
     CURABLE,
     ContractError,
@@ -47,6 +47,7 @@ from orchestra.core.errors import (
     OrchestraError,
     StepFailed,
     Suspended,
+    as_recorded,
 )
 from orchestra.core.guarding import is_guarded, is_prepared, pauses
 from orchestra.core.ledger import Ledger
@@ -88,10 +89,8 @@ class Verdict(Struct, frozen=True):
     exit_code: int = 0
 
     def __post_init__(self) -> None:
-        if self.status == "failed" and self.error is None:
-            raise ValueError(
-                "a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))"
-            )  # S1-119
+        if self.status == "failed" and self.error is None:  # S1-119
+            raise ValueError("a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))")
 
 
 class Step(Struct, frozen=True):
@@ -313,21 +312,19 @@ class Context:
         try:
             outcome = await self._handlers[type(effect)](effect, step)
             if effect.continues:
-                payload |= _named_ids(outcome)
+                payload |= named_ids(outcome)
             payload["outcome"] = msgspec.to_builtins(outcome)
             if accept is not None:  # `accept` gets what a replay will read, that is after redaction
                 payload["outcome"] = self._ledger.redactor.record(payload["outcome"])
                 accept(msgspec.convert(payload["outcome"], effect.outcome))
-        except StepFailed as failure:
-            payload["error"] = _error(failure, reason=failure.reason, retriable=failure.retriable)
-            payload |= failure.details
-            if failure.retriable and attempt <= retry.times:
-                name = "retryAt" if retry.waits(attempt, failure.retry_after) else "notBefore"
-                wait = retry.wait(attempt, failure.retry_after)
-                payload[name] = utc(datetime.now(UTC) + timedelta(seconds=wait))
-            return self._record("PHASE_FAILED", payload)
-        except ContractError as broken:
-            payload["error"] = _error(broken, reason=broken.reason)
+        except (StepFailed, ContractError) as failure:
+            payload["error"] = as_recorded(failure)
+            if isinstance(failure, StepFailed):
+                payload |= failure.details
+                if failure.retriable and attempt <= retry.times:
+                    name = "retryAt" if retry.waits(attempt, failure.retry_after) else "notBefore"
+                    wait = retry.wait(attempt, failure.retry_after)
+                    payload[name] = utc(datetime.now(UTC) + timedelta(seconds=wait))
             return self._record("PHASE_FAILED", payload)
         return self._record(effect.outcome_event(outcome), payload)
 
@@ -478,18 +475,6 @@ class Context:
         context.__dict__.update(self.__dict__)  # copy.copy takes five times as long, and every task has a context
         context._scope, context._phase, context._iteration = scope, phase, iteration
         return context
-
-
-def _error(error: StepFailed | ContractError, *, reason: str = "", retriable: bool = False) -> dict[str, Any]:
-    info: dict[str, Any] = {"code": error.code, "message": str(error), "retriable": retriable}
-    if reason:
-        info["reason"] = reason
-    return info
-
-
-def _named_ids(outcome: object) -> dict[str, Any]:
-    """The id of the request that this outcome answers, for readers of the event alone (S1-47, S1-48)."""
-    return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}
 
 
 async def _nothing() -> None:

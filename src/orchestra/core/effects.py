@@ -28,6 +28,8 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     ProposeTakeBack  -                    PATCH_PRODUCED                                 patch/takeback.py
     TakeBack         -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/takeback.py
     TakeOver         PHASE_STARTED        PHASE_COMPLETED                                patch/takeover.py
+    ProposeCommit    -                    PATCH_PRODUCED                                 patch/git/committing.py
+    WriteCommit      -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/git/committing.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
@@ -187,3 +189,8 @@ class ChildRun(Effect[ChildResult], frozen=True):
         told: dict[str, Any] = {"workflow": self.workflow, "childRunId": self.childRunId}
         told |= {} if isinstance(self.workspace, UnsetType) else {"workspace": self.workspace}
         return told if isinstance(self.copied, UnsetType) else {**told, "copied": self.copied}
+
+
+def named_ids(outcome: object) -> dict[str, Any]:
+    """The id of the request that an outcome answers, for readers of its event alone (S1-47, S1-48)."""
+    return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}

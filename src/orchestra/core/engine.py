@@ -228,26 +228,9 @@ class Engine:
         stale: list[str] | None = None,
     ) -> Verdict:
         await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
-        created = ledger.events[0]
-
-        given = self._handlers_for(ledger, created)
-        people = self._people(ledger, driving, given)
-
-        async def child(effect: ChildRun, step: Step) -> ChildResult:
-            return await self._child(effect, step, driving)
-
-        handlers: Handlers = {
-            AskPerson: people.ask,
-            AskWorkspace: people.look,
-            Approve: people.approve,
-            ReviewPatch: people.review,
-            GrantRevision: people.grant_revision,
-            ChildRun: child,
-            **given,
-        }
         context = Context(
             ledger,
-            handlers,
+            self._handlers(ledger, driving),
             accepted_drift=driving.accept_drift,
             only=only,
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
@@ -256,7 +239,7 @@ class Engine:
             changing=Changing(self._store.kept(ledger.folder, CHANGES, JobChange), ledger.events),
         )
         try:
-            params = msgspec.convert(created.payload["params"], kind.params)
+            params = msgspec.convert(ledger.events[0].payload["params"], kind.params)
             verdict = await kind.flow(context, params)
             context.raise_stopped()
             return verdict
@@ -274,13 +257,14 @@ class Engine:
                 exit_code=1,
             )
 
-    def _people(self, ledger: Ledger, driving: Driving, given: Handlers) -> People:
-        """The people that a run asks."""
+    def _handlers(self, ledger: Ledger, driving: Driving) -> Handlers:
+        """The handlers of a run: people and child runs are the engine's own, the others those of the program."""
 
         def waits(request: Event) -> None:
             self._face.tell(Waiting(ledger.folder, request))
 
-        return People(
+        given = self._handlers_for(ledger, ledger.events[0])
+        people = People(
             self._store,
             patient=driving.patient,
             arrivals=driving.arrivals,
@@ -288,6 +272,19 @@ class Engine:
             on_ask=driving.on_ask,
             revise=given.get(Revise),
         )
+
+        async def child(effect: ChildRun, step: Step) -> ChildResult:
+            return await self._child(effect, step, driving)
+
+        return {
+            AskPerson: people.ask,
+            AskWorkspace: people.look,
+            Approve: people.approve,
+            ReviewPatch: people.review,
+            GrantRevision: people.grant_revision,
+            ChildRun: child,
+            **given,
+        }
 
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).

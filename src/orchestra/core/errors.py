@@ -170,6 +170,13 @@ class StepFailed(OrchestraError):
         self.details = details or {}  # recorded with the error: the raw reply, the usage
 
 
+def as_recorded(error: StepFailed | ContractError) -> dict[str, Any]:
+    """The failure of a step as its event has it."""
+    retriable = isinstance(error, StepFailed) and error.retriable
+    info = {"code": error.code, "message": str(error), "retriable": retriable}
+    return {**info, "reason": error.reason} if error.reason else info
+
+
 def end_of_run(failed: StepFailed) -> OrchestraError:
     """The error that ends a run after a failed model call: ProviderError, or a broken contract unchanged."""
     match failed.code:

@@ -318,7 +318,8 @@ class Applied(Struct, frozen=True, omit_defaults=True):
     after: tuple[FileStat, ...]  # the same, verified by the hashes on disk; empty if nothing was written
     digest: Digest
     refusal: Refusal | None = None
-    undo: ArtifactRef | None = None  # what the files were before (patch/undo.py); None: an older run
+    undo: ArtifactRef | None = None  # what the files were before (patch/undo.py); None: an older run, or a commit
+    commit: str = ""  # the commit that the patch was written to, in place of the files
 
 
 class ApplyPatch(Effect[Applied], frozen=True):
@@ -382,6 +383,49 @@ class TakeBack(Effect[Applied], frozen=True):
     files: tuple[PatchFile, ...]
     below: str | UnsetType = UNSET
     since: Since | UnsetType = UNSET
+
+    intent: ClassVar[EventType | None] = None
+    outcome: ClassVar[Any] = Applied
+
+    def outcome_event(self, outcome: Applied) -> EventType:
+        return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
+
+
+class CommitTo(Struct, frozen=True):
+    """Where a run's result is committed, by whom and when. `parent` is the commit that it goes on from."""
+
+    branch: str
+    parent: str
+    checkedOut: bool  # the branch is checked out: the files must have the result already, and the index gets it too
+    name: str
+    email: str
+    seconds: int
+    zone: int  # of the time, in seconds east of UTC
+    message: str
+
+
+class ProposeCommit(Effect[PatchProposal], frozen=True):
+    """Compute what the net change of the first run does to the files of a commit. The other runs came after it."""
+
+    runs: tuple[str, ...]
+    to: CommitTo
+    artifact: str
+
+    intent: ClassVar[EventType | None] = None
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = PatchProposal
+
+    def outcome_event(self, outcome: PatchProposal) -> EventType:
+        return "PATCH_PRODUCED"
+
+
+class WriteCommit(Effect[Applied], frozen=True):
+    """Write the commit and move the branch to it, exactly once. The grant before it serves as its intent."""
+
+    runs: tuple[str, ...]
+    to: CommitTo
+    digest: Digest
+    files: tuple[PatchFile, ...]
 
     intent: ClassVar[EventType | None] = None
     outcome: ClassVar[Any] = Applied

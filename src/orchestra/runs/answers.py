@@ -40,12 +40,10 @@ _YES, _NO = ("yes", "y", "예", "네"), ("no", "n", "아니오", "아니요")
 class Answers:
     """Where a person's answers to the runs of a project are recorded."""
 
-    def __init__(
-        self, runs: Runs, store: Store, *, gate_of: GateOf | None = None, redactor: Redactor | None = None
-    ) -> None:
-        """`gate_of` gives the gate of a run, which offers the parts of a patch. Without it one is granted whole."""
+    def __init__(self, runs: Runs, store: Store, gate_of: GateOf, redactor: Redactor) -> None:
+        """`gate_of` gives the gate of a run, which offers the parts of its patches."""
         self.trees = Trees(runs, store)
-        self._choosing = Choosing(gate_of, redactor) if gate_of and redactor else None
+        self.choosing = Choosing(gate_of, redactor)
         self._runs = runs
         self._store = store
 
@@ -79,11 +77,6 @@ class Answers:
                 " --hunks out"
             )
         return self.choosing.offer(request)
-
-    @property
-    def choosing(self) -> Choosing:
-        assert self._choosing is not None, "parts of a patch are chosen in an app, which knows the gate of each run"
-        return self._choosing
 
     def choose(self, request: OpenRequest, choice: Choice, *, by: str = "") -> OpenRequest:
         """Record a grant for what a person chose of a patch; UsageError if it does not fit the files."""
@@ -243,9 +236,10 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
     for option in options:
         if said == _plain(option):
             return option
-    same = [option for option in options if said == _plain(_shown(option))]  # as a person sees it
-    if len(same) == 1:
-        return same[0]
+    for form in (_shown, _name):  # as a person sees it; `R1` of `R1: a text`
+        same = [option for option in options if said == _plain(form(option))]
+        if len(same) == 1:
+            return same[0]
     for words in (_YES, _NO):
         same = [option for option in options if _plain(option) in words]
         if said in words and len(same) == 1:
@@ -256,6 +250,10 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
             f" the options are: {brief(', '.join(map(_shown, options)), 1000)}"
         )
     return text
+
+
+def _name(option: str) -> str:
+    return option.partition(": ")[0]
 
 
 def _shown(option: str) -> str:

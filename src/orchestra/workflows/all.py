@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestra.workflows.commit.workflow import COMMIT
 from orchestra.workflows.contracts.workflow import CONTRACTS
 from orchestra.workflows.dag.workflow import DAG
 from orchestra.workflows.description import Workflow
@@ -10,4 +11,4 @@ from orchestra.workflows.loop.workflow import LOOP
 from orchestra.workflows.team.workflow import TEAM
 from orchestra.workflows.undo.workflow import UNDO
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM, UNDO)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM, UNDO, COMMIT)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.workflows.dag.lines import plan_lines
+from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask
 from tests.support.project import PROGRAM
 from tests.support.tasks import Tasks, step
 from tests.support.terminal import Terminal
@@ -77,3 +79,14 @@ def test_only_a_part_of_a_plan_cannot_be_approved(tmp_path: Path) -> None:
     assert project.dag("--approval", "always").returncode == 3
     done = project.run("approve", "last", "--only", "x")
     assert done.returncode == 2 and "approved as a whole" in done.stderr
+
+
+@pytest.mark.parametrize(("most", "shown"), [(4, "t1, t2, t3, t4"), (6, "t1, t2, t3, t4 +2")])
+def test_of_what_a_task_waits_for_four_are_named_and_the_others_counted(most: int, shown: str) -> None:
+    names = tuple(f"t{number}" for number in range(1, most + 1))
+    after: dict[str, tuple[str, ...]] = {**dict.fromkeys(names, ()), "끝": names}
+    limits = Constraints(max_duration_sec=1.0, max_retries=0)
+    tasks = tuple(PlannedTask(one, one, "", ("echo",), after[one], Inputs(), limits) for one in after)
+    rows = [line.text for line in plan_lines(Plan("p", tasks, Dag(names, ())), Path("plan.json"))]
+    [last] = [row for row in rows if "끝" in row]
+    assert f" {shown} " in last

@@ -63,6 +63,14 @@ def whole(reply: ModelReply) -> ModelReply:
 # -- editions that replace others -------------------------------------------------------------------------------------
 
 
+async def remembered(here: Context, name: str, now: list[str]) -> list[str]:
+    """What was known when the edition began: what changed since causes nothing new."""
+    found = here.kept(name, None)
+    if found is None:
+        await here.keep(name, now)
+    return now if found is None else [str(one) for one in found]
+
+
 def edition_number(here: Context) -> int:
     """The number of the edition that this context is of."""
     return int(edition_of(here.peek_key("step")).rpartition("@")[2])

@@ -19,7 +19,7 @@ from msgspec import Struct
 from orchestra.core.context import Context
 from orchestra.core.looks import Looked
 from orchestra.workflows.contracts import documents
-from orchestra.workflows.contracts.asking import begin, edition_number, restore
+from orchestra.workflows.contracts.asking import begin, edition_number, remembered, restore
 from orchestra.workflows.contracts.discovery import Discovered, look, write_document
 from orchestra.workflows.contracts.effects import FoundTerms, LookUp, Settle
 from orchestra.workflows.contracts.knowledge import Known
@@ -115,13 +115,13 @@ async def design_task(ctx: Context, work: Work, found: Discovered, task: Planned
 async def write_brief(ctx: Context, work: Work, found: Discovered, task: PlannedTask) -> str:
     """The text of design-brief.yaml (rule 1)."""
     files = [file.path for file in found.explored.explored_files]
-    others = [f"{other.id} {other.name}" for other in found.breakdown.tasks if other.id != task.id]
-    inputs: dict[str, object] = {"task": msgspec.to_builtins(task), "explored files": files, "other tasks": others}
+    inputs: dict[str, object] = {"task": msgspec.to_builtins(task), "explored files": files}
     here = await ctx.at("plan", 1, labels("design-brief", task.id)).edition("brief", inputs)
     terms = Terms(tuple(dict.fromkeys((*terms_of(task_texts(task)).paths, *files))))
     there = await here.perform("look-up", LookUp(terms)) if terms else FoundTerms((), ())
+    others = await remembered(here, "others", [f"{one.id} {one.name}" for one in found.breakdown.tasks if one != task])
     at = await here.now("written")
-    return documents.write(brief_of(found.breakdown, task, found.explored, Terms(there.paths), at))
+    return documents.write(brief_of(work.request, task, found.explored, Terms(there.paths), others, at))
 
 
 async def write_design(ctx: Context, work: Work, task: PlannedTask, brief: Looked, known: Known) -> str:

@@ -80,8 +80,8 @@ class ReadTests(Effect[Runs], frozen=True):
     """Read the results of a test run: of the step with this key, in this run or in a child run's last check."""
 
     runner: Runner
-    key: str = ""
-    child: str = ""
+    of: str = ""  # the key of a step of this run
+    child: str = ""  # the id of a child run
 
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = Runs
@@ -136,7 +136,7 @@ class Handling:
     async def read_tests(self, effect: ReadTests, step: Step) -> Runs:
         if not effect.child:
             folder, events = step.ledger.folder, step.ledger.events
-            return Runs(_read(folder, effect.runner, [event for event in events if key_of(event) == effect.key]))
+            return Runs(_read(folder, effect.runner, [event for event in events if key_of(event) == effect.of]))
         folder = RunFolder(self._children / effect.child)
         events = self._project.store.all_events(folder)
         found = _read(folder, effect.runner, [event for event in events if key_of(event).startswith(_CHECK)])

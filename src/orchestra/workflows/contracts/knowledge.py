@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from orchestra.core.context import Context
 from orchestra.core.errors import ContractError
 from orchestra.workflows.contracts import documents
+from orchestra.workflows.contracts.asking import remembered
 from orchestra.workflows.contracts.storage import Knowledge, KnownDecision, Pitfall
 
 MOST_DECISIONS = 5
@@ -48,11 +49,11 @@ class Known:
 
     async def decisions_for(self, here: Context) -> str:
         """What the architect of this edition is told."""
-        return await _recorded(here, self.decisions[-MOST_DECISIONS:])
+        return listed(await remembered(here, _TOLD, self.decisions[-MOST_DECISIONS:]))
 
     async def pitfalls_for(self, here: Context) -> str:
         """What the implementer of this edition is told."""
-        return await _recorded(here, self.pitfalls[-MOST_PITFALLS:])
+        return listed(await remembered(here, _TOLD, self.pitfalls[-MOST_PITFALLS:]))
 
     def as_record(self, at: str) -> Knowledge:
         """The record of knowledge.yaml."""
@@ -64,9 +65,6 @@ class Known:
         )
 
 
-async def _recorded(here: Context, now: list[str]) -> str:
-    told = here.kept(_TOLD, None)
-    if told is None:
-        told = "\n".join(f"- {one}" for one in now)
-        await here.keep(_TOLD, told)
-    return str(told)
+def listed(texts: Iterable[str]) -> str:
+    """The texts as a list, for a prompt."""
+    return "\n".join(f"- {one}" for one in texts)

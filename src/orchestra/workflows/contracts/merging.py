@@ -23,7 +23,6 @@ from orchestra.workflows.contracts.records import (
     Explored,
     FileRef,
     PlannedTask,
-    TaskBreakdown,
 )
 
 Verdict = Literal["holds", "wrong", "unknown"]
@@ -109,17 +108,18 @@ def task_texts(task: PlannedTask) -> tuple[str, ...]:
     return (task.name, task.objective, *(f"{one.name}\n{one.description}" for one in task.subtasks))
 
 
-def brief_of(breakdown: TaskBreakdown, task: PlannedTask, explored: Explored, found: Terms, at: str) -> DesignBrief:
-    """The design brief of a task (rule 3). `found` are the paths that exist now, `at` is the time."""
+def brief_of(
+    request: str, task: PlannedTask, explored: Explored, found: Terms, others: Iterable[str], at: str
+) -> DesignBrief:
+    """The design brief of a task (rule 3). `found` are the paths that exist now, `others` the other tasks."""
     named = [path for path in terms_of(task_texts(task)).paths if not path.endswith("/")]
     refs = {path: _ref(path, "to_modify" if path in found.paths else "to_create") for path in named}
     for file in explored.explored_files[:MOST_REFS]:
         if file.path in found.paths:
             refs.setdefault(file.path, _ref(file.path, "exists"))
-    others = [f"{other.id} {other.name}" for other in breakdown.tasks if other.id != task.id]
     return DesignBrief(
         version=1,
-        request_id=breakdown.request_id,
+        request_id=request,
         task_id=task.id,
         created_at=at,
         created_by="orchestrator",

@@ -47,6 +47,7 @@ Native = Literal[
     "gate",
     "test-result",
     "suite",
+    "prove",
     "retry",
     "take-back",
     "task",

@@ -50,7 +50,7 @@ async def _run(here: Context, work: Work, name: str, command: TestCommand) -> tu
         reports=True,
     )
     outcome = await here.perform(name, effect)
-    read = await here.perform(f"{name}-results", ReadTests(command.runner, key=key))
+    read = await here.perform(f"{name}-results", ReadTests(command.runner, of=key))
     assert read.found is not None  # the command was run just now
     return replace(read.found, command=command.line), outcome
 

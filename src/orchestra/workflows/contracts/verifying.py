@@ -240,10 +240,17 @@ class _Request:
         for task in self._tasks:
             for found in self._with_refs(task):
                 for at, ref in enumerate(_refs(found)):
+                    if self._is_dropped(task, ref):
+                        continue
                     if wrong := self._wrong_file(task, ref, made):
                         requirement, text = wrong
                         path: KeyPath = ("file_refs", at, "status")
                         yield found.finding(path, f"file_refs[{at}].status", requirement, f"{ref.path}: {text}")
+
+    def _is_dropped(self, task: str, ref: FileRef) -> bool:
+        """Whether a brief wants a file made that the design does without: the design is what is built."""
+        design = self._documents.get((task, places.DESIGN))
+        return ref.status == "to_create" and design is not None and ref.path not in {one.path for one in _refs(design)}
 
     def _wrong_file(self, task: str, ref: FileRef, made: dict[str, str]) -> tuple[str, str] | None:
         """What the workspace shows against a file's status (rule 3)."""

@@ -19,7 +19,7 @@ from orchestra.core.errors import ContractError, UsageError
 from orchestra.core.globs import Globs
 from orchestra.core.reading import Request, StepEvent, effect_of, job_of, outcome_as
 from orchestra.core.records import FINAL, Event
-from orchestra.core.text import brief, cell, clean, count
+from orchestra.core.text import brief, cell, clean, count, estimated_tokens
 from orchestra.core.work import ModelReply
 from orchestra.providers.choose import Models
 from orchestra.workflows.description import Ended, Hint, Running, Workflow
@@ -98,9 +98,20 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     models = _routed(project, job, models)
     lengths = [project.provider(models, role, agent).capabilities.maxContextTokens for agent, role in _CALLED]
     limit = min(CONTEXT_TOKENS if isinstance(length, UnsetType) else length for length in lengths)
+    _refuse_too_long(job.goal, [length for length in lengths if not isinstance(length, UnsetType)])
     chosen = tuple((name, models.roles[name]) for name in AGENTS if name in models.roles)
     names, words = likeliest(_listed(project), job.goal, most=limit // 16), search_words(job.goal)
     return replace(job, contextTokens=limit, models=chosen, names=names, words=words), models
+
+
+def _refuse_too_long(goal: str, contexts: Sequence[int]) -> None:
+    """UsageError for a goal of more than half of a known context: it is in every prompt, beside the evidence."""
+    tokens = estimated_tokens(goal)
+    if contexts and tokens > min(contexts) // 2:
+        raise UsageError(
+            f"the goal has about {tokens} tokens, and the models take {min(contexts)} with everything else."
+            " Put the text into a file of the project, and name that file in the goal"
+        )
 
 
 def _listed(project: Project) -> list[str]:

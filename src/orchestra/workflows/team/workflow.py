@@ -31,7 +31,7 @@ from orchestra.workflows.team.findings import ReviewFinding
 from orchestra.workflows.team.flow import team
 from orchestra.workflows.team.load import agent_names, load_team
 from orchestra.workflows.team.progress import LogLine, Meta, Progress, what_is_done
-from orchestra.workflows.team.replies import read_reply
+from orchestra.workflows.team.replies import asks, read_reply
 from orchestra.workflows.team.shapes import Given, Job
 from orchestra.workflows.team.states import TABLE
 
@@ -170,6 +170,8 @@ def _headline(event: Event) -> str:
             return f"{doing}: {short(step.message)}{again(event)}"
         case "PHASE_COMPLETED" if outcome_of(event).status not in ("", "completed"):
             return f"{doing}: {outcome_of(event).status}"
+        case "PHASE_COMPLETED" if asks(outcome_of(event).text):
+            return f"{where} · {step.agent} has a question"
         case _:
             return f"{doing}: done"
 
