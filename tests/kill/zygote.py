@@ -95,6 +95,7 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     begin = {
         "dag": _graph,
         "loop": _loop,
+        "hunks": _hunks,
         "inner": _inner,
         "evidence": _evidence,
         "team": _team,
@@ -107,11 +108,22 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
             return end.exit_code
         for summary in (app.runs.summary(folder) for folder in app.runs.folders()):
             for request in summary.fold.pending.values():
-                if request.type == "APPROVAL_REQUESTED":
+                if request.type == "APPROVAL_REQUESTED" and flow == "hunks" and len(request.payload["files"]) > 1:
+                    app.answers.approve(summary.folder, hunks={"글.txt": (1, 3)}, reason="가운데는 빼라", by="tester")
+                elif request.type == "APPROVAL_REQUESTED":
                     app.answers.approve(summary.folder, by="tester")
                 else:
                     said = {"evidence": "예", "team": "Next.js"}.get(flow, "더해라: plus")
                     app.answers.answer(summary.folder, said, by="tester")
+
+
+def _hunks(app: App, script: Path) -> RunFolder:
+    """A loop whose first patch the person grants in part."""
+    if found := app.runs.folders():
+        return found[0]
+    checks = (("grep", "-q", "a + b", "calc.py"),)
+    job = Job(goal="고쳐라", checks=checks, backoffSec=0.01, evaluator=False, edition=EDITION)
+    return app.start("loop", job, Models(default=f"scripted:{script}"))
 
 
 def _evidence(app: App, script: Path) -> RunFolder:

@@ -16,7 +16,8 @@ from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
 from orchestra.workflows.loop.workflow import LOOP
 
-_OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore")  # what a run that follows another has of its own
+# What a run that follows another does not take over; not the approval mode either, which a person typed for that run.
+_OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval")
 
 
 @click.command(short_help="Reach a goal by patches.")
@@ -80,7 +81,7 @@ def loop(
 @options.run_argument
 @click.argument("goal")
 @options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
-@options.approval("a patch", default="as RUN", variable=None)
+@options.approval("a patch", default="the configuration's", variable=None)
 @options.max_fixes("How many fixes at most (default: as RUN).")
 @options.models
 @options.driving
