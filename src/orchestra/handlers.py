@@ -28,7 +28,7 @@ from orchestra.core.faces import Face
 from orchestra.core.ledger import Ledger
 from orchestra.core.looks import WriteFile
 from orchestra.core.model import Provider
-from orchestra.core.names import OWN
+from orchestra.core.names import OWN, is_worktree
 from orchestra.core.reading import RunCreated, job_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -38,6 +38,7 @@ from orchestra.core.vouching import elsewhere
 from orchestra.core.work import (
     ApplyPatch,
     AutoApprove,
+    KeepNet,
     ModelCall,
     ProposeCommit,
     ProposePatch,
@@ -49,6 +50,7 @@ from orchestra.core.work import (
 from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.patch.git.committing import Committing
 from orchestra.patch.journaled import Journaled
+from orchestra.patch.kept import NetOfChild
 from orchestra.patch.looked import LookedFiles
 from orchestra.patch.takeback import TakingBack
 from orchestra.policy.binding import asks_more
@@ -143,6 +145,7 @@ class Wiring:
             TakeBack: back.apply,
             ProposeCommit: committing.propose,
             WriteCommit: committing.commit,
+            KeepNet: NetOfChild(project.path, self._all_journals),
             WriteFile: LookedFiles(
                 project.workspace,
                 ledger.folder,
@@ -212,6 +215,8 @@ class Wiring:
 
     def _asking(self, workflow: Workflow, created: Event) -> ApprovalPolicy | None:
         """The project's approval mode of now, if it asks a person more often than the run's; else None."""
+        if is_worktree(RunCreated.of(created).folder):
+            return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
@@ -252,6 +257,10 @@ class Wiring:
         )
 
     def _journals(self, run_id: str) -> Iterator[Journaled]:
+        """A run and the runs below it that change the project's own files; ForeignRun if one is foreign."""
+        return (run for run in self._all_journals(run_id) if not is_worktree(run.inside))
+
+    def _all_journals(self, run_id: str) -> Iterator[Journaled]:
         """A run and the runs below it, with their events; ForeignRun if one is foreign."""
         run = self._runs.exactly(run_id)
         for one in self._runs.tree(run) if run is not None else ():

@@ -6,14 +6,19 @@ import os
 import shlex
 
 import click
+import msgspec
 from msgspec import UNSET
 
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy
+from orchestra.providers.choose import Models
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job
+from orchestra.workflows.loop.workflow import LOOP
+from orchestra.workflows.worktree.shapes import Job as WorktreeJob
+from orchestra.workflows.worktree.workflow import WORKTREE
 
 _OPERATORS = "|&;<>"  # operators of a shell
 
@@ -37,6 +42,12 @@ _OPERATORS = "|&;<>"  # operators of a shell
 )
 @click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
+@click.option(
+    "--worktree",
+    is_flag=True,
+    help="Work in a folder of its own, with the files of the commit that is checked out. Only the result comes to your"
+    " files, as one patch that you approve. So several runs can work at once.",
+)
 @options.context
 @options.environment
 @options.models
@@ -48,6 +59,7 @@ def loop(
     max_fixes: int | None,
     explore: bool,
     no_baseline: bool,
+    worktree: bool,
     context: tuple[str, ...],
     environment: str,
     no_context: tuple[str, ...],
@@ -82,7 +94,20 @@ def loop(
         explore=EVIDENCE.name if explore else UNSET,
     )
     typed = ("approval",) if approval else ()
+    if worktree:
+        inside = _in_worktree(drive, job, models)
+        return drive.drive(lambda: app.start(WORKTREE.name, inside, models, typed=typed))
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))
+
+
+def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
+    """The loop as the work of a run in a worktree. What a start would refuse is refused now."""
+    drive.ask_consent()
+    job, _ = drive.app.check(LOOP.name, job, models)
+    commit = drive.app.project.commit_checked_out()
+    params = msgspec.to_builtins(msgspec.structs.replace(job, approval="never"))  # the result is approved
+    work = {name: value for name, value in params.items() if name not in LOOP.reserved}
+    return WorktreeJob(LOOP.name, job.goal, work, commit, job.approval)
 
 
 def _goal(text: str) -> str:

@@ -29,6 +29,9 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     WriteCommit      -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/git/committing.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
+    KeepNet          PHASE_STARTED        PHASE_COMPLETED                                patch/kept.py
+    MakeWorktree     PHASE_STARTED        PHASE_COMPLETED                                workflows/worktree/effects.py
+    RemoveWorktree   PHASE_STARTED        PHASE_COMPLETED                                workflows/worktree/effects.py
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
     AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
     Edition          -                    PHASE_COMPLETED                                core/editions.py

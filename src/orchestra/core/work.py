@@ -333,6 +333,23 @@ class WriteCommit(Effect[Applied], frozen=True):
         return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
 
 
+class NetKept(Struct, frozen=True, omit_defaults=True):
+    """The net change of a run as a reply for the gate; None if it changed nothing in the end."""
+
+    reply: Reply | None = None
+
+
+class KeepNet(Effect[NetKept], frozen=True):
+    """Write the net change of a run that works in this folder to a file, for the gate of the project itself."""
+
+    run: str
+    folder: str
+    artifact: str
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = NetKept
+
+
 class RefusePatch(Effect[Applied], frozen=True):
     """Record that a patch cannot be applied. Changes no file."""
 

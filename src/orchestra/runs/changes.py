@@ -4,7 +4,8 @@ Rules
 1. The patches of a tree are those of the run and of the runs below it. An undo of it is a run of its own, and a part of
    what its files went through: with it, `left` is what is really left.
 2. Runs about a run (`aside`) are found by the first event of each. Foreign ones are not counted: they prove nothing.
-3. `net` is about the tree's own patches. What came later, of any run, is only undone in memory to get at the texts.
+3. A run in a worktree changes nothing in the project: its result comes as a patch of the run above it.
+4. `net` is about the tree's own patches. What came later, of any run, is only undone in memory to get at the texts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
+from orchestra.core.names import is_worktree
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
 from orchestra.patch.apply import read_files
@@ -107,7 +109,7 @@ class Changes:
         """The patches of all runs but these, in order of time. A run that cannot be read is left out."""
         found: list[Timed] = []
         for folder in self._runs.folders():
-            if folder.id in own or self._is_foreign(folder):
+            if folder.id in own or is_worktree(self._runs.began(folder).folder) or self._is_foreign(folder):
                 continue
             try:
                 found += applied_in(_journaled(self._runs.summary(folder, keep=False)), kept=kept)
@@ -116,7 +118,8 @@ class Changes:
         return sorted(found, key=lambda one: one.time)
 
     def _tree(self, folder: RunFolder) -> Iterator[Journaled]:
-        return (_journaled(member.summary) for member in self._runs.members(folder))
+        journals = (_journaled(member.summary) for member in self._runs.members(folder))
+        return (run for run in journals if not is_worktree(run.inside))
 
     def _is_foreign(self, folder: RunFolder) -> bool:
         try:

@@ -66,10 +66,10 @@ def shown_to_models(path: Path, section: ContextSection, mask: Callable[[str], s
     return Recorded({**facts, "rules": msgspec.to_builtins(reference)}, {FILE: data}, _unread(rules.unread))
 
 
-def begun_from(path: Path, homes: tuple[str, ...], *, warns: bool) -> Recorded:
-    """The commit that a new run begins from. With `warns` a notice names uncommitted changes, which mix with the run's.
+def begun_from(path: Path, homes: tuple[str, ...], warning: str) -> Recorded:
+    """The commit that a new run begins from, and the warning with the names of uncommitted changes, if there are any.
 
-    Nothing outside a repository (rule 3).
+    Nothing outside a repository (rule 3). Without a warning, nothing is said.
     """
     try:
         repository = find_repository(path, homes)
@@ -80,15 +80,12 @@ def begun_from(path: Path, homes: tuple[str, ...], *, warns: bool) -> Recorded:
     except (OrchestraError, OSError) as error:
         return Recorded({}, {}, (f"the commit that this run begins from is not recorded: {error}",))
     facts = GitFacts(head.commit, head.branch, len(changed))
-    told = _told_of(changed) if warns and changed else ()
-    return Recorded({"git": msgspec.to_builtins(facts)}, {}, told)
+    told = f"{warning}: {_named(changed)}" if warning and changed else ""
+    return Recorded({"git": msgspec.to_builtins(facts)}, {}, (told,) if told else ())
 
 
-def _told_of(changed: tuple[str, ...]) -> tuple[str, ...]:
-    shown = ", ".join(changed[:_NAMED]) + (f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else "")
-    return (
-        f"uncommitted changes will mix with the run's: {shown}. To keep them apart, commit first or use --worktree",
-    )
+def _named(files: tuple[str, ...]) -> str:
+    return ", ".join(files[:_NAMED]) + (f" and {len(files) - _NAMED} more" if len(files) > _NAMED else "")
 
 
 def _unread(files: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from orchestra.core.command import Asker
 from orchestra.core.context import Handlers
 from orchestra.core.effects import ChildResult
 from orchestra.core.errors import ContractError, PolicyError, UsageError
+from orchestra.core.names import is_worktree
 from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_as, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
@@ -22,7 +23,7 @@ from orchestra.core.text import cell, checks_changed, clean, count
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
-from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
+from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
@@ -81,7 +82,12 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
 
 
 def _as_child(project: Project, job: Job) -> Job:
-    """The checks of a child count as a model's, which need the whitelist; those of the configuration are a person's."""
+    """The checks of a child count as a model's, which need the whitelist; those of the configuration are a person's.
+
+    In a worktree they are a person's too: only the command line starts a run there.
+    """
+    if is_worktree(project.folder):
+        return job
     named = {tuple(shlex.split(check)) for check in project.config.loop.checks}
     return msgspec.structs.replace(job, asker="person" if named.issuperset(job.checks) else "model")
 
@@ -226,6 +232,7 @@ LOOP = Workflow(
     agents=("asker",),
     effects=_effects,
     approval=lambda config: config.loop.approval,
+    uncommitted=MIXED,
     needs_commands=_needs_commands,
     headline=_headline,
     after_no=lambda params, subject: "goes to the fixer",
