@@ -60,8 +60,8 @@ def _ending(work: Path) -> Ending:
 def points(operations: Operations) -> list[tuple[int, str]]:
     """Where to kill: after every line of a journal, and from the commit on before everything that is no sync."""
     lines = [number for number, one in enumerate(operations, start=1) if one == ["append", JOURNAL]]
-    begun = lines[-10]  # RUN_CREATED of the commit; it has five events, and so has the undo
-    found = [(number, "after") for number in lines[1:]] + [(number, "torn") for number in lines[-9:]]
+    begun = lines[-10]  # RUN_CREATED of the commit; it has five events, and so has the undo. Torn, there is no run yet
+    found = [(number, "after") for number in lines[1:]] + [(number, "torn") for number in (*lines[-9:-5], *lines[-4:])]
     others = (n for n in range(begun, len(operations) + 1) if n not in lines and operations[n - 1][0] != "sync")
     return found + [(number, "before") for number in others]
 
