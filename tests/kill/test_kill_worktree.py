@@ -1,7 +1,7 @@
 """SIGKILL over a loop in a worktree, its result as a commit of what is checked out, and its undo; then a new process.
 
 It is killed at every write of a journal, and from the commit on at every disk operation. In the end the files are as
-before, the branch has exactly one new commit, git finds nothing wrong, and no worktree or lock is left.
+before, the branch has exactly one new commit, git finds nothing wrong, and no lock is left.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
 
 
 def files(work: Path) -> dict[str, str]:
-    """Everything but the runs and what git keeps; worktrees count."""
-    own = (".runs/workflows", ".runs/.gitignore", ".git/")
-    found = {name: what for name, what in tree(work).items() if not name.startswith(own)}
-    return {name: what for name, what in found.items() if name not in (".runs", ".runs/worktrees")}
+    return {name: what for name, what in tree(work).items() if not name.startswith((".runs", ".git/"))}
 
 
 def _ending(work: Path) -> Ending:

@@ -39,15 +39,16 @@ def _begun(app: App, workflow: str) -> RunFolder | None:
 def _work(app: App) -> WorktreeJob:
     job = Job(goal="make add() add", checks=(("grep", "-q", "a + b", "calc.py"),), approval="never", evaluator=False)
     params = {name: value for name, value in msgspec.to_builtins(job).items() if name not in ("asker", "edition")}
-    return WorktreeJob("loop", job.goal, params, app.project.commit_checked_out(), "always")
+    return WorktreeJob("loop", job.goal, params, "always")
 
 
 def _start(app: App, workflow: str, work: RunFolder) -> RunFolder:
     runs = tuple(one.id for one in app.trees.changes.history(work))
     if workflow == "undo":
         return app.start(workflow, UndoJob(work.id, runs), Models())
-    head = app.project.commit_checked_out()
-    to = CommitTo("main", head, True, "홍", "h@example.com", 1_700_000_000, 0, "더하기\n")
+    began = app.runs.began(work).git
+    assert began is not None
+    to = CommitTo("main", began.commit, True, "홍", "h@example.com", 1_700_000_000, 0, "더하기\n")
     return app.start(workflow, CommitJob(work.id, runs, to), Models())
 
 

@@ -82,7 +82,9 @@ def _results(app: App, workflow: Workflow, summary: RunSummary) -> list[str]:
     """Lines that point to the results of an ended run, if they exist."""
     ended = Ended(summary.folder, job_of(summary.created), summary.events)
     hints = workflow.results(ended)
-    return [f"  {hint.what}: {command(app, *hint.command) if hint.command else hint.path}" for hint in hints]
+    return [
+        f"  {safe(hint.what)}: {command(app, *hint.command) if hint.command else safe(hint.path)}" for hint in hints
+    ]
 
 
 def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:

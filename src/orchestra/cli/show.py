@@ -17,7 +17,7 @@ from orchestra.cli.advice import answer_lines, command, masked_lines
 from orchestra.cli.audit import prompt_lines, usd
 from orchestra.cli.runs import facts_of, goal_of
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
-from orchestra.cli.watch import event_lines, follow_run
+from orchestra.cli.watch import event_lines, follow_run, outline_of
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
@@ -55,6 +55,7 @@ def show(run: str, key: str | None, own: bool, as_json: bool, project: Path) -> 
     if requests and not summary.foreign:
         echo_lines(answer_lines(app, folder.id, requests))
     click.echo("")
+    echo_lines(outline_of(app, members[0]))
     echo_lines(_steps(app, members))
     idle = not summary.driven and not requests and not summary.foreign
     if state.status not in FINAL.values() and idle:
@@ -172,7 +173,8 @@ def diff(run: str, patches: bool, exact: bool, own: bool, project: Path) -> int:
     if asked and not patches:
         return 0
     members = app.trees.members(folder, own=own)
-    history = applied(app.trees.events(members), exact=exact)
+    copy = app.runs.summary(folder).facts.copy
+    history = applied(app.trees.events(members), copy=copy, exact=exact)
     foreign = any(member.summary.foreign for member in members)  # of others: their records of texts prove nothing
     for patch in history if patches or foreign else _net(app, folder, history, exact=exact, own=own):
         shown.echo(patch)

@@ -19,7 +19,6 @@ from collections.abc import Iterable
 
 CONTRACTS = ".claude/orchestrator"  # the state of contracts
 OWN = (".runs", ".orchestra", CONTRACTS)  # runs, sessions, the state of contracts
-WORKTREES = ".runs/worktrees"  # folders of runs that work beside the project's files
 RUNS = "runs"  # of task graphs, unless the configuration has another folder (S2-73)
 
 # Unicode's default-ignorable code points, and the marks of annotations: zero-width, bidirectional, fillers, tags.
@@ -62,11 +61,6 @@ def is_name(part: str, name: str) -> bool:
     if short is None or (letters == wanted and len(letters) <= 8):  # a short name is its own short form
         return False
     return short[1] == letters[: max(3, 7 - len(short[2]))]
-
-
-def is_worktree(folder: str) -> bool:
-    """Whether a run's folder is a worktree: its patches change nothing in the project itself."""
-    return folder.startswith(f"{WORKTREES}/")
 
 
 def met_folder(path: str, folders: Iterable[str]) -> str:

@@ -2,7 +2,8 @@
 
 Rules
 1. Only the granted files of a patch count. Paths are those in the project: each run may work in a folder of its own
-   (RUN_CREATED.folder).
+   (RUN_CREATED.folder). A run in a copy of the project (core/copies.py) changes the copy and not the project: who asks
+   for the patches of several runs takes those that share one copy, or the project.
 2. Patches of several runs are put in the order of time. Those of one run stay in the order of its journal.
 3. What a patch kept (patch/undo.py) is read from the file that its event names, and checked against the event.
 """
@@ -27,10 +28,11 @@ _MOST_UNDO = 64 * MIB
 
 
 class Journaled(Struct, frozen=True):
-    """A run, the folder in the project that it works in, and its events."""
+    """A run, the folder in the project and the copy of the project that it works in, and its events."""
 
     folder: RunFolder
     inside: str
+    copy: str
     events: Iterable[Event]
 
 

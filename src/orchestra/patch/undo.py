@@ -113,7 +113,7 @@ def taken_back(patches: Sequence[AppliedPatch], images: Mapping[str, Image | Non
     changed = [path for path, (first, last) in chains.items() if _changed(now[path], first, last)]
     if changed:
         what = f"{', '.join(changed)} changed since the run's patches were applied"
-        return Refusal("conflict", f"{what}; nothing was taken back", changed[0])
+        return Refusal("conflict", f"{what}", changed[0])
     todo = [p for p, (first, last) in chains.items() if not (now[p].is_like(first) or first.is_like(last))]
     done = {path for path, (_, last) in chains.items() if not now[path].is_like(last)}
     texts = _texts(patches, {path: _GONE if path in done else _data(images[path]) for path in chains})
@@ -194,7 +194,7 @@ def _chains(patches: Sequence[AppliedPatch]) -> dict[str, tuple[_State, _State]]
         first, last = chains.get(target.path, (before, before))
         if not last.is_like(before):
             why = f"{target.path} was changed by something else between two patches of the run"
-            return Refusal("conflict", f"{why}; nothing was taken back", target.path)
+            return Refusal("conflict", f"{why}", target.path)
         chains[target.path] = first, after
     return chains
 
@@ -227,7 +227,7 @@ def _before(file: PatchFile, now: _Text, kept: Mapping[str, tuple[Edit, ...]] | 
         return _GONE
     if kept is None or file.path not in kept:
         why = f"{file.path}: the run kept no record of its text before the patch (it is of an older version)"
-        return Refusal("conflict", f"{why}; nothing was taken back", file.path)
+        return Refusal("conflict", f"{why}", file.path)
     text = replaced(kept[file.path], FileText(after or b"").lines)
     # A path that all patches together left as it was may have changed since. Its text is not needed, nor used (rule 4).
     return text if _hash(text) == file.before else _GONE
@@ -256,7 +256,7 @@ def _prepared(path: str, first: _State, last: _State, *, old: bytes | None, new:
 
 
 def _lost(path: str) -> Refusal:
-    return Refusal("conflict", f"what {path} was before cannot be worked out; nothing was taken back", path)
+    return Refusal("conflict", f"what {path} was before cannot be worked out", path)
 
 
 def _state(image: Image | None) -> _State:

@@ -4,7 +4,8 @@ Rules
 1. The patches of a tree are those of the run and of the runs below it. An undo of it is a run of its own, and a part of
    what its files went through: with it, `left` is what is really left.
 2. Runs about a run (`aside`) are found by the first event of each. Foreign ones are not counted: they prove nothing.
-3. A run in a worktree changes nothing in the project: its result comes as a patch of the run above it.
+3. Of runs in a copy of the project (core/copies.py) only those count that share the copy of the tree's first run: what
+   others changed in theirs reaches the project as one patch.
 4. `net` is about the tree's own patches. What came later, of any run, is only undone in memory to get at the texts.
 """
 
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
-from orchestra.core.names import is_worktree
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
 from orchestra.patch.apply import read_files
@@ -79,7 +80,7 @@ class Changes:
 
     def net(self, folder: RunFolder, *, own: bool = False) -> Net:
         """What the patches of a tree changed in the end; with `own`, only those of the run itself."""
-        workspace, mine = self._runs.project, self._patches(folder, own=own)
+        workspace, mine = self._workspace(folder), self._patches(folder, own=own)
         patches = in_order(mine)
         images = read_files(workspace, paths_of(patches))
         if isinstance(images, Refusal):
@@ -109,17 +110,23 @@ class Changes:
         """The patches of all runs but these, in order of time. A run that cannot be read is left out."""
         found: list[Timed] = []
         for folder in self._runs.folders():
-            if folder.id in own or is_worktree(self._runs.began(folder).folder) or self._is_foreign(folder):
+            if folder.id in own or self._is_foreign(folder):
                 continue
             try:
-                found += applied_in(_journaled(self._runs.summary(folder, keep=False)), kept=kept)
+                run = _journaled(self._runs.summary(folder, keep=False))
+                found += applied_in(run, kept=kept) if not run.copy else ()  # rule 3
             except OrchestraError:
                 continue
         return sorted(found, key=lambda one: one.time)
 
     def _tree(self, folder: RunFolder) -> Iterator[Journaled]:
-        journals = (_journaled(member.summary) for member in self._runs.members(folder))
-        return (run for run in journals if not is_worktree(run.inside))
+        copy = self._runs.began(folder).copy
+        runs = (_journaled(member.summary) for member in self._runs.members(folder))
+        return (run for run in runs if run.copy == copy)  # rule 3
+
+    def _workspace(self, folder: RunFolder) -> Path:
+        """The project, or the copy of it that the run works in."""
+        return self._runs.project / self._runs.began(folder).copy
 
     def _is_foreign(self, folder: RunFolder) -> bool:
         try:
@@ -129,4 +136,4 @@ class Changes:
 
 
 def _journaled(summary: RunSummary) -> Journaled:
-    return Journaled(summary.folder, summary.facts.folder, summary.events)
+    return Journaled(summary.folder, summary.facts.folder, summary.facts.copy, summary.events)

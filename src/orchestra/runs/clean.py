@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from orchestra.core.errors import JournalCorrupt, RunLocked, UsageError
 from orchestra.core.files import entries_below, mode_and_size
-from orchestra.core.names import WORKTREES
 from orchestra.core.reading import RunCreated
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder, digest
@@ -141,8 +140,7 @@ def remove(of: Cleaning, tree: Tree) -> tuple[str, ...]:
         hidden = [of.project.store.hide(run.folder) for run in tree.runs]
         # The root's folder is deleted last: while it exists, the next clean finishes the whole tree. The locks are
         # held meanwhile; otherwise another clean would treat the tree as left by a killed one.
-        worktrees = (of.project.path / WORKTREES / run.folder.id for run in tree.runs)
-        return tuple(name for path in (*worktrees, *reversed(hidden)) for name in discard(path))
+        return tuple(name for path in reversed(hidden) for name in discard(path))
 
 
 def _must_be(judged: Run, now: RunSummary) -> None:

@@ -207,7 +207,7 @@ class Runs:
         fold = Fold()
         standing = self._store.standing(folder, each=fold.add, keep=keep)
         if standing.created is None:
-            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+            raise JournalCorrupt(str(folder.events), "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         driven = self._store.is_driven(folder)
         return RunSummary(folder, standing.created, standing.events, fold, driven, foreign)
@@ -234,7 +234,7 @@ class Runs:
     def _drivable(self, folder: RunFolder) -> Drivable:
         standing = self._store.vouched(folder)
         if standing.created is None:
-            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+            raise JournalCorrupt(str(folder.events), "holds no event")
         if foreign := standing.foreign or elsewhere(standing.workspace, str(self.project)):
             raise ForeignRun(folder.id, foreign)
         return Drivable(folder, standing.created, standing.events)

@@ -43,12 +43,3 @@ def commit_place(
     if not parent:
         raise UsageError("the repository has no commit yet; make the first one with git")
     return CommitPlace(branch or head.branch, parent, identity(environ))
-
-
-def commit_checked_out(project: Path, homes: tuple[str, ...]) -> str:
-    """The commit that is checked out; UsageError if there is none."""
-    repository = find_repository(project, homes)
-    head = repository.head() if repository is not None else None
-    if head is None or not head.commit:
-        raise UsageError(f"--worktree needs a commit, and {project} has none: git init, git add -A, git commit")
-    return head.commit

@@ -9,7 +9,6 @@ Rules
    folder; a hidden folder; a place that is closed to patches (guard.py); a folder of secrets.
 4. What the run is allowed to do stays the project's: policy, configuration, consent, closed folders, environment.
 5. The folder is made if it is missing. It is judged again each time the run is driven.
-6. A worktree is the only folder among orchestra's own that a run may work in. It must exist: it has files of a commit.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from orchestra.core.errors import UsageError
-from orchestra.core.names import has_unseen, is_name, is_worktree
+from orchestra.core.names import has_unseen, is_name
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.patch.safety import wrong_path
 
-_NO_WORKTREE = "this worktree is gone, and what the run made in it; start the run again"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,8 +30,6 @@ def wrong_folder(root: Path, folder: str, closed: Callable[[str], Iterable[str]]
 
     `closed` returns the whole paths of the closed folders, seen from a folder of the project.
     """
-    if is_worktree(folder):
-        return wrong_path(folder) or _on_disk(root, folder) or ("" if (root / folder).is_dir() else _NO_WORKTREE)
     return wrong_path(folder) or _closed(root, folder, closed) or _on_disk(root, folder)
 
 

@@ -28,7 +28,7 @@ from orchestra.core.context import Step
 from orchestra.core.effects import Effect, digest_of
 from orchestra.core.errors import OrchestraError, StepFailed
 from orchestra.core.work import Reply
-from orchestra.patch.kept import kept_diff
+from orchestra.patch.gatekeeper import kept_diff
 
 FAILED = "STEP_FAILED"  # the error of a step whose function raised
 NOT_JSON = "NOT_JSON"
@@ -150,7 +150,7 @@ async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -
 
 async def keep_diff(effect: KeepDiff, step: Step) -> Reply:
     """Handler of KeepDiff."""
-    return kept_diff(effect.diff, effect.artifact, step.ledger)
+    return kept_diff(step.ledger, effect.artifact, effect.diff)
 
 
 def _shown(argument: Any) -> Any:

@@ -14,7 +14,8 @@ NOT_UNDONE = "NOT_UNDONE"  # the error of an undo that found a file changed sinc
 
 async def undo(ctx: Context, job: Job) -> Verdict:
     """Take the patches of a run back: all of them, or none."""
-    passage = await take_back(ctx.at("execute", 1), job.runs, "undo.patch", UNSET if job.to is None else job.to)
+    since = UNSET if job.to is None else job.to
+    passage = await take_back(ctx.at("execute", 1), job.runs, "undo.patch", since=since)
     refusal = passage.done.refusal if passage.done else None
     if refusal is not None:
         return Verdict(status="failed", error=ErrorInfo(NOT_UNDONE, refusal.message), exit_code=1)

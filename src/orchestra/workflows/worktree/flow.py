@@ -1,16 +1,13 @@
-"""The steps of a run in a worktree: make the folder, have the work done there, bring its result to the project."""
+"""The steps of a run in a worktree: have the work done in a copy of the project, bring its result to the project."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from orchestra.core.context import Context, Verdict
 from orchestra.core.effects import ChildResult
 from orchestra.core.errors import StepFailed
 from orchestra.core.records import ErrorInfo
-from orchestra.core.work import KeepNet
+from orchestra.core.work import TakeOver
 from orchestra.workflows.gate import Passage, Ticket, pass_gate
-from orchestra.workflows.worktree.effects import MakeWorktree, RemoveWorktree
 from orchestra.workflows.worktree.shapes import Job
 
 WORK_FAILED, NOT_BROUGHT = "WORK_FAILED", "NOT_BROUGHT"  # the work itself; its result did not come to the project
@@ -20,30 +17,27 @@ async def worktree(ctx: Context, job: Job) -> Verdict:
     """Have the work done beside the project's files, then bring its net change to them."""
     ctx = ctx.at("execute", 1)
     try:
-        made = await ctx.perform("worktree", MakeWorktree(job.commit))
-        done = await ctx.call("work", job.workflow, job.params, workspace=made.folder)
+        done = await ctx.call("work", job.workflow, job.params, copied=True)
         if done.status != "completed":
-            return _not_done(done, made.folder)
-        net = await ctx.perform("result", KeepNet(done.childRunId, made.folder, "result.reply"))
+            return _not_done(done)
+        taken = await ctx.perform("result", TakeOver(done.childRunId, "result.md"))
     except StepFailed as failed:
         return Verdict(status="failed", error=ErrorInfo(failed.code, str(failed)), exit_code=1)
-    if net.reply is not None:
+    if taken.reply is not None:
         ticket = Ticket("result.patch", "approval-result", job.approval, f"the result of: {job.goal}")
-        passage = await pass_gate(ctx, net.reply, ticket)
-        if (kept := _not_brought(passage, made.folder)) is not None:
+        kept = _not_brought(await pass_gate(ctx, taken.reply, ticket), done.childRunId)
+        if kept is not None:
             return kept
-    await ctx.perform("remove", RemoveWorktree(made.folder))
-    return Verdict(status="completed", result=_result(done))
+    return Verdict(status="completed", result=done.result)
 
 
-def _not_done(done: ChildResult, folder: str) -> Verdict:
+def _not_done(done: ChildResult) -> Verdict:
     if done.status == "canceled":
         return Verdict(status="canceled", result={"reason": done.error or "the work was canceled"})
-    error = ErrorInfo(WORK_FAILED, f"{done.error or 'the work failed'} (its files: {folder})")
-    return Verdict(status="failed", error=error, exit_code=1)
+    return Verdict(status="failed", error=ErrorInfo(WORK_FAILED, done.error or "the work failed"), exit_code=1)
 
 
-def _not_brought(passage: Passage, folder: str) -> Verdict | None:
+def _not_brought(passage: Passage, child: str) -> Verdict | None:
     """The end of a run whose result did not come to the project; None if it came."""
     if passage.done is not None and passage.done.refusal is not None:
         why = f"the result does not fit the project's files as they are now: {passage.done.refusal.message}"
@@ -53,8 +47,5 @@ def _not_brought(passage: Passage, folder: str) -> Verdict | None:
             return Verdict(status="canceled", result={"reason": why})
     else:
         return None
-    return Verdict(status="failed", error=ErrorInfo(NOT_BROUGHT, f"{why} (it is kept in {folder})"), exit_code=1)
-
-
-def _result(done: ChildResult) -> Any:
-    return done.result
+    message = f"{why}. The result is kept in run {child}; as a branch: orchestra apply {child} --branch NAME"
+    return Verdict(status="failed", error=ErrorInfo(NOT_BROUGHT, message), exit_code=1)

@@ -15,5 +15,4 @@ class Job(Struct, frozen=True, omit_defaults=True):
     workflow: str = ""
     goal: str = ""
     params: dict[str, Any] = {}
-    commit: str = ""  # whose files the worktree has
     approval: ApprovalPolicy = "always"

@@ -1,11 +1,10 @@
-"""The transition table of a run in a worktree: the folder, the work (a child run), its result at the gate, the end."""
+"""The transition table of a run in a worktree: the work (a child run in a copy), its result at the gate, the end."""
 
 from __future__ import annotations
 
 from orchestra.core.tables import Table
 
 _STEPS = {"PHASE_STARTED execute": "working", "PHASE_COMPLETED execute": "working", "PHASE_FAILED execute": "working"}
-_REMOVAL = {"PHASE_STARTED execute": "removing", "PHASE_COMPLETED execute": "removing"}
 _EDGES: dict[str, dict[str, str]] = {
     "new": {"RUN_CREATED": "created"},
     "created": {"PHASE_STARTED execute": "working"},
@@ -19,12 +18,7 @@ _EDGES: dict[str, dict[str, str]] = {
     "approval_granted": {"PATCH_APPLIED": "patch_applied", "PATCH_APPLY_FAILED": "patch_failed"},
     "approval_rejected": {},
     "patch_failed": {},
-    "patch_applied": {"PHASE_STARTED execute": "removing"},
-    "removing": {
-        "PHASE_STARTED execute": "removing",
-        "PHASE_COMPLETED execute": "removing",
-        "RUN_COMPLETED": "completed",
-    },
+    "patch_applied": {"RUN_COMPLETED": "completed"},
     "completed": {},
     "failed": {},
     "canceled": {},

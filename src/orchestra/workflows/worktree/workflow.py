@@ -7,16 +7,10 @@ from typing import Any
 
 import msgspec
 
-from orchestra.core.context import Handlers
 from orchestra.core.errors import UsageError
-from orchestra.core.reading import outcome_as
-from orchestra.core.records import Event
-from orchestra.core.text import count
 from orchestra.providers.choose import Models
-from orchestra.workflows.description import Ended, Hint, Running, Workflow
-from orchestra.workflows.headline import headline
+from orchestra.workflows.description import Ended, Hint, Workflow
 from orchestra.workflows.project import Project
-from orchestra.workflows.worktree.effects import Made, MakeWorktree, RemoveWorktree, Worktrees
 from orchestra.workflows.worktree.flow import worktree
 from orchestra.workflows.worktree.shapes import Job
 from orchestra.workflows.worktree.states import TABLE
@@ -24,28 +18,14 @@ from orchestra.workflows.worktree.states import TABLE
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     """Refuse a job that names no work: only the verbs of other workflows can (`--worktree`)."""
-    if not job.workflow or not job.commit:
+    if not job.workflow:
         raise UsageError("a worktree is made for another run: orchestra loop … --worktree")
     return job, models
 
 
 def _facts(project: Project, job: Job) -> dict[str, Any]:
-    return {"approval": job.approval, "policy": msgspec.to_builtins(project.policy)}
-
-
-def _effects(running: Running) -> Handlers:
-    trees = Worktrees(running.project)
-    return {MakeWorktree: trees.make, RemoveWorktree: trees.remove}
-
-
-def _headline(event: Event) -> str:
-    made = outcome_as(event, Made) if event.type == "PHASE_COMPLETED" else None
-    if made is None or not made.folder:
-        return headline(event)
-    if not made.files:
-        return "worktree removed"
-    without = f"; without links that lead out: {', '.join(made.without)}" if made.without else ""
-    return f"worktree: {count(made.files, 'file')} in {made.folder}{without}"
+    policy = msgspec.to_builtins(project.policy)
+    return {"approval": job.approval, "policy": policy, "asker": "person", "atEnd": True}
 
 
 def _results(ended: Ended) -> Iterator[Hint]:
@@ -67,12 +47,10 @@ WORKTREE = Workflow(
     prepare=prepare,
     reserved=frozenset(Job.__struct_fields__),
     facts=_facts,
-    effects=_effects,
     approval=lambda config: config.loop.approval,
-    uncommitted="uncommitted changes are not in the worktree",
+    uncommitted="the worktree begins with your uncommitted changes",
     needs_commands=_needs_commands,
-    headline=_headline,
-    after_no=lambda params, subject: "kept in the run, which ends; the result stays in the worktree",
+    after_no=lambda params, subject: "kept in the run, which ends; the result stays in its copy",
     results=_results,
     title="a run in a worktree",
     records={"worktree-job": (Job, "payload.params of RUN_CREATED of a run in a worktree")},
