@@ -100,10 +100,14 @@ def test_a_result_that_does_not_come_is_kept_and_the_files_stay(tmp_path: Path, 
 
 
 def test_a_worktree_needs_no_git_and_a_job_that_would_be_refused_is_refused_at_once(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    both = RIGHT_PATCH.replace("[PATCH_END]", new_file("extra.md", "x") + "[PATCH_END]")
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", both))
     assert project.run("loop", "x", "--worktree", "--check", "no-such-program").returncode == 2
     assert project.runs == []
-    assert project.loop("--worktree", "--approval", "never").returncode == 0
-    assert "a + b" in project.calc()
+    assert project.loop("--worktree").returncode == 3
+    assert project.run("approve", "last", "--only", "calc.py").returncode == 0
+    assert "a + b" in project.calc() and not (project.path / "extra.md").exists()
+    assert project.run("undo", "last").returncode == 0 and "a - b" in project.calc()
+    conforms(project)
     refused = project.run("start", "worktree", "workflow=loop")
     assert refused.returncode == 2 and "cannot be set from outside" in refused.stderr

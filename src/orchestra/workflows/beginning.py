@@ -22,9 +22,10 @@ from orchestra.context.rules import FILE, find_rules, record_of
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.globs import wrong_glob
 from orchestra.core.reading import ContextFacts
-from orchestra.core.records import GitFacts
+from orchestra.core.records import GitFacts, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
+from orchestra.core.text import clean
 from orchestra.patch.git.repository import find_repository
 from orchestra.patch.git.status import uncommitted
 
@@ -85,7 +86,9 @@ def begun_from(path: Path, homes: tuple[str, ...], warning: str) -> Recorded:
 
 
 def _named(files: tuple[str, ...]) -> str:
-    return ", ".join(files[:_NAMED]) + (f" and {len(files) - _NAMED} more" if len(files) > _NAMED else "")
+    return clean(utf8(", ".join(files[:_NAMED])).decode()) + (
+        f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    )
 
 
 def _unread(files: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,12 @@ _EDGES: dict[str, dict[str, str]] = {
         "APPROVAL_GRANTED": "approval_granted",
         "PATCH_APPLY_FAILED": "patch_failed",  # it does not fit the project's files
     },
-    "approval_requested": {"APPROVAL_GRANTED": "approval_granted", "APPROVAL_REJECTED": "approval_rejected"},
+    "approval_requested": {
+        "APPROVAL_GRANTED": "approval_granted",
+        "APPROVAL_REJECTED": "approval_rejected",
+        "PATCH_PRODUCED": "patch_revised",  # a person's own version: parts of the patch, or an edited one
+    },
+    "patch_revised": {"APPROVAL_GRANTED": "approval_granted"},
     "approval_granted": {"PATCH_APPLIED": "patch_applied", "PATCH_APPLY_FAILED": "patch_failed"},
     "approval_rejected": {},
     "patch_failed": {},
