@@ -139,7 +139,7 @@ class App:
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         shown = self.project.shown_to_models()
-        git = self.project.begun_from(warns=workflow.approval(self.project.config) is not None)
+        git = self.project.begun_from(workflow.uncommitted)
         beginning = self._beginning(workflow, job, {**facts, **shown.facts, **git.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)

@@ -226,6 +226,9 @@ class Wiring:
         """The project's approval mode of now, if it asks a person more often than the run's; else None."""
         if "approval" in self._terms.changes(run):
             return None  # a person typed it
+        above = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
+        if above.atEnd and RunCreated.of(created).copy:
+            return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 

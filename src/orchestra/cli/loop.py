@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 from msgspec import UNSET
 
 from orchestra.cli import options
@@ -11,10 +12,13 @@ from orchestra.core.errors import UsageError
 from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
 from orchestra.policy.policy import ApprovalPolicy
+from orchestra.providers.choose import Models
 from orchestra.runs.following import told
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
 from orchestra.workflows.loop.workflow import LOOP
+from orchestra.workflows.worktree.shapes import Job as WorktreeJob
+from orchestra.workflows.worktree.workflow import WORKTREE
 
 # What a run that follows another does not take over; not the approval mode either, which a person typed for that run.
 _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval")
@@ -29,6 +33,12 @@ _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval
 @options.max_fixes("How many fixes at most (default: 3).", variable="ORCHESTRA_MAX_FIXES")
 @click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
+@click.option(
+    "--worktree",
+    is_flag=True,
+    help="Work in a copy of the project. Only the result comes to your files, as one patch that you approve. So several"
+    " runs can work at once.",
+)
 @options.context
 @options.environment
 @options.models
@@ -40,6 +50,7 @@ def loop(
     max_fixes: int | None,
     explore: bool,
     no_baseline: bool,
+    worktree: bool,
     context: tuple[str, ...],
     environment: str,
     no_context: tuple[str, ...],
@@ -74,7 +85,19 @@ def loop(
         explore=EVIDENCE.name if explore else UNSET,
     )
     typed = ("approval",) if approval else ()
+    if worktree:
+        inside = _in_worktree(drive, job, models)
+        return drive.drive(lambda: app.start(WORKTREE.name, inside, models, typed=typed))
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))
+
+
+def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
+    """The loop as the work of a run in a worktree. What a start would refuse is refused now."""
+    drive.ask_consent()
+    job, _ = drive.app.check(LOOP.name, job, models)
+    params = msgspec.to_builtins(msgspec.structs.replace(job, approval="never"))  # the result is approved
+    work = {name: value for name, value in params.items() if name not in LOOP.reserved}
+    return WorktreeJob(LOOP.name, job.goal, work, job.approval)
 
 
 @click.command(short_help="Go on from a finished run with another goal.")

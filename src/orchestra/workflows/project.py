@@ -297,9 +297,9 @@ class Project:
         """What a root run records of what its models are shown: the project's rules, the configuration's files."""
         return shown_to_models(self.path, self.config.context, self.redactor.text)
 
-    def begun_from(self, *, warns: bool) -> Recorded:
-        """What a root run records of the commit it begins from; `warns`: uncommitted changes are told."""
-        return begun_from(self.path, homes(self.environ), warns=warns)
+    def begun_from(self, warning: str) -> Recorded:
+        """What a root run records of the commit it begins from; `warning` is said of uncommitted changes."""
+        return begun_from(self.path, homes(self.environ), warning)
 
     def commit_to(self, branch: str, began: str) -> CommitPlace:
         """Where a run's result can be committed; UsageError if nowhere. `began` is the commit where the run began."""

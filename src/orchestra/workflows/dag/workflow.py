@@ -33,7 +33,7 @@ from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
 from orchestra.workflows.dag.states import TABLE, TASK
 from orchestra.workflows.dag.verify import verify_tasks
-from orchestra.workflows.description import Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
+from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import ended
@@ -241,6 +241,7 @@ DAG = Workflow(
     projections=_projections,
     limit=lambda policy: policy.max_total_sec,  # S2-50
     approval=lambda config: config.dag.approval,
+    uncommitted=MIXED,
     headline=_headline,
     details=_details,
     shown=_shown,
