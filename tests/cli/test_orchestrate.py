@@ -274,6 +274,10 @@ def test_two_runs_at_one_instant_get_two_ids(tmp_path: Path) -> None:
     found = json.loads(project.run("compare", project.teams[0].id, project.teams[1].id, "--json").stdout)
     assert {file["status"] for file in found["artifacts"]} == {"same"} and len(found["artifacts"]) == 5
     assert [run["calls"] for run in found["runs"]] == [9, 9]
+    (project.teams[1].artifacts / "final-summary.md").write_text("# 다른 요약\n", encoding="utf-8")
+    shown = project.run("compare", *(run.id for run in project.teams), "--diff").stdout
+    assert "artifacts/final-summary.md: different (-2 +1 lines)" in shown and "+# 다른 요약" in shown
+    assert "findings closed" in shown and shown.count("@@") == 2
 
 
 @pytest.mark.spec("S4-18", "S4-30", "S4-32", "S4-37", "S4-38", "S4-55", "S4-56", "S4-57", "S4-60", "S4-62")

@@ -242,6 +242,10 @@ class TerminalFace(LineFace):
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
+    def line(self, text: str) -> None:
+        self._live.clear()
+        super().line(text)
+
     def happened(self, event: Event) -> None:
         self._live.clear()
         if event.type in _ANSWERS or event.type in FINAL:
@@ -293,7 +297,7 @@ class TerminalFace(LineFace):
 
     def _ask_next(self) -> None:
         """Show the next request and read answers line by line."""
-        self._live.clear()
+        self._live.pause()
         self._open = self._queue.pop(0)
         event, request = self._open[1], self._asked
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # discard what was typed before the question

@@ -155,6 +155,8 @@ def _headline(event: Event) -> str:
     effect = effect_of(event)
     if effect == "Edition" or (effect == "Look" and not _was_edited(event)):
         return ""  # a file as the run made it is in the line of its agent
+    if effect == "TakeOver" and event.type != "PHASE_FAILED":
+        return ""  # the patch comes next
     if event.type in ("RUN_CREATED", *FINAL) or not step.stage or effect in ("Look", "WriteFile"):
         return headline(event)
     where = f"phase {step.stage}"
@@ -207,6 +209,8 @@ def _results(ended: Ended) -> Iterator[Hint]:
     progress = Progress.of(ended.events)
     for path in progress.files:
         yield Hint(path.removeprefix("artifacts/"), path=str(ended.folder.path / path))
+    if any(event.type == "PATCH_APPLIED" for event in ended.events):
+        yield Hint("what changed in the project", command=("diff", ended.folder.id))
     if progress.definition is not None:
         task, own = progress.definition.task, progress.definition.team.name
         later = task.teams[task.teams.index(own) + 1 :] if own in task.teams else ()
