@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo demo-dag test test-setup check format bench mutants docs clean
+.PHONY: setup demo demo-dag demo-contracts test test-setup check format bench mutants docs clean
 
 setup: $(BIN)/.ready
 
@@ -21,6 +21,9 @@ demo: setup
 demo-dag: setup
 	@$(BIN)/python examples/demo_dag.py
 
+demo-contracts: setup
+	@$(BIN)/python examples/demo_contracts.py
+
 test: test-setup
 	@$(BIN)/python -m pytest
 
@@ -34,7 +37,7 @@ test-setup: setup
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests examples/demo.py examples/demo_dag.py docs/generate.py benchmarks
+	@$(BIN)/mypy src tests examples/demo.py examples/demo_dag.py examples/demo_contracts.py docs/generate.py benchmarks
 	@$(BIN)/python -m pytest tests/architecture
 
 format: setup

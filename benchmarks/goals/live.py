@@ -1,12 +1,13 @@
 """Twenty goals on a real small model, end to end: what becomes of each. Run by hand.
 
-    python benchmarks/goals/live.py [--way embedded|server] [--goals N,N …] [--keep DIR]
+    python benchmarks/goals/live.py [--way embedded|server] [--of goals|unseen] [--goals N,N …] [--steps N] [--keep D]
 
 `embedded` is `--provider local`. `server` is llama.cpp's OpenAI-compatible server in a process of its own, with a key,
 through `openai_compat` and `constrain: true`. The goals are about a small project (goals.json has its files) and about
-this repository, as of HEAD. Questions are answered with yes. What is counted comes from the journals of the runs.
-Targets: every run completes, main finalizes 12 of 20 after an executed command, at most 2 answers are the fixed text.
-If one is missed, the exit code is 1.
+this repository, as of HEAD. Prompts and schemas were made with goals.json at hand; unseen.json has another project and
+other goals, and nothing is to be changed because of them. Questions are answered with yes. What is counted comes from
+the journals of the runs. Targets: every run completes, main finalizes 12 of 20 after an executed command, at most 2
+answers are the fixed text. If one is missed, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -27,15 +28,24 @@ from typing import Any
 
 from msgspec import Struct
 
+from orchestra.core.errors import ContractError
+
 HERE = Path(__file__).resolve().parent
 PROGRAM = Path(sys.executable).with_name("orchestra")
-GOALS = json.loads((HERE / "goals.json").read_text("utf-8"))
 MAX_STEPS = 3
 MOST_ANSWERS = 4  # of one run
 LONGEST = 900  # seconds of one command: longer is a hang
 LEAST_FINALIZED, MOST_FIXED = 12, 2  # of twenty goals
 REPLIES = ("planning-result", "worker-action", "main-decision", "main-answer")
 CONFIG = "providers: {openai_compat: {constrain: true, context_tokens: 8192, max_output_tokens: 1024}}\n"
+
+
+class Wanted(Struct, frozen=True):
+    """Which goals are run, and how many steps each has."""
+
+    of: str  # the file without its ending
+    numbers: frozenset[int]  # empty: all
+    steps: int
 
 
 class Ran(Struct, frozen=True):
@@ -46,7 +56,8 @@ class Ran(Struct, frozen=True):
     seconds: float
     commands: tuple[str, ...]  # those that were executed, with their exit codes
     steps: int
-    repairs: int
+    repairs: int  # replies that broke the protocol
+    retries: int  # calls that failed for a technical reason, such as a timeout on a busy machine
     forced: bool
     fixed: bool  # the answer is the fixed text
     finalized: bool  # main's own decision, after an executed command
@@ -56,13 +67,14 @@ class Ran(Struct, frozen=True):
     @property
     def row(self) -> str:
         marks = ("yes" if one else "" for one in (self.finalized, self.forced, self.fixed))
-        figures = (self.goal, len(self.commands), self.steps, self.repairs, *marks, self.questions, round(self.seconds))
+        counts = (len(self.commands), self.steps, self.repairs, self.retries)
+        figures = (self.goal, *counts, *marks, self.questions, round(self.seconds))
         return f"| {' | '.join(map(str, figures))} |"
 
 
 HEAD = (
-    "| goal | commands | steps | repairs | finalized | forced | fixed text | questions | seconds |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| goal | commands | steps | repairs | retries | finalized | forced | fixed text | questions | seconds |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -82,10 +94,10 @@ def _server(way: str) -> Iterator[dict[str, str]]:
         yield {"OPENAI_BASE_URL": f"{server.stdout.readline().strip()}/v1", "OPENAI_API_KEY": key}
 
 
-def _projects(folder: Path) -> dict[str, Path]:
-    """The sample and a copy of this repository."""
+def _projects(folder: Path, files: Mapping[str, str]) -> dict[str, Path]:
+    """The sample with these files, and a copy of this repository."""
     sample, repository = folder / "sample", folder / "repository"
-    for name, text in GOALS["files"].items():
+    for name, text in files.items():
         path = sample / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -98,7 +110,7 @@ def _projects(folder: Path) -> dict[str, Path]:
     return {"sample": sample, "repository": repository}
 
 
-def run_goal(project: Path, goal: str, provider: str, env: Mapping[str, str]) -> Ran:
+def run_goal(project: Path, goal: str, provider: str, env: Mapping[str, str], max_steps: int = MAX_STEPS) -> Ran:
     """Run one goal; answer its questions until it ends."""
 
     def orchestra(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -106,7 +118,7 @@ def run_goal(project: Path, goal: str, provider: str, env: Mapping[str, str]) ->
         return subprocess.run(said, cwd=project, env=env, text=True, capture_output=True, timeout=LONGEST)
 
     began, session = time.monotonic(), f"g{time.monotonic_ns()}"
-    steps = ("--max-steps", str(MAX_STEPS))
+    steps = ("--max-steps", str(max_steps))
     ran = orchestra("agent:run", "--session", session, "--goal", goal, "--provider", provider, *steps)
     for _ in range(MOST_ANSWERS):
         if ran.returncode != 3:
@@ -132,6 +144,7 @@ def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, An
     decided = [
         body["outcome"]["text"] for kind, body, native in ended if (kind, native) == ("PHASE_COMPLETED", REPLIES[2])
     ]
+    failures = [body["error"]["code"] for kind, body, native in ended if kind == "PHASE_FAILED" and native in REPLIES]
     forced = any(body.get("state") == "ForcedSynthesis" for _, body in said)
     answer = said[-1][1].get("result", {}).get("answer", "")
     fixed = answer.startswith("No model could write an answer to:")
@@ -142,7 +155,8 @@ def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, An
         seconds=seconds,
         commands=commands,
         steps=max((body.get("step", 0) for _, body in said), default=0),
-        repairs=sum(kind == "PHASE_FAILED" and native in REPLIES for kind, _, native in ended),
+        repairs=failures.count(ContractError.code),
+        retries=len(failures) - failures.count(ContractError.code),
         forced=forced,
         fixed=fixed,
         finalized=finalized and not fixed,
@@ -154,14 +168,16 @@ def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, An
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--way", choices=("embedded", "server"), action="append")
+    parser.add_argument("--of", choices=("goals", "unseen"), default="goals")
     parser.add_argument("--goals", default="")
+    parser.add_argument("--steps", type=int, default=MAX_STEPS)
     parser.add_argument("--keep", type=Path)
     typed = parser.parse_args()
-    chosen = {int(number) for number in typed.goals.split(",") if number}
+    wanted = Wanted(typed.of, frozenset(int(number) for number in typed.goals.split(",") if number), typed.steps)
     fine = True
     for way in typed.way or ("embedded", "server"):
         with _place(typed.keep, way) as folder, _server(way) as variables:
-            fine &= _all(way, folder, variables, chosen)
+            fine &= _all(way, folder, variables, wanted)
     return 0 if fine else 1
 
 
@@ -174,17 +190,18 @@ def _place(keep: Path | None, way: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _all(way: str, folder: Path, variables: Mapping[str, str], chosen: set[int]) -> bool:
+def _all(way: str, folder: Path, variables: Mapping[str, str], wanted: Wanted) -> bool:
     """Every goal, one way; whether the targets hold."""
     env = {**os.environ, "HOME": str(folder), "ORCHESTRA_KEY": "the key of the benchmarks", **variables}
-    projects, provider = _projects(folder), "local" if way == "embedded" else "openai_compat"
-    goals = [(project, goal) for project in projects for goal in GOALS[project]]
-    print(f"\n{way}\n\n{HEAD}", flush=True)
+    found = json.loads((HERE / f"{wanted.of}.json").read_text("utf-8"))
+    projects, provider = _projects(folder, found["files"]), "local" if way == "embedded" else "openai_compat"
+    goals = [(project, goal) for project in projects for goal in found[project]]
+    print(f"\n{way}, {wanted.of}, at most {wanted.steps} steps\n\n{HEAD}", flush=True)
     ran: list[Ran] = []
     for number, (project, goal) in enumerate(goals, start=1):
-        if chosen and number not in chosen:
+        if wanted.numbers and number not in wanted.numbers:
             continue
-        ran.append(run_goal(projects[project], goal, provider, env))
+        ran.append(run_goal(projects[project], goal, provider, env, wanted.steps))
         print(ran[-1].row, flush=True)
         print(f"    {ran[-1].commands}\n    {ran[-1].answer!r}", file=sys.stderr, flush=True)
     finalized, fixed = sum(one.finalized for one in ran), sum(one.fixed for one in ran)
@@ -194,6 +211,7 @@ def _all(way: str, folder: Path, variables: Mapping[str, str], chosen: set[int])
         "fixed texts": fixed,
         "forced syntheses": sum(one.forced for one in ran),
         "repairs": sum(one.repairs for one in ran),
+        "retries": sum(one.retries for one in ran),
         "questions": sum(one.questions for one in ran),
     }
     print(f"\n{len(ran)} goals: {', '.join(f'{value} {name}' for name, value in figures.items())}")

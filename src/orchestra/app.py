@@ -54,7 +54,8 @@ class App:
         self.workflows = Workflows(self.project, more)
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
-        self.answers = Answers(self.runs, self.project.store)
+        store, redactor = self.project.store, self.project.redactor
+        self.answers = Answers(self.runs, store, lambda run: wiring.gate(run), redactor)
         self.trees = self.answers.trees
         self.face: Face = GuardedFace(face or Silent())
         self.refuse_unknown_roles(models or Models())
@@ -131,10 +132,11 @@ class App:
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         shown = self.project.shown_to_models()
-        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **brought})
+        git = self.project.begun_from(warns=workflow.approval(self.project.config) is not None)
+        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **git.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)
-        for what in shown.notices:
+        for what in (*shown.notices, *git.notices):
             self.face.tell(Notice(folder.id, what))
         return folder
 
@@ -145,7 +147,7 @@ class App:
         project = self.project.at(above.copy).below(above.folder, begun.workspace)
         job = self.job(workflow.name, begun.params)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
-        job = workflow.as_child(project, job)
+        job = workflow.as_child(project, job, parent)
         job, _ = workflow.prepare(project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         beginning = self._beginning(workflow, job, facts)
@@ -234,6 +236,19 @@ class App:
         if end.status in FINAL.values() or end.alone:
             return end
         return msgspec.structs.replace(end, status=self.trees.status(root))
+
+    def change(self, folder: RunFolder, wishes: Mapping[str, Any], by: str) -> None:
+        """Change the job of a run that has not ended, as a person wishes: its next event records that."""
+        run = self.runs.vouched(folder)
+        workflow = self.workflows.named(run.workflow)
+        if (status := run.fold.state.status) in FINAL.values():
+            raise UsageError(f"run {folder.id} is {status}: nothing of it can be changed. A new run: orchestra retry")
+        if run.driven:
+            raise RunLocked(folder.id, "another process")
+        if workflow.changed is None:
+            raise UsageError(f"workflow {workflow.name} has nothing that can be changed while a run of it goes on")
+        now = {**job_of(run.created), **self.terms.changes(folder)}
+        self.terms.keep_changes(folder, msgspec.to_builtins(workflow.changed(self.project, now, wishes)), by)
 
     def _needs_trial(self, run: Drivable) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""

@@ -22,6 +22,7 @@ Rules
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 import os
@@ -42,12 +43,14 @@ from orchestra.commands.scratch import Scratch
 from orchestra.commands.surroundings import ProjectFiles, listening_ports
 from orchestra.commands.tools import Tool, together
 from orchestra.context.leftovers import Leftovers, builds, keepable, missed
+from orchestra.context.treehash import tested_tree
 from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, InputFile, RunCommand, Stage, output_files
 from orchestra.core.context import Step
+from orchestra.core.effects import ChildRun
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
-from orchestra.core.reading import StepEvent, key_of
+from orchestra.core.reading import StepEvent, effect_of, key_of
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import TOTAL_TIME, Reply
@@ -67,6 +70,7 @@ from orchestra.worker.removal import discard
 from orchestra.worker.task import EXCERPT, MIB, Artifact, Command, CommandResult, Sandbox
 
 OUT = "ORCHESTRA_ARTIFACTS"  # the variable with the folder whose files are kept after the command
+FOLDER = "{artifacts}"  # stands for that folder in the words and variables of a test run
 _LAYERS = 16
 _KEPT = MIB  # bytes of a stream in the artifact, of a command with `keep` (S5: its output buffer)
 
@@ -84,6 +88,7 @@ class _Ready(Struct):
     since_ns: int = 0
     layers: tuple[Path, ...] = ()  # private layers of the tasks before it
     writes: bool = False  # its changes become a patch
+    tree: str = ""  # of a test run: the digest of the files it runs on
     passing: bool = False  # its scratch folder is deleted when it has ended
 
 
@@ -170,11 +175,13 @@ class Runner:
         files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
         upper = folder if bound.tier == "strict" and (writes or effect.keeps != "files") else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
-        artifacts = str(self._ledger.folder.artifact(effect.artifact))
-        tray = self._tray(artifacts) if effect.keeps == "files" else None
+        stem = str(self._ledger.folder.artifact(effect.artifact))
+        artifacts = stem.removesuffix(".txt") if effect.keeps == "layer" else stem
+        tray = self._tray(artifacts) if effect.keeps == "files" or effect.reports else None
         if tray:
             sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
-        stdout, *stderr = output_files(artifacts, key, effect.keeps)
+        stdout, *stderr = output_files(stem, key, effect.keeps)
+        tree = await asyncio.to_thread(tested_tree, self._shop.workspace) if effect.reports else ""
         held = await self._shop.launcher.prepare(
             self._command(effect, tools, sandbox, artifacts, bound.max_task_sec),
             sandbox,
@@ -192,6 +199,7 @@ class Runner:
             layers=below,
             writes=writes,
             passing=effect.keeps == "nothing",
+            tree=tree,
         )
 
     def _folder(self, effect: RunCommand, key: str, *, writes: bool) -> Path | None:
@@ -221,7 +229,7 @@ class Runner:
 
     def _checks(self) -> Path:
         """The folder that checks write into. It keeps the build output of earlier checks until a patch is applied."""
-        state = str(sum(event.type == "PATCH_APPLIED" for event in self._ledger.events))
+        state = str(sum(_changes_files(event) for event in self._ledger.events))
         folder, gone = self._scratch.used("checks", state=state)
         if gone:
             one = "one check (sh -c 'make && ./test') or in a build folder"
@@ -236,8 +244,12 @@ class Runner:
     def _command(
         self, effect: RunCommand, tools: tuple[Tool, ...], sandbox: Sandbox, artifacts: str, max_sec: float
     ) -> Command:
-        env = {**self._shop.environment(together(tools)), **dict(effect.env)}
-        if effect.keeps == "files":
+
+        def placed(word: str) -> str:
+            return word.replace(FOLDER, artifacts) if effect.reports else word
+
+        env = {**self._shop.environment(together(tools)), **{name: placed(value) for name, value in effect.env}}
+        if effect.keeps == "files" or effect.reports:
             env[OUT] = artifacts
         if self._shop.toolbox.environment and not sandbox.domains:
             env |= OFFLINE
@@ -247,7 +259,8 @@ class Runner:
             address = f"http://127.0.0.1:{PROXY_PORT}"
             env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
         first, *then = (
-            Stage((tool.path, *stage.argv[1:]), stage.errors) for tool, stage in zip(tools, effect.stages, strict=True)
+            Stage((tool.path, *map(placed, stage.argv[1:])), stage.errors)
+            for tool, stage in zip(tools, effect.stages, strict=True)
         )
         command = Command(
             argv=first.argv,
@@ -299,7 +312,8 @@ class Runner:
         untaken: tuple[Denied, ...] = ()
         handed: tuple[ArtifactRef, ...] = ()
         if ready.tray is not None:
-            changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
+            taken = passed and effect.keeps == "files"
+            changed, untaken = self._take_changes(effect, step, ready) if taken else (None, ())
             handed, left = self._collect(ready.tray, ready.artifacts)
             untaken += left
         outcome = CommandOutcome(
@@ -311,7 +325,7 @@ class Runner:
             output="" if effect.keep else self._output(result),
             artifact=refs[0] if refs and effect.keeps == "layer" else None,
             error=error,
-            artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
+            artifacts=(*refs, *handed) if effect.keeps != "layer" else handed,
             limit=result.limit or "",
             denials=tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials),
             changes=changed,
@@ -320,6 +334,7 @@ class Runner:
             stdout=result.stdout.excerpt if effect.keeps == "nothing" else "",
             stderr=result.stderr.excerpt if effect.keeps == "nothing" else "",
             exitCodes=result.codes if effect.then or effect.keeps == "nothing" else (),
+            tree=ready.tree,
         )
         if effect.keeps != "layer":
             return outcome
@@ -437,6 +452,11 @@ def _code(result: CommandResult) -> str:
 def _blocked(outcome: CommandOutcome, failure: EnvironmentFailure | None) -> CommandOutcome:
     """The outcome, with what the check lacked."""
     return msgspec.structs.replace(outcome, blocked=failure.what, cure=failure.cure) if failure else outcome
+
+
+def _changes_files(event: Event) -> bool:
+    """Whether the workspace may be another one after this event: a patch was applied, or a child run has ended."""
+    return event.type == "PATCH_APPLIED" or (event.type == "PHASE_COMPLETED" and effect_of(event) == ChildRun.__name__)
 
 
 def _shown(effect: RunCommand) -> str:

@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 
 from orchestra.core.context import Step
 from orchestra.core.errors import OrchestraError, StepFailed
 from orchestra.core.work import Refusal, TakenOver, TakeOver
 from orchestra.patch.apply import read_files
 from orchestra.patch.gatekeeper import kept_diff
+from orchestra.patch.journaled import Journaled, applied_in, in_order
 from orchestra.patch.locate import Image
 from orchestra.patch.prepared import PreparedFile
-from orchestra.patch.takeback import Journaled, TreesOf, applied_in
+from orchestra.patch.takeback import TreesOf
 from orchestra.patch.undo import paths_of, taken_back
 from orchestra.patch.written import diff_of
 
@@ -50,7 +51,7 @@ class TakingOver:
         """The diff of everything that the run changed in its copy."""
         try:
             diff = self._diff(list(self._trees(effect.run)))
-        except (OrchestraError, DecodeError) as error:
+        except OrchestraError as error:
             raise StepFailed(step.key, NOT_TAKEN, str(error)) from error
         if isinstance(diff, Refusal):
             raise StepFailed(step.key, NOT_TAKEN, diff.message)
@@ -60,7 +61,7 @@ class TakingOver:
         copy = runs[0].copy if runs else ""
         if not copy:
             return Refusal("conflict", "the run did not work in a copy of the project")
-        patches = applied_in(copy, runs)
+        patches = in_order(patch for run in runs if run.copy == copy for patch in applied_in(run))
         now = read_files(self._project / copy, paths_of(patches))
         if isinstance(now, Refusal):
             return now

@@ -51,8 +51,9 @@ from orchestra.patch.safety import wrong_path
 from orchestra.policy.policy import Policy, within
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
-from orchestra.workflows.beginning import Recorded, refuse_context, shown_to_models
+from orchestra.workflows.beginning import Recorded, begun_from, refuse_context, shown_to_models
 from orchestra.workflows.copying import copy_project
+from orchestra.workflows.gitplace import CommitPlace, commit_place
 from orchestra.workflows.guard import closed_folders, environment_folders
 from orchestra.workflows.workspace import make_folder, wrong_folder
 
@@ -295,6 +296,14 @@ class Project:
     def shown_to_models(self) -> Recorded:
         """What a root run records of what its models are shown: the project's rules, the configuration's files."""
         return shown_to_models(self.path, self.config.context, self.redactor.text)
+
+    def begun_from(self, *, warns: bool) -> Recorded:
+        """What a root run records of the commit it begins from; `warns`: uncommitted changes are told."""
+        return begun_from(self.path, homes(self.environ), warns=warns)
+
+    def commit_to(self, branch: str, began: str) -> CommitPlace:
+        """Where a run's result can be committed; UsageError if nowhere. `began` is the commit where the run began."""
+        return commit_place(self.path, homes(self.environ), self.environ, branch, began)
 
     # -- what a start refuses -----------------------------------------------------------------------------------------
 

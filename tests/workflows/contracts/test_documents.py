@@ -312,3 +312,68 @@ def test_texts_of_several_lines_are_written_as_such() -> None:
     knowledge = Knowledge(patterns=("하나\n둘",), decisions=(), pitfalls=(), updated_at="2026-01-01T00:00:00Z")
     assert "  - |-\n    하나\n    둘\n" in write(knowledge)
     assert read(write(knowledge), Knowledge, "x") == knowledge
+
+
+LINES = {
+    "explored": {"project_manifest": 141, "explored_files": 141, "directory_structure": 141},
+    "task-breakdown": {
+        "tasks[0].name": 26,
+        "tasks[0].objective": 27,
+        "tasks[0].subtasks[0].name": 30,
+        "tasks[0].subtasks[0].description": 31,
+    },
+    "design-brief": {
+        "task_name": 40,
+        "objective": 41,
+        "subtasks[0].name": 42,
+        "completion_criteria": 43,
+        "scope_in": 44,
+        "scope_out": 45,
+        "file_refs[0].entity": 46,
+        "file_refs[0].path": 46,
+    },
+    "design-contract": {
+        "task_name": 58,
+        "invariants[0].rule": 61,
+        "interfaces[0].name": 63,
+        "interfaces[0].input.type": 64,
+        "interfaces[0].input.fields": 65,
+        "interfaces[0].input.fields[0].name": 65,
+        "interfaces[0].output.type": 66,
+        "interfaces[0].contract": 67,
+        "boundaries[0].from": 69,
+        "boundaries[0].to": 69,
+        "boundaries[0].allowed": 70,
+    },
+    "test-contract": {
+        "test_cases[0].name": 82,
+        "test_cases[0].target": 83,
+        "test_cases[0].given": 84,
+        "test_cases[0].when": 85,
+        "test_cases[0].then": 86,
+        "test_cases[0].category": 88,
+    },
+    "test-result": {
+        "execution.command": 101,
+        "execution.timestamp": 102,
+        "summary.total": 105,
+        "failed_tests[0].name": 112,
+        "failed_tests[0].reason": 113,
+        "failed_tests[0].category": 114,
+        "recommendation.reason": 118,
+    },
+}
+FAILED = {"id": "TC-2", "name": "존재하지_않는_ID로_조회_실패", "reason": "AError", "category": "implementation_error"}
+
+
+@pytest.mark.spec("S3-26", "S3-27", "S3-30", "S3-31", "S3-40", "S3-41", "S3-43", "S3-44", "S3-45", "S3-58", "S3-61")
+@pytest.mark.spec("S3-63", "S3-64", "S3-65", "S3-66", "S3-67", "S3-69", "S3-70", "S3-82", "S3-83", "S3-84", "S3-85")
+@pytest.mark.spec("S3-86", "S3-87", "S3-101", "S3-102", "S3-112", "S3-113", "S3-118", "S3-141")
+@pytest.mark.parametrize(("name", "missing"), [(name, missing) for name, lines in LINES.items() for missing in lines])
+def test_a_missing_field_is_named_with_its_own_requirement(name: str, missing: str) -> None:
+    data = values(name)
+    if missing.startswith("failed_tests"):
+        data["failed_tests"] = [dict(FAILED)]
+    path = tuple(int(key) if key.isdigit() else key for key in missing.replace("[", ".").replace("]", "").split("."))
+    found = mistakes(without(data, path), name)
+    assert f"{missing}: S3-{LINES[name][missing]}" in found

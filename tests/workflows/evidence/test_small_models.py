@@ -46,6 +46,16 @@ def test_the_schema_of_a_call_follows_the_state(tmp_path: Path) -> None:
     assert "Some files of the project: calc.py" in shown and shown.endswith("Goal:\nadd()는 무엇을 하나?")
 
 
+def test_files_that_the_configuration_hides_are_not_named(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", *USUAL)
+    project.configure("context: {hide: [자료/]}\n")
+    (project.path / "자료").mkdir()
+    (project.path / "자료" / "add.csv").write_text("1")
+    assert ask_agent(project).returncode == 0
+    for request in requests(project, "execute/worker"):
+        assert "자료" not in str(request) and "calc.py" in str(request)
+
+
 def test_lines_that_main_chose_for_its_answer_come_with_it(tmp_path: Path) -> None:
     chosen = ["2:    return a - b", "made up by the model"]
     project = Project(

@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -72,6 +72,12 @@ def read(text: str, kind: type[Kind], name: str, *, ids: Ids | None = None) -> K
     return _Reading(text, name).record(kind, ids or Ids())
 
 
+def read_lines(text: str, kind: type[Kind], name: str, *, ids: Ids) -> tuple[Kind, Callable[[KeyPath], int]]:
+    """The same, with a function that gives the line of a key path."""
+    reading = _Reading(text, name)
+    return reading.record(kind, ids), reading.line
+
+
 def read_reply(
     text: str, kind: type[Kind], name: str, *, ids: Ids | None = None, stamp: Mapping[str, str] | None = None
 ) -> Kind:
@@ -81,6 +87,11 @@ def read_reply(
     no clock.
     """
     return _Reading(_document_in(text), name, stamp or {}).record(kind, ids or Ids())
+
+
+def plain_reply(text: str, name: str) -> Any:
+    """The plain values of the document in a model's reply, not judged; Malformed if it is no YAML."""
+    return _plain(_Reading(_document_in(text), name).tree)
 
 
 def _document_in(text: str) -> str:
@@ -98,12 +109,12 @@ class _Reading:
     def __init__(self, text: str, name: str, stamp: Mapping[str, str] | None = None) -> None:
         self._name = name
         self._wrong: list[Broken] = []
-        self._tree = self._composed(text)
+        self.tree = self._composed(text)
         self._stamp = stamp or {}
 
     def record(self, kind: type[Kind], ids: Ids) -> Kind:
         """The record, after all checks (rule 1)."""
-        data = _plain(self._tree)
+        data = _plain(self.tree)
         if isinstance(data, dict):
             data |= self._stamp
         value = self._value(data, kind, (), "S3-141")
@@ -147,15 +158,17 @@ class _Reading:
         return Malformed(self._name, [BrokenLine(line, "S3-134", "", text)])
 
     def _twice(self) -> Iterator[Broken]:
-        for mistake in keys_twice(self._tree):
+        for mistake in keys_twice(self.tree):
             yield Broken((f"line {mistake.line}",), "S3-134", mistake.text)
 
     def _mistake(self, wrong: Broken) -> BrokenLine:
         if wrong.field.startswith("line "):
             return BrokenLine(int(wrong.field[5:]), wrong.requirement, "", wrong.text)
-        return BrokenLine(
-            line_at(self._tree, [str(place) for place in wrong.places]), wrong.requirement, wrong.field, wrong.text
-        )
+        return BrokenLine(self.line(wrong.places), wrong.requirement, wrong.field, wrong.text)
+
+    def line(self, places: KeyPath) -> int:
+        """The line of a key path, as far as the document has it."""
+        return line_at(self.tree, [str(place) for place in places])
 
     # Below, `requirement` is that of the field that a value belongs to.
 
