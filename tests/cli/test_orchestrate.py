@@ -13,7 +13,6 @@ import pytest
 from orchestra.core.run import RunFolder
 from tests.support.team import (
     MARKET,
-    ROWS,
     STANDARD,
     SUMMARY,
     TASK,
@@ -126,12 +125,6 @@ def test_what_cannot_be_run_is_refused_before_anything_is_made(tmp_path: Path) -
     result = project.orchestrate()
     assert result.returncode == 2 and "agents/research.md" in result.stderr
     assert not (project.path / "runs").exists()
-
-
-def test_execution_mode_contracts_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    project = TeamProject(tmp_path / "project", phases=((1, ("planner",), "contracts"),), rows=ROWS[:1])
-    result = project.orchestrate()
-    assert result.returncode == 2 and "`contracts`, which this version cannot run" in result.stderr
 
 
 # -- failures and going on --------------------------------------------------------------------------------------------

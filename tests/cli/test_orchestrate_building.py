@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from orchestra.core.run import RunFolder
 from orchestra.workflows.all import ALL
 from orchestra.workflows.team.building import BUILDERS
+from orchestra.workflows.team.definitions import Mode
+from tests.support.contracts import CHECK, ContractsProject, script
 from tests.support.project import PLAN, RIGHT_PATCH, WRONG_PATCH, Project, patch, role
-from tests.support.team import TASK, TEAM, VISION, TeamProject, says
+from tests.support.team import TASK, TEAM, VISION, TeamProject, says, write_team
 
 ROWS = (("planner", "project-vision.md", (), ""), ("builder", "built.md", ("project-vision.md",), ""))
 PHASES = ((1, ("planner",), "solo"), (2, ("builder",), "loop"))
@@ -118,12 +120,18 @@ def test_a_copy_that_somebody_changed_is_not_taken(tmp_path: Path) -> None:
     assert calc(project) == BEFORE
 
 
-def test_what_builds_is_a_workflow_and_another_mode_is_refused(tmp_path: Path) -> None:
-    assert set(BUILDERS) <= {workflow.name for workflow in ALL}
-    project = TeamProject(tmp_path / "project", phases=((1, ("planner",), "contracts"),), rows=ROWS[:1])
-    if "contracts" not in BUILDERS:
-        result = project.run("orchestrate", TEAM, TASK, "--provider", f"scripted:{project.script}")
-        assert result.returncode == 2 and "`contracts`, which this version cannot run" in result.stderr
+def test_a_phase_of_mode_contracts_builds_in_a_copy_too(tmp_path: Path) -> None:
+    assert set(BUILDERS) == set(get_args(Mode)) - {"solo", "turns"} <= {workflow.name for workflow in ALL}
+    project = ContractsProject(tmp_path / "프로젝트", *script(("T1", "T1-S1")), says("builder", "# Built"))
+    write_team(project.path, (("builder", "built.md", (), ""),), ((1, ("builder",), "contracts"),))
+    project.configure(f"version: '1.0'\nloop: {{approval: never}}\ncontracts: {{approval: never, test: '{CHECK}'}}\n")
+    before = {path.name for path in (project.path / "calc").iterdir()}
+    given = ("--provider", f"scripted:{project.script}", "--no-input", "--json")
+    result = project.run("orchestrate", TEAM, TASK, *given, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert {path.name for path in (project.path / "calc").iterdir()} > before
+    [run] = [RunFolder(path) for path in (project.path / "runs").glob(f"2*_{TEAM}_{TASK}")]
+    assert (run.artifacts / "built.md").read_text(encoding="utf-8") == "# Built\n"
 
 
 @pytest.mark.spec("S4-55", "S4-57", "S4-93", "S4-94", "S4-95", "S4-97", "S4-99")
