@@ -63,7 +63,10 @@ async def build(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
     for name in phase.agents:
         brief = Brief(work, work.definition.agent(name), BUILD, phase, (), board.shown(work.definition, name))
         here = await begin(ctx, f"{name}-build", brief)
-        done = await here.call("build", phase.mode, BUILDERS[phase.mode](brief), copied=True)
+        try:
+            done = await here.call("build", phase.mode, BUILDERS[phase.mode](brief), copied=True)
+        except StepFailed as refused:  # the job could not begin: no checks, no provider that writes patches
+            raise AgentFailed(brief, refused) from refused
         if done.status != "completed":
             why = done.error or f"its {phase.mode} run {done.status}"
             raise AgentFailed(brief, StepFailed(here.peek_key("build"), "CHILD_FAILED", why))
