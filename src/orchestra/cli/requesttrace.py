@@ -19,6 +19,7 @@ from orchestra.core.text import brief
 from orchestra.core.work import PatchProposal, TakeBack
 from orchestra.runs.patches import applied
 from orchestra.workflows.contracts import documents
+from orchestra.workflows.contracts.hunks import TracedHunk, hunks_of
 from orchestra.workflows.contracts.places import TESTS, Places, project_hash
 from orchestra.workflows.contracts.progress import Progress
 from orchestra.workflows.contracts.records import TestContract
@@ -28,9 +29,7 @@ from orchestra.workflows.contracts.tracing import (
     Kind,
     Traced,
     TracedCase,
-    TracedHunk,
     TracedRequest,
-    hunks_of,
     target_of,
 )
 
@@ -109,6 +108,7 @@ def lines_of(found: TracedRequest, state: str) -> Iterator[str]:
             yield f"    {subtask.id} {subtask.state}{red[subtask.red]}: {subtask.name}"
             for case in subtask.cases:
                 yield from _case_lines(case)
+            yield from (f"      {line}" for line in subtask.proof)
             for change in subtask.changes:
                 yield f"      {change.kind} (run {change.runId}, event {change.event}, {change.at})"
                 yield from (f"        {_hunk(hunk)}" for hunk in change.hunks)

@@ -11,10 +11,11 @@ from orchestra.core.records import Event
 from orchestra.workflows.contracts import records
 from orchestra.workflows.contracts.documents import read
 from orchestra.workflows.contracts.gates import Passing
+from orchestra.workflows.contracts.hunks import TracedHunk, hunks_of
 from orchestra.workflows.contracts.progress import Named, Planned, Verified
 from orchestra.workflows.contracts.testreport import Case
 from orchestra.workflows.contracts.testruns import TestRun, result_of
-from orchestra.workflows.contracts.tracing import Change, Kind, Traced, TracedHunk, hunks_of, left_of, target_of
+from orchestra.workflows.contracts.tracing import Change, Kind, Traced, left_of, target_of
 from tests.workflows.contracts.samples import text, values
 
 CONTRACT = read(text(values("test-contract") | {"subtask_id": "T1-S1"}), records.TestContract, "x")

@@ -60,29 +60,32 @@ class _Report(Struct, frozen=True):
     files: dict[str, _File]
 
 
-class Measuring(Struct, frozen=True):
-    """The two commands that measure coverage: the tests, then the report."""
+# One process: coverage.py keeps its data in memory, so that no file is left between two commands.
+_SCRIPT = """
+import runpy, sys
+import coverage
+report, module = sys.argv[1:3]
+sys.argv = sys.argv[2:]
+measured = coverage.Coverage(data_file=None, source=["."])
+measured.start()
+try:
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+finally:
+    measured.stop()
+    measured.json_report(outfile=report)
+"""
 
-    tests: tuple[str, ...]
-    report: tuple[str, ...]
 
-
-def measuring(command: TestCommand, folder: str) -> Measuring | None:
-    """How the coverage of a test command is measured, with its files in a folder; None if it cannot be (rule 1)."""
+def measuring(command: TestCommand, report: str) -> tuple[str, ...] | None:
+    """The command that runs the tests and writes coverage.py's report; None if it cannot be measured (rule 1)."""
     module = {"pytest": "pytest", "unittest": "unittest"}.get(command.runner)
     names = [PurePosixPath(word).name for word in command.argv]
-    if module is None:
-        return None
     at = next((number for number, name in enumerate(names) if name in (module, "py.test")), None)
-    if at is None:
+    if module is None or at is None:
         return None
     started = command.argv[:at]  # `python -m`, `uv run`, nothing
     before = started[:-1] if started[-1:] == ("-m",) else (*started, "python")
-    data = f"--data-file={folder}/coverage"
-    return Measuring(
-        (*before, "-m", "coverage", "run", data, "-m", module, *command.argv[at + 1 :]),
-        (*before, "-m", "coverage", "json", data, "-o", f"{folder}/coverage.json", "-q"),
-    )
+    return (*before, "-c", _SCRIPT, report, module, *command.argv[at + 1 :])
 
 
 def covered(targets: Sequence[str], report: bytes | None, why: str = "the runner measures none") -> tuple[Covered, ...]:

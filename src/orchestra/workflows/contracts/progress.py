@@ -23,6 +23,7 @@ from orchestra.workflows.contracts.gates import Passing
 from orchestra.workflows.contracts.knowledge import Known
 from orchestra.workflows.contracts.merging import Judged
 from orchestra.workflows.contracts.places import task_of
+from orchestra.workflows.contracts.proving import Proved
 from orchestra.workflows.contracts.records import TestResult
 from orchestra.workflows.contracts.storage import (
     GATES,
@@ -90,7 +91,7 @@ class Merged(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True
     replanned: bool
 
 
-Recorded = Planned | Passing | Verified | TaskEnded | Merged
+Recorded = Planned | Passing | Verified | TaskEnded | Merged | Proved
 
 
 class SubtaskProgress(Struct):
@@ -104,6 +105,7 @@ class SubtaskProgress(Struct):
     attempts: int = 0
     rewrites: int = 0
     results: list[Verified] = field(default_factory=list)
+    proved: Proved | None = None
 
     def begin_again(self) -> None:
         """Pending, with its gates (rule 1). Its results stay."""
@@ -221,6 +223,8 @@ class Progress:
                 self._completed(record)
             case Merged():
                 self.merged = record
+            case Proved() if (subtask := self._subtask(step.target)) is not None:
+                subtask.proved = record
         return True
 
     def _planned(self, planned: Planned) -> None:

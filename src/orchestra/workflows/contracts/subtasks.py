@@ -40,6 +40,7 @@ from orchestra.workflows.contracts.judging import classify, judge_design
 from orchestra.workflows.contracts.knowledge import Known
 from orchestra.workflows.contracts.places import TESTS
 from orchestra.workflows.contracts.progress import Verified
+from orchestra.workflows.contracts.proving import prove
 from orchestra.workflows.contracts.records import DesignContract, PlannedSubtask, TestContract
 from orchestra.workflows.contracts.retrying import REDESIGN, RETRY, STOP, Problem, Route, route_of
 from orchestra.workflows.contracts.rules import Ids
@@ -239,10 +240,19 @@ async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) ->
     await at.perform("result", Settle(msgspec.to_builtins(verified)))
     await record_gate(at, subtask.id, gate_2(result))
     if passed:
+        await record_proof(here, build, tried.child.childRunId, number)
         return Follows("complete")
     cause = "; ".join(f"{one.id} {one.name}: {one.reason}" for one in result.failed_tests)
     problem = f"{documents.write(result)}\nOutput of the tests:\n{run.output}"
     return Follows(route_of(result.failed_tests, passed=False), problem, brief(cause, 300))
+
+
+async def record_proof(here: Context, build: Build, child: str, number: int) -> None:
+    """Record what the passed tests prove, for readers; nothing depends on it."""
+    at = here.at("evaluate", number, labels("prove", build.subtask.id, number))
+    proved = await prove(at, build.subtask.work, build.contract, build.command, child)
+    if proved.coverage or proved.faults:
+        await at.perform("proved", Settle(msgspec.to_builtins(proved)))
 
 
 async def with_suite(at: Context, subtask: Subtask, command: TestCommand, run: TestRun) -> TestRun:

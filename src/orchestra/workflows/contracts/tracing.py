@@ -21,9 +21,8 @@ from msgspec.structs import replace
 
 from orchestra.core.reading import StepEvent, effect_of, key_of, outcome_as
 from orchestra.core.records import Event
-from orchestra.core.work import Refusal
-from orchestra.patch.diff import Hunk, parse_diff
 from orchestra.workflows.contracts.effects import ReadTests, Runs
+from orchestra.workflows.contracts.hunks import TracedHunk
 from orchestra.workflows.contracts.progress import Progress, SubtaskProgress, TaskProgress
 from orchestra.workflows.contracts.records import TestContract
 from orchestra.workflows.contracts.testreport import Case, Status, case_of
@@ -39,16 +38,6 @@ _ORDER: tuple[State, ...] = (
     "pending",
     "done",
 )  # the first that occurs is the whole's
-
-
-class TracedHunk(Struct, frozen=True):
-    """A place of a file that a patch changed: its lines afterwards."""
-
-    path: str
-    first: int
-    last: int
-    added: int
-    removed: int
 
 
 class Change(Struct, frozen=True):
@@ -93,6 +82,7 @@ class TracedSubtask(Struct, frozen=True):
     red: bool | None  # whether its tests were seen to fail before the implementation; None: they were not run
     cases: tuple[TracedCase, ...]
     changes: tuple[Change, ...]
+    proof: tuple[str, ...] = ()  # coverage of its targets, and small faults that its tests noticed or not
 
 
 class TracedTask(Struct, frozen=True):
@@ -119,35 +109,6 @@ class TracedRequest(Struct, frozen=True):
 
 
 # -- what was applied -------------------------------------------------------------------------------------------------
-
-
-def hunks_of(diff: str) -> tuple[TracedHunk, ...]:
-    """The hunks of a diff, with the changed lines that they have in the new files."""
-    changes = parse_diff(diff) if diff.strip() else ()
-    if isinstance(changes, Refusal):
-        return ()
-    found: list[TracedHunk] = []
-    for change in changes:
-        shift = 0
-        for hunk in change.hunks:
-            made = _hunk(change.path, hunk, shift)
-            found.append(made)
-            shift += made.added - made.removed
-    return tuple(found)
-
-
-def _hunk(path: str, hunk: Hunk, shift: int) -> TracedHunk:
-    """A hunk whose lines are `shift` lines further down in the new file. Lines of context do not count."""
-    line = (hunk.start or 0) + shift + (0 if any(one.op != "+" for one in hunk.lines) else 1)
-    first = last = 0
-    for one in hunk.lines:
-        if one.op != " ":
-            first = first or line
-            last = max(last, line if one.op == "+" else line - 1, first)
-        line += one.op != "-"
-    added = sum(one.op == "+" for one in hunk.lines)
-    removed = sum(one.op == "-" for one in hunk.lines)
-    return TracedHunk(path, first, last, added, removed)
 
 
 def _moved(hunk: TracedHunk, later: TracedHunk) -> TracedHunk:
@@ -267,7 +228,8 @@ class Traced:
         cases = tuple(self._cases(subtask, contract, changes)) if contract else ()
         reds = [one.run for one in self._runs if one.native == "red" and one.target == subtask.id]
         red = not reds[-1].passed if reds and not reds[-1].error else None
-        return TracedSubtask(subtask.id, subtask.name, _state(subtask, cases), red, cases, changes)
+        proof = tuple(subtask.proved.lines) if subtask.proved else ()
+        return TracedSubtask(subtask.id, subtask.name, _state(subtask, cases), red, cases, changes, proof)
 
     def _cases(
         self, subtask: SubtaskProgress, contract: TestContract, changes: Sequence[Change]

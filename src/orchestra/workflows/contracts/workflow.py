@@ -27,6 +27,7 @@ from orchestra.workflows.contracts.flow import Result, contracts
 from orchestra.workflows.contracts.gates import Passing
 from orchestra.workflows.contracts.places import Places, project_hash
 from orchestra.workflows.contracts.progress import Merged, Planned, Progress, Recorded, TaskEnded, Verified, results_of
+from orchestra.workflows.contracts.proving import Proved, Proving
 from orchestra.workflows.contracts.shapes import EXPLORE, JUDGE_DESIGN, ROLES, Job
 from orchestra.workflows.contracts.states import TABLE
 from orchestra.workflows.contracts.testcommand import TestCommand, detect, given
@@ -130,7 +131,8 @@ def _facts(project: Project, job: Job) -> dict[str, Any]:
 
 
 def _effects(running: Running) -> Handlers:
-    return Handling(running.project, usual_root(running.project)).handlers
+    children = usual_root(running.project)
+    return {**Handling(running.project, children).handlers, **Proving(running.project, children).handlers}
 
 
 def _needs_commands(params: Mapping[str, Any]) -> bool:
@@ -159,6 +161,8 @@ def _said(event: Event, step: StepEvent) -> str:
     match effect_of(event):
         case "Now" | "LookUp" | "Edition" | "ReadTests" | "Keep" if event.type == "PHASE_COMPLETED":
             return _said_quietly(event, step)
+        case "RunCommand" | "ReadCoverage" | "PlanFaults" if step.native == "prove":
+            return ""  # what they showed is settled below
         case "TakeRequest" if (taken := outcome_as(event, Taken)) is not None:
             return f"request {taken.request}"
         case "Settle" if (settled := outcome_as(event, Settled)) is not None:
@@ -212,6 +216,8 @@ def _settled(value: Any) -> str:
             wrong = [one for one in record.assumptions if one.verdict == "wrong"]
             again = "; the planner is called again, with the exploration" if record.replanned else ""
             return f"merged: {len(wrong)} of {count(len(record.assumptions), 'assumption')} wrong{again}"
+        case Proved():
+            return short("; ".join(record.lines))
         case Planned():
             return f"{'subtasks' if record.task else 'tasks'} {', '.join(record.order)}"
 
