@@ -100,7 +100,7 @@ def test_a_result_that_the_project_cannot_take_is_kept_for_a_retry(tmp_path: Pat
     project = project_that_builds(tmp_path / "project", role("planner", PLAN), RIGHT, BUILT, approval="always")
     assert project.orchestrate().returncode == 3
     (project.path / "calc.py").write_text("# 다른 것\n", encoding="utf-8")
-    failed = project.run("approve", "last", "--no-input", "--json")
+    failed = project.run("approve", "last", "--hunks", "calc.py:1", "--no-input", "--json")  # a part of it, in the copy
     assert failed.returncode == 1 and "its result is not in the project: calc.py" in failed.stderr
     assert calc(project) == "# 다른 것\n"
     (project.path / "calc.py").write_text(BEFORE, encoding="utf-8")
