@@ -160,7 +160,7 @@ class Wiring:
 
     def gate(self, run: RunSummary) -> Gatekeeper:
         """The gate of a run that is not driven here, for a person who decides on its patch."""
-        project = self._project.inside(run.facts.folder)
+        project = self._project.at(run.facts.copy).inside(run.facts.folder)
         workflow = self._workflow(run.workflow)
         models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
         return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))

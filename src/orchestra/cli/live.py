@@ -86,6 +86,11 @@ class Live:
             sys.stderr.flush()
             self._drawn = 0
 
+    def pause(self) -> None:
+        """Show no lines until the next event, because a prompt is open: it stays the last line."""
+        self._quiet = True
+        self._draw()
+
     def stop(self) -> None:
         """Remove the live lines for good, because the drive has ended."""
         self._steps.clear()

@@ -85,6 +85,10 @@ class TerminalFace(LineFace):
         """Whether a prompt is open, or still being closed."""
         return self._open is not None or self._prompter.busy
 
+    def line(self, text: str) -> None:
+        self._live.clear()
+        super().line(text)
+
     def happened(self, event: Event) -> None:
         self._live.clear()
         self._masked.settled(event)
@@ -143,7 +147,7 @@ class TerminalFace(LineFace):
 
     def _ask_next(self) -> None:
         """Show the next request, and ask."""
-        self._live.clear()
+        self._live.pause()
         self._open = self._queue.pop(0)
         self._walk = None
         event, request = self._open[1], self._asked
