@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,8 @@ class Zygote:
         self._code, self._slack = code, slack
         self._proofs: dict[str, bytes] = {}  # files of the cache, by their names
         self._proving: Operations = []  # the operations of the case that made the proof
+        self._removal = ThreadPoolExecutor(1)
+        self._cleared: list[Future[None]] = []
         # Of every process of a case this is in the command line, or it is a process of a sandbox below one that has it.
         # In memory, because each life fills a folder there (/etc for its sandboxes), and there are a thousand.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -97,8 +100,8 @@ class Zygote:
         return answer["status"], answer["said"]
 
     def clear(self, work: Path) -> None:
-        """The case is over and as it should be."""
-        shutil.rmtree(work.parent)
+        """The case is over and as it should be. Its files are removed while the next one runs."""
+        self._cleared.append(self._removal.submit(shutil.rmtree, work.parent))
 
     def left(self, work: Path) -> list[str]:
         """What a finished case has left on the machine; spawners of killed processes are given time to end."""
@@ -177,6 +180,9 @@ class Zygote:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+        for cleared in self._cleared:
+            cleared.result()
+        self._removal.shutdown()
         shutil.rmtree(self.tmp)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+UNDO = "undo"  # the command that takes a run back; every ending names it
+
 # name -> (module, one line for --help). A command's module is imported when the command is run, here and nowhere else.
 COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
@@ -23,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("answer", "Answer the question a run waits with."),
     "cancel": ("answer", "End a run for good."),
     "kill": ("answer", "The same as cancel."),
+    UNDO: ("undo", "Take a run's changes back, exactly, or name the files that changed since."),
+    "apply": ("apply", "Write a run's result as a git commit: on a branch of its own, or the one checked out."),
     "retry": ("again", "Go on after a failure, with everything that succeeded kept."),
     "fork": ("again", "Start a new run from another one's history, from a point or with another answer."),
     "rerun": ("stale", "Do again what edited files make stale of a run that has ended."),

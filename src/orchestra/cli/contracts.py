@@ -9,7 +9,6 @@ import click
 
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
-from orchestra.cli.loop import split_check
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.contracts.shapes import Job
@@ -55,7 +54,7 @@ def contracts(
     text = options.clean(request).strip()
     if not text:
         raise UsageError('the request is empty; say what to build: orchestra contracts "XX 컨트롤러 구현해줘"')
-    given: dict[str, Any] = {"test": split_check(check)} if check else {}
+    given: dict[str, Any] = {"test": options.split_check(check)} if check else {}
     given |= {"approval": approval} if approval else {}
     usual = CONTRACTS.defaults(app.project)
     job = Job(request=text, **{**usual, **given, "context": context, "hidden": no_context})

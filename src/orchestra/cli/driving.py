@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from orchestra.app import App
 from orchestra.cli.asking import agrees, can_ask
-from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace, TerminalFace
+from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace
 from orchestra.cli.options import Driving
+from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import RunEnd
@@ -110,6 +111,8 @@ class Drive:
         self.signals.clear()
 
         def came(number: int) -> None:
+            if number == signal.SIGINT and self.face.away:
+                return
             self.signals.append(number)
             task.cancel()
 

@@ -24,6 +24,7 @@ from orchestra.core.text import clean
 _TICK_S = 0.25
 _SOON_S = 0.1
 _LINES = 12
+_TAIL = 60  # characters of a model's text
 
 
 class _Step(Struct):
@@ -33,7 +34,8 @@ class _Step(Struct):
     since: float
     attempt: int = 1
     said: str = ""
-    arrived: int = 0
+    arrived: int = 0  # characters of a model's text
+    tail: str = ""  # the end of what may be shown of it
 
 
 class Live:
@@ -46,13 +48,13 @@ class Live:
         self._timer: asyncio.TimerHandle | None = None
         self._quiet = False  # a prompt is open, and the person is typing
 
-    def event(self, event: Event, *, quiet: bool) -> None:
-        """Update the lines for an event: a step began or ended."""
+    def event(self, event: Event, headline: str, *, quiet: bool) -> None:
+        """Update the lines for an event: a step began or ended. `headline` is what its workflow says of it, if any."""
         self._quiet = quiet
         step = StepEvent.of(event)
         key = step.key
         if event.type == "PHASE_STARTED":
-            name = step.task or f"{event.phase}: {key}"
+            name = step.task or headline or f"{event.phase}: {key}"
             self._steps[event.runId, key] = _Step(name, time.monotonic(), step.attempt)
         else:
             self._steps.pop((event.runId, key), None)
@@ -60,11 +62,14 @@ class Live:
             self._steps = {of: shown for of, shown in self._steps.items() if of[0] != event.runId}
         self._draw()
 
-    def token(self, token: Token, *, quiet: bool) -> None:
-        """Show more text of a model."""
+    def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
+        """Show more text of a model: how much has come, and the end of `shown`, the part that may be shown."""
         step = self._steps.setdefault((token.run_id, token.key), _Step(token.key, time.monotonic()))
-        step.arrived = len(token.text) + (0 if token.restart else step.arrived)
-        step.said = f"{step.arrived} characters"
+        if token.restart:
+            step.arrived, step.tail = 0, ""
+        step.arrived += len(token.text)
+        step.tail = (step.tail + shown)[-_TAIL:]
+        step.said = f"{step.arrived} characters  {' '.join(step.tail.split())}"
         self._soon(quiet)
 
     def output(self, output: Output, *, quiet: bool) -> None:

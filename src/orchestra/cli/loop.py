@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-
 import click
 from msgspec import UNSET
 
@@ -15,26 +12,14 @@ from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job
 
-_OPERATORS = "|&;<>"  # operators of a shell
-
 
 @click.command(short_help="Reach a goal by patches.")
 @click.argument("goal")
-@click.option(
-    "--check",
-    "checks",
-    multiple=True,
-    default=lambda: filter(None, [os.environ.get("ORCHESTRA_CHECK")]),  # one command; click would split it at spaces
-    metavar="CMD",
-    help="A command that must exit 0, split like a shell would, never run by one. Repeatable.",
+@options.checks(
+    "A command that must exit 0, split like a shell would, never run by one. Repeatable.", variable="ORCHESTRA_CHECK"
 )
 @options.approval("a patch", default="always")
-@click.option(
-    "--max-fixes",
-    type=click.IntRange(0, 100),
-    envvar="ORCHESTRA_MAX_FIXES",
-    help="How many fixes at most (default: 3).",
-)
+@options.max_fixes("How many fixes at most (default: 3).", variable="ORCHESTRA_MAX_FIXES")
 @click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
 @options.context
@@ -67,7 +52,7 @@ def loop(
     defaults = app.project.config.loop
     job = Job(
         goal=_goal(goal),
-        checks=tuple(map(split_check, checks or defaults.checks)),
+        checks=tuple(map(options.split_check, checks or defaults.checks)),
         approval=approval or defaults.approval,
         maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
         evaluator=defaults.evaluator,
@@ -92,22 +77,3 @@ def _goal(text: str) -> str:
             'the goal is empty; say what to reach: orchestra loop "fix the failing test" --check "pytest -q"'
         )
     return goal
-
-
-def split_check(command: str) -> tuple[str, ...]:
-    """A check command as argv."""
-    text = options.clean(command)
-    try:
-        argv = tuple(shlex.split(text))
-        # not in POSIX mode, so that quoted words keep their quotes
-        words = shlex.shlex(text, punctuation_chars=_OPERATORS)
-        words.whitespace_split = True
-        operators = [word for word in words if set(word) <= set(_OPERATORS)]
-    except ValueError as error:
-        raise UsageError(f"--check {command!r} cannot be split into words: {error}") from error
-    if not argv:
-        raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
-    if operators:
-        note = f"--check {command!r}: no shell runs it, so {operators[0]!r} is a plain word to {argv[0]}"
-        click.echo(f"orchestra: {note}. If a shell is meant: --check \"sh -c '…'\"", err=True)
-    return argv

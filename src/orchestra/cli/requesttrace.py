@@ -64,7 +64,7 @@ def _changes(app: App, folder: RunFolder) -> list[Change]:
     """The applied patches of a run's tree, in order."""
     events = list(app.trees.events(app.trees.members(folder)))
     proposed: dict[tuple[str, str], PatchProposal] = {}
-    patches = applied(events)
+    patches = applied(events, copy=app.runs.began(folder).copy)
     found: list[Change] = []
     for one in events:
         event, place = one.event, (one.member.folder.id, scope_of(one.event))

@@ -156,7 +156,7 @@ class _People:
         for line in event_lines(event, self._headlines[event.runId], full=self._full, place=self._place(event.runId)):
             self._line(line)
         if self._live:
-            self._live.event(event, quiet=False)
+            self._live.event(event, self._headlines[event.runId](event), quiet=False)
 
     def _token(self, token: Token) -> None:
         begun = self._text.pop((token.run_id, token.key), "")

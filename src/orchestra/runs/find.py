@@ -110,7 +110,7 @@ class Runs:
     def find(self, reference: str) -> RunFolder:
         """A run by its id, a unique prefix of it, or `last`, the newest run that a person started.
 
-        A prefix that fits one run and only child runs besides means that one: a child's id begins like its root's.
+        A prefix that fits one run, and besides only child runs, undos and applies, means that one.
         """
         if not reference:
             raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
@@ -121,7 +121,7 @@ class Runs:
         if exact := self._called(reference):  # an exact id is looked up, never searched for
             return self._one(reference, exact)
         fitting = list(self._begun(self._store.runs(self.roots, reference)))
-        return self._one(reference, [f for f in fitting if not self._is_child(f)] or fitting)
+        return self._one(reference, [f for f in fitting if self._is_started(f)] or fitting)
 
     def _one(self, reference: str, matches: list[RunFolder]) -> RunFolder:
         """The only one of these runs; UsageError if there is none or another."""
@@ -152,7 +152,7 @@ class Runs:
 
         If there is none, the newest that a person started; else the newest of all.
         """
-        started = [folder for folder in folders if not self._is_child(folder)] or folders
+        started = [folder for folder in folders if self._is_started(folder)] or folders
         for folder in reversed(started):
             try:
                 if not self.summary(folder, keep=False).foreign:
@@ -161,8 +161,10 @@ class Runs:
                 return folder
         return started[-1]
 
-    def _is_child(self, folder: RunFolder) -> bool:
-        return bool(self.began(folder).parentRunId)
+    def _is_started(self, folder: RunFolder) -> bool:
+        """Whether a person started the run for its own sake: no child run, no undo, no apply."""
+        began = self.began(folder)
+        return not began.parentRunId and not began.aside
 
     def began(self, folder: RunFolder) -> RunCreated:
         """What a run recorded when it began; an empty record if its first line is damaged or gone."""
@@ -205,7 +207,7 @@ class Runs:
         fold = Fold()
         standing = self._store.standing(folder, each=fold.add, keep=keep)
         if standing.created is None:
-            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+            raise JournalCorrupt(str(folder.events), "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         driven = self._store.is_driven(folder)
         return RunSummary(folder, standing.created, standing.events, fold, driven, foreign)
@@ -232,7 +234,7 @@ class Runs:
     def _drivable(self, folder: RunFolder) -> Drivable:
         standing = self._store.vouched(folder)
         if standing.created is None:
-            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+            raise JournalCorrupt(str(folder.events), "holds no event")
         if foreign := standing.foreign or elsewhere(standing.workspace, str(self.project)):
             raise ForeignRun(folder.id, foreign)
         return Drivable(folder, standing.created, standing.events)

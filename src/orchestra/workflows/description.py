@@ -150,6 +150,9 @@ class Workflow(Struct, frozen=True, kw_only=True):
     # Given the job, and how many fixes a person allows (None: not said): the fields of the job that change.
     raised: Callable[[Mapping[str, Any], int | None], dict[str, Any]] | None = None
 
+    # Given the job and what a person wishes to change of it: the fields that change; raises to refuse. None: none may.
+    changed: Callable[[Project, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+
     # A run goes on with the job it recorded, and says so if the files are others; `rerun --stale` takes them.
     renewed: Callable[[Project, Mapping[str, Any]], Renewed] = lambda project, params: Renewed()
 
@@ -158,6 +161,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     outline: Callable[[Iterable[Event]], Iterable[ShownLine]] = lambda events: ()  # its parts, and how far each is
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
+    # what a person who decides on a patch must know of the run: in short, or whole
+    about: Callable[[Mapping[str, Any], Iterable[Event], bool], Iterable[ShownLine]] = lambda params, events, whole: ()
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # shown at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()

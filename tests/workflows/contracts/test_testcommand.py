@@ -131,9 +131,3 @@ def test_one_test_file_is_selected_where_the_runner_can(line: str, path: str, se
 def test_a_command_is_started_so_that_it_reports(line: str, argv: str, env: dict[str, str]) -> None:
     found = commands.reporting(commands.given(tuple(line.split()), "--check", PACKAGE), "/out")
     assert (" ".join(found.argv), dict(found.env)) == (argv, env)
-
-
-def test_gradle_writes_its_reports_by_itself() -> None:
-    command = commands.given(("./gradlew", "test"), "--check")
-    assert commands.own_reports(command) == ("**/build/test-results/**/*.xml",)
-    assert commands.own_reports(commands.given(("pytest",), "--check")) == ()

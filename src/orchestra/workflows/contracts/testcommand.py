@@ -5,7 +5,8 @@ Rules
    (G3-9). `origin` names where it comes from, so that it can be shown before its first use.
 2. A runner is recognised by the words of the command. Any other command is `other`: it is judged by its exit code.
 3. Where a runner takes the name of its report from an environment variable, that is used: then the command stays as the
-   person wrote it. Else options are added at the end.
+   person wrote it. Else options are added at the end. gradle writes its reports into its build folder only, which is
+   gone with the sandbox: it is judged by its exit code.
 4. A selection never runs fewer tests than those of the file. Where a runner cannot select a file, all tests are run.
 
 Only `detect` reads files, a few of them, within bounds.
@@ -253,11 +254,6 @@ def reporting(command: TestCommand, folder: str) -> Reporting:
             return Reporting(command.argv if "-v" in command.argv else (*command.argv[:2], "-v", *command.argv[2:]))
         case "gradle" | "cargo" | "other":
             return Reporting(command.argv)
-
-
-def own_reports(command: TestCommand) -> tuple[str, ...]:
-    """Where the runner writes reports by itself, as globs in the project."""
-    return ("**/build/test-results/**/*.xml",) if command.runner == "gradle" else ()
 
 
 def _with_options(command: TestCommand, *options: str) -> tuple[str, ...]:

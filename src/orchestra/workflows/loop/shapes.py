@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import shlex
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestra.core.command import Asker, CommandOutcome
@@ -22,7 +23,8 @@ from orchestra.core.shown import Wanted
 from orchestra.core.work import Applied, Note
 from orchestra.policy.policy import ApprovalPolicy
 
-EDITION = 2  # files are shown in parts, and models may ask to see more
+EDITION = 3  # 2: files are shown in parts, and models may ask to see more; 3: what a person said stays with the fixer
+_KEPT = ("answer to: ", "a person ")  # how the names of notes begin that all later fixes get
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -69,6 +71,14 @@ class Job(Struct, frozen=True, kw_only=True):
         return Retry(times=self.retries, base_sec=self.backoffSec)
 
 
+def as_changed(job: Job, changes: Mapping[str, Any]) -> Job:
+    """The job with what a person changed since the run began. The limit of fixes is only ever raised."""
+    if not changes:
+        return job
+    changed = convert({**to_builtins(job), **changes}, Job)
+    return replace(changed, maxFixIterations=max(job.maxFixIterations, changed.maxFixIterations))
+
+
 class Turn(Struct, frozen=True):
     """The loop's position: the phase that writes next, the iteration, and the notes for it."""
 
@@ -79,6 +89,8 @@ class Turn(Struct, frozen=True):
     traces: tuple[str, ...] = ()  # output of the checks that failed last
     wanted: tuple[Wanted, ...] = ()  # what a model asked to see; all later calls of the run are shown it
     looked: frozenset[str] = frozenset()  # the phases that asked: each may ask once
+    fixes: int = 0  # the fixes begun: iterations after a failure. One after a person's rejection is none
+    rejected: tuple[str, ...] = ()  # the digests of the patches that a person rejected
 
     def answered(self, question: str, text: str) -> Turn:
         """The same phase again, with the answer. This does not count as a fix (G1-3)."""
@@ -89,11 +101,22 @@ class Turn(Struct, frozen=True):
         wanted = tuple(dict.fromkeys((*self.wanted, *wanted)))
         return replace(self, asked=self.asked + 1, wanted=wanted, looked=self.looked | {self.phase})
 
+    def told(self, notes: tuple[Note, ...]) -> Turn:
+        """The same, with what a person said about a patch."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def fixing(self, *notes: Note, traces: tuple[str, ...] = ()) -> Turn:
-        """The next fix, with all answers of the person, and the newest problem only."""
-        kept = tuple(note for note in self.notes if note.name.startswith("answer to: "))
+        """The next fix, with everything that the person said, and the newest problem only."""
+        kept = tuple(note for note in self.notes if note.name.startswith(_KEPT))
         turn = replace(self, phase="fix", iteration=self.iteration + 1, notes=(*kept, *notes), asked=0)
-        return replace(turn, traces=traces)
+        return replace(turn, traces=traces, fixes=self.fixes + 1)
+
+    def rejecting(self, why: Note, digest: str, edition: int) -> Turn:
+        """The next iteration after a person's rejection, which is no fix. The reason stays with all later ones."""
+        if edition < 3:
+            return replace(self.fixing(why), fixes=self.fixes)
+        turn = self.fixing(Note(f"a person rejected iteration {self.iteration}", why.content))
+        return replace(turn, fixes=self.fixes, rejected=(*self.rejected, digest), traces=self.traces)
 
 
 class Change(Struct, frozen=True):
@@ -103,6 +126,7 @@ class Change(Struct, frozen=True):
     diff: str
     checks: tuple[str, ...]
     untouched: bool = False  # no patch of the run has been applied
+    said: tuple[Note, ...] = ()  # what a person said with their own version of the patch
 
 
 _ADDED = {  # what edition 2 adds to a prompt
