@@ -1,4 +1,4 @@
-"""A phase of mode `loop`: a child run builds in a copy of the project; its result comes to the project as a patch."""
+"""A phase of mode `loop` or `contracts`: a child run builds in a copy of the project; its result comes as a patch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from orchestra.core.run import RunFolder
 from orchestra.workflows.all import ALL
 from orchestra.workflows.team.building import BUILDERS
+from tests.support.contracts import breakdown, furnish, script
 from tests.support.project import PLAN, RIGHT_PATCH, WRONG_PATCH, Project, patch, role
-from tests.support.team import TASK, TEAM, VISION, TeamProject, says
+from tests.support.team import VISION, TeamProject, says
 
 ROWS = (("planner", "project-vision.md", (), ""), ("builder", "built.md", ("project-vision.md",), ""))
 PHASES = ((1, ("planner",), "solo"), (2, ("builder",), "loop"))
@@ -113,9 +116,22 @@ def test_a_copy_that_somebody_changed_is_not_taken(tmp_path: Path) -> None:
     assert calc(project) == BEFORE
 
 
-def test_what_builds_is_a_workflow_and_another_mode_is_refused(tmp_path: Path) -> None:
+def test_a_phase_may_build_test_first_from_contracts(tmp_path: Path) -> None:
+    phases = ((1, ("planner",), "solo"), (2, ("builder",), "contracts"))
+    replies = [reply for reply in script(("T1", "T1-S1")) if reply["match"]["agent"] != "planner"]
+    plan = says("planner", yaml.safe_dump(breakdown(("T1", "T1-S1")), allow_unicode=True), "plan")
+    project = TeamProject(tmp_path / "project", DRAFT, plan, *replies, BUILT, rows=ROWS, phases=phases)
+    furnish(project.path)
+    project.configure("version: '1.0'\ncontracts: {test: 'python3 -m unittest -q', approval: never}\n")
+    result = project.orchestrate()
+    assert result.returncode == 0, project.run("inbox").stdout
+    assert (project.path / "calc" / "t1_s1.py").read_text().endswith("return 2 * n\n")
+    assert (project.path / "tests" / "test_t1_s1.py").exists()
+    assert not (project.path / ".claude").exists()  # the contracts are in the copy that was worked in
+    [tree] = (project.path / "runs").glob("*_contracts_*/workspace/.claude/orchestrator/sessions/*/contracts/R1")
+    assert (tree / "T1" / "T1-S1" / "test-result.yaml").exists() and (tree / "state.json").exists()
+    assert "conforms" in project.run("verify", "last").stdout
+
+
+def test_what_builds_is_a_workflow() -> None:
     assert set(BUILDERS) <= {workflow.name for workflow in ALL}
-    project = TeamProject(tmp_path / "project", phases=((1, ("planner",), "contracts"),), rows=ROWS[:1])
-    if "contracts" not in BUILDERS:
-        result = project.run("orchestrate", TEAM, TASK, "--provider", f"scripted:{project.script}")
-        assert result.returncode == 2 and "`contracts`, which this version cannot run" in result.stderr

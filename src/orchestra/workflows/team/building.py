@@ -39,7 +39,15 @@ def _loop_job(brief: Brief) -> dict[str, Any]:
     return {"goal": f"{brief.agent.prompt.strip()}\n\n{direction}", "notes": [*role, *notes], "agent": brief.agent.name}
 
 
-BUILDERS: Mapping[str, Callable[[Brief], dict[str, Any]]] = MappingProxyType({"loop": _loop_job})
+def _contracts_job(brief: Brief) -> dict[str, Any]:
+    """The job of a contracts run: the same, as a request. Its roles have their own names."""
+    job = _loop_job(brief)
+    return {"request": job["goal"], "notes": job["notes"]}
+
+
+BUILDERS: Mapping[str, Callable[[Brief], dict[str, Any]]] = MappingProxyType(
+    {"loop": _loop_job, "contracts": _contracts_job}
+)
 
 
 async def build(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
