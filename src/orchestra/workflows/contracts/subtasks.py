@@ -331,6 +331,7 @@ def _job(build: Build, attempt: Attempt, before: TestRun) -> dict[str, Any]:
         Note("test-contract.yaml", str(build.file)),
         Note("design-brief.yaml", str(subtask.brief_file)),
     ]
+    notes += job.notes
     if build.pitfalls:
         notes.append(Note("what went wrong before, in this project", build.pitfalls))
     own = {"subtask": subtask.id, "name": subtask.planned.name, "tests": build.contract.test_file_path}

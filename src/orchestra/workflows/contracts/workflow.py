@@ -140,7 +140,7 @@ def _needs_commands(params: Mapping[str, Any]) -> bool:
 
 
 def _projections(project: Project, folder: RunFolder) -> tuple[Projection, ...]:
-    return (ContractFiles(project.path, project.workspace, project_hash(project.path), project.disk),)
+    return (ContractFiles(project.path, project_hash(project.path), project.disk),)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

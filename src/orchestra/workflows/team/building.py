@@ -28,7 +28,7 @@ from orchestra.workflows.gate import Ticket, pass_gate
 from orchestra.workflows.team.asking import AgentFailed, begin
 from orchestra.workflows.team.board import Board
 from orchestra.workflows.team.definitions import Phase
-from orchestra.workflows.team.shapes import BUILD, NOT_THERE, Brief, Work, block
+from orchestra.workflows.team.shapes import BUILD, NOT_THERE, Brief, Work
 
 
 def _loop_job(brief: Brief) -> dict[str, Any]:
@@ -38,8 +38,9 @@ def _loop_job(brief: Brief) -> dict[str, Any]:
 
 
 def _contracts_job(brief: Brief) -> dict[str, Any]:
-    """The job of a contracts run. Its request is all it is told, so the inputs are in it, marked as data."""
-    return {"request": "\n\n".join((_goal(brief), *(block(name, text) for name, text in _notes(brief))))}
+    """The job of a contracts run: the same, as a request. Its roles have their own names."""
+    job = _loop_job(brief)
+    return {"request": job["goal"], "notes": job["notes"]}
 
 
 def _goal(brief: Brief) -> str:
