@@ -7,7 +7,7 @@ docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
 docs/*-states.md      from the tables of each workflow
-README.md             its transcripts: what `make demo` and `make demo-dag` really print
+README.md             its transcripts: what `make demo`, `make demo-dag` and `make demo-contracts` really print
 """
 
 from __future__ import annotations
@@ -408,6 +408,7 @@ def _states(table: Table) -> str:
 TRANSCRIPTS = {
     "transcript": ("demo.py", ("Have it fixed", "What it changed", "Every model call")),
     "dag transcript": ("demo_dag.py", ("Have it looked into", "What it made")),
+    "contracts transcript": ("demo_contracts.py", ("What it was made of", "Is that tree")),
 }
 SIDE_BY_SIDE = re.compile(r"(?:· 1 (?:declared|texts) .*\n)+")  # tasks that do not wait for each other
 
@@ -445,6 +446,7 @@ def transcript(demo: str, headings: tuple[str, ...]) -> str:
         text = done.stdout.replace(str(folder), "demo/1")
     text = re.sub(r"\b\d{4}-\d{2}-\d{2}_", "2026-01-31_", text)
     text = re.sub(r"\b\d+\.\d s\)", "0.1 s)", text)
+    text = re.sub(r"(?<=sessions/)[0-9a-f]{8}(?=/)", "1a2b3c4d", text)  # the digest of the project's path
     text = re.sub(r"(Ran \d+ tests? in )\d+\.\d+s", r"\g<1>0.001s", text)
     text = SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_settled)), text)
     sections = [part for part in text.split("\n== ") if part.startswith(headings)]

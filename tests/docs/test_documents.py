@@ -70,7 +70,7 @@ def test_the_demo_of_a_task_graph_says_what_to_try_next(tmp_path: Path) -> None:
     assert not list((tmp_path / "demo").glob("*/build"))
 
 
-@pytest.mark.parametrize("demo", ["demo.py", "demo_dag.py"])
+@pytest.mark.parametrize("demo", ["demo.py", "demo_dag.py", "demo_contracts.py"])
 def test_a_demo_never_touches_a_folder_that_exists(demo: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "examples" / demo), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

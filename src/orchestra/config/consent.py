@@ -246,6 +246,8 @@ def _about_models(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
 def _about_asking(config: Config, tell: _Tell) -> Iterator[Line]:
     if config.loop.approval != "always":
         yield tell("patches are applied without you", config.loop.approval, "loop", "approval")
+    if config.contracts.approval != "always":
+        yield tell("patches are applied without you", config.contracts.approval, "contracts", "approval")
     if config.dag.approval == "never":
         yield tell("plans and changes are carried out without you", config.dag.approval, "dag", "approval")
 

@@ -53,6 +53,8 @@ def implementer_scope(design: DesignContract, test_files: Iterable[str]) -> Scop
 
 def wrong_test_path(contract: TestContract) -> str:
     """Why the path of a test contract cannot be a test's; empty if it can."""
+    if contract.test_file_path.startswith("-"):  # it becomes a word of the test command
+        return f"test_file_path: {contract.test_file_path} begins like an option; write it as tests/test_NAME.py"
     if is_test(contract.test_file_path):
         return ""
     return f"test_file_path: {contract.test_file_path} is no test by its name or folder; write it as tests/test_NAME.py"
