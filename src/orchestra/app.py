@@ -22,11 +22,13 @@ from orchestra.core.errors import NoConsent, RunLocked, UsageError
 from orchestra.core.faces import Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event, OnAsk
+from orchestra.core.work import Note
 from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Drivable, Runs, RunSummary
+from orchestra.runs.following import told
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
@@ -116,14 +118,21 @@ class App:
         return job, models
 
     def start(
-        self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = (), input_run: str = ""
+        self,
+        name: str,
+        job: Any,
+        models: Models,
+        *,
+        typed: tuple[str, ...] = (),
+        input_run: str = "",
+        follows: str = "",
     ) -> RunFolder:
         """Start a run, unless `check` refuses it.
 
         `typed` names the settings that a person typed on the command line; `input_run` is the run whose files it
-        begins with.
+        begins with, `follows` one that has ended, however, and whose goal it goes on from.
         """
-        brought = self.again.brought_in(input_run) if input_run else {}
+        brought = self.again.brought_in(input_run) if input_run else {"inputRunId": follows} if follows else {}
         job, models = self.check(name, job, models)
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
@@ -279,6 +288,10 @@ class App:
         whole = events if summary.foreign else events.whole()
         status, roots = summary.fold.state.status, self.workflows.root
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, status, whole, roots)
+
+    def told(self, run: RunSummary) -> tuple[Note, ...]:
+        """What a run that follows an ended one is told of it: its goal, what it changed, and how it ended."""
+        return told(run, self.trees.changes.net(run.folder), self.project.redactor)
 
     def rebuild(self, summary: RunSummary) -> None:
         """Write the derived files of a run anew that are missing or not what its journal gives, if that can be."""

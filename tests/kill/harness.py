@@ -21,8 +21,9 @@ from orchestra.core.logs import LogBook
 from orchestra.core.records import Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
+from orchestra.workflows.description import Workflow
 from tests.support.project import until
-from tests.support.runs import read_events
+from tests.support.runs import read_events, verify
 
 Operations = list[list[str]]  # kind and file name, in order
 JOURNAL = "events.ndjson"
@@ -290,6 +291,20 @@ def _again(operations: Operations) -> set[int]:
         if name.removesuffix(".tmp").endswith(("state.json", ".log", ".jsonl")):
             rebuilt.setdefault((kind, name), []).append(number)
     return {number for numbers in rebuilt.values() for number in numbers[1:-1]}
+
+
+def other_end(gone: Gone, expected: object, *, code: int = 0) -> str:
+    """What is other about the end of a case than `expected`, which is the end of one that was not cut short."""
+    if gone.code != code:
+        return f"did not go on: exit {gone.code}: {gone.said[:2000]}"
+    ending: Callable[[Path], object] = type(expected)
+    different = difference(vars(ending(gone.work)), vars(expected))
+    return different and f"another end: {different}"
+
+
+def findings(work: Path, known: Callable[[str], Workflow | None]) -> str:
+    """What does not conform in the runs of a case."""
+    return "; ".join(str(found) for journal in journals(work) for found in verify(journal.parent, known))
 
 
 def difference(found: Any, wanted: Any) -> str:

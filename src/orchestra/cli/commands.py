@@ -7,6 +7,7 @@ UNDO = "undo"  # the command that takes a run back; every ending names it
 # name -> (module, one line for --help). A command's module is imported when the command is run, here and nowhere else.
 COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
+    "more": ("loop", "Go on from a finished run with another goal; it knows what the run did."),
     "dag": ("dag", "Reach a goal by a graph of sandboxed tools: plan, run in parallel, report."),
     "run": ("dag", "The same as dag."),
     "contracts": ("contracts", "Build a request test first: explore, plan, design, tests, implement, verify."),

@@ -8,9 +8,14 @@ from msgspec import UNSET
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
+from orchestra.core.reading import job_of
+from orchestra.core.records import FINAL
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.evidence.workflow import EVIDENCE
-from orchestra.workflows.loop.shapes import EDITION, Job
+from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
+from orchestra.workflows.loop.workflow import LOOP
+
+_OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore")  # what a run that follows another has of its own
 
 
 @click.command(short_help="Reach a goal by patches.")
@@ -68,6 +73,46 @@ def loop(
     )
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))
+
+
+@click.command(short_help="Go on from a finished run with another goal.")
+@options.run_argument
+@click.argument("goal")
+@options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
+@options.approval("a patch", default="as RUN", variable=None)
+@options.max_fixes("How many fixes at most (default: as RUN).")
+@options.models
+@options.driving
+def more(
+    run: str,
+    goal: str,
+    checks: tuple[str, ...],
+    approval: ApprovalPolicy | None,
+    max_fixes: int | None,
+    who: options.Answering,
+    how: options.Driving,
+) -> int:
+    """Reach another GOAL after RUN, which has ended: a new loop that knows what RUN was for and what it changed.
+
+    \b
+    orchestra more last "now also handle negative numbers"
+    orchestra more last "and document it" --check "pytest -q" --check "mkdocs build"
+    """
+    drive = Drive(how)
+    app = drive.app
+    before = app.runs.vouched_root(app.runs.find(run))
+    if (status := before.fold.state.status) not in FINAL.values():
+        raise UsageError(f"run {before.folder.id} is {status}: it has not ended. orchestra resume {before.folder.id}")
+    given = {"checks": tuple(map(options.split_check, checks)), "approval": approval, "maxFixIterations": max_fixes}
+    params = job_of(before.created) if before.workflow == LOOP.name else {}
+    kept = {name: value for name, value in params.items() if name not in _OF_THE_RUN}
+    wishes = {name: value for name, value in given.items() if value not in (None, ())}
+    notes = (*earlier_notes(params), *app.told(before))
+    job = app.job(LOOP.name, {**kept, **wishes, "goal": _goal(goal), "notes": notes})
+    recorded = app.terms.models(before.folder, before.created)
+    models = options.chosen(who, recorded) or recorded
+    typed = ("approval",) if approval else ()
+    return drive.drive(lambda: app.start(LOOP.name, job, models, typed=typed, follows=before.folder.id))
 
 
 def _goal(text: str) -> str:

@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import answer_lines, command, masked_lines
-from orchestra.cli.audit import prompt_lines, usd
+from orchestra.cli.audit import prompt_lines, reply_lines, usd
 from orchestra.cli.runs import facts_of, goal_of
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.cli.watch import event_lines, follow_run, outline_of
@@ -33,15 +33,19 @@ _json_option = options.json_of("One JSON object per line.")
 @click.command()
 @options.run_argument
 @click.option("--prompt", "key", metavar="KEY", help="The exact prompt of this model call (audit lists the keys).")
+@click.option("--reply", metavar="KEY", help="What the model replied in this call.")
 @options.own
 @_json_option
 @options.project
-def show(run: str, key: str | None, own: bool, as_json: bool, project: Path) -> int:
+def show(run: str, key: str | None, reply: str | None, own: bool, as_json: bool, project: Path) -> int:
     """What RUN and its child runs are, what they did and what they wait for."""
     app = App(project)
     folder = app.runs.find(run)
     if key is not None:
         echo_lines(prompt_lines(app, folder, key))
+        return 0
+    if reply is not None:
+        echo_lines(reply_lines(app, folder, reply))
         return 0
     members = app.trees.members(folder, own=own)
     summary, state = members[0].summary, members[0].summary.fold.state

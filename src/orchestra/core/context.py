@@ -54,7 +54,7 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.looks import Files, Hashed, Inside, Looked, Usable, WriteFile, any_text
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
-from orchestra.core.scopes import Scope
+from orchestra.core.scopes import NO_LABELS, Labels, Scope
 from orchestra.core.times import new_id, now_is, seconds_until, sleep, sleep_until
 
 T = TypeVar("T")
@@ -91,16 +91,6 @@ class Verdict(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.status == "failed" and self.error is None:  # S1-119
             raise ValueError("a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))")
-
-
-class Labels(Struct, frozen=True):
-    """A workflow's own names for its steps, for readers of their events. They are part of no digest."""
-
-    begun: Mapping[str, Any] = MappingProxyType({})  # in the event of the intent
-    ended: Mapping[str, Any] = MappingProxyType({})  # in the event of the outcome
-
-
-NO_LABELS = Labels()
 
 
 class Step(Struct, frozen=True):
@@ -273,13 +263,8 @@ class Context:
         self._changing.came_to(event)
         if event.type == "PHASE_FAILED":
             error = event.payload["error"]
-            raise StepFailed(
-                key,
-                error["code"],
-                error["message"],
-                reason=error.get("reason", ""),
-                retriable=bool(error.get("retriable")),
-            )
+            again = bool(error.get("retriable"))
+            raise StepFailed(key, error["code"], error["message"], reason=error.get("reason", ""), retriable=again)
         outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome_in(event.type))
         try:
             return outcome if accept is None else accept(outcome)

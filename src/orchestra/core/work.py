@@ -16,6 +16,7 @@ from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 from orchestra.core.shown import Lines, ShownLines, Wanted
 
 Asking = Literal["always", "risk", "never"]  # when a person must approve a change
+EARLIER = "an earlier run"  # how the names of notes begin that tell of the run that a run follows
 TOTAL_TIME = "TOTAL_TIMEOUT"  # the error of a step that the run has no time left for (S2-50)
 
 # -- models -----------------------------------------------------------------------------------------------------------

@@ -34,13 +34,12 @@ EXPLORED = Explored(
         ("Spring Security를 사용 중일 것", (), ()),
         ("AController 는 src/main/A.java 에 있을 것", ("src/main/A.java",), ("AController",)),
         ("`get_data` and money.amounts.parse() exist", (), ("get_data", "parse")),
-        ("a file setup.py, no path: and/or, 1.5, e.g. this", ("setup.py", "and/or"), ()),
+        ("a file setup.py, no path: and/or, 1.5, e.g. this", ("setup.py",), ()),
+        ("src/app/models and `src/db`", ("src/app/models", "src/db"), ()),
     ],
 )
-def test_paths_and_identifiers_of_an_assumption(
-    text: str, paths: tuple[str, ...], identifiers: tuple[str, ...]
-) -> None:
-    assert terms_of([text]) == Terms(paths, identifiers)
+def test_paths_and_identifiers_of_an_assumption(text: str, paths: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert terms_of([text]) == Terms(paths, names)
 
 
 @pytest.mark.parametrize(

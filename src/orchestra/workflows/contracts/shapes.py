@@ -19,10 +19,11 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from orchestra.core.command import Asker
-from orchestra.core.context import Labels, Retry
+from orchestra.core.context import Retry
 from orchestra.core.looks import Looked
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase, Role
+from orchestra.core.scopes import Labels
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.contracts.places import Places
 from orchestra.workflows.contracts.testcommand import Runner

@@ -21,10 +21,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from orchestra.core.context import Context, Labels
+from orchestra.core.context import Context
 from orchestra.core.errors import ContractError, StepFailed
 from orchestra.core.model import ChatMessage, Constraints, Prompt
 from orchestra.core.records import Phase, Role
+from orchestra.core.scopes import Labels
 from orchestra.core.text import estimated_tokens
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.workflows.evidence import offered, protocol

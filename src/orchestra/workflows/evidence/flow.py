@@ -20,8 +20,9 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from orchestra.core.command import RunCommand
-from orchestra.core.context import Context, Labels, Verdict
+from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import ContractError, Refused, StepFailed, end_of_run
+from orchestra.core.scopes import Labels
 from orchestra.core.work import AskPerson
 from orchestra.policy.words import parse_line
 from orchestra.workflows.evidence import protocol

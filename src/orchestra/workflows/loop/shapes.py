@@ -20,10 +20,11 @@ from orchestra.core.model import Prompt
 from orchestra.core.records import Phase, Role
 from orchestra.core.scope import Scope
 from orchestra.core.shown import Wanted
-from orchestra.core.work import Applied, Note
+from orchestra.core.work import EARLIER, Applied, Note
 from orchestra.policy.policy import ApprovalPolicy
 
 EDITION = 3  # 2: files are shown in parts, and models may ask to see more; 3: what a person said stays with the fixer
+_MOST_EARLIER = 6
 _KEPT = ("answer to: ", "a person ")  # how the names of notes begin that all later fixes get
 
 
@@ -77,6 +78,12 @@ def as_changed(job: Job, changes: Mapping[str, Any]) -> Job:
         return job
     changed = convert({**to_builtins(job), **changes}, Job)
     return replace(changed, maxFixIterations=max(job.maxFixIterations, changed.maxFixIterations))
+
+
+def earlier_notes(params: Mapping[str, Any]) -> tuple[Note, ...]:
+    """The notes about still earlier runs that a run was given, for one that follows it; the newest of them."""
+    notes = convert(params.get("notes", ()), tuple[Note, ...])
+    return tuple(note for note in notes if note.name.startswith(EARLIER))[-_MOST_EARLIER:]
 
 
 class Turn(Struct, frozen=True):
