@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UnsetType
 
+from orchestra.commands.notify import Bell, Notify, Occasion
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import INHERITED, Beginning, Engine, Kind, RunEnd, RunFolder
 from orchestra.core.errors import NoConsent, RunLocked, UsageError
@@ -27,6 +28,8 @@ from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Drivable, Runs, RunSummary
+from orchestra.runs.meant import Meant
+from orchestra.runs.projects import Projects
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
@@ -56,7 +59,10 @@ class App:
         self.terms = Terms(self.project, self.runs)
         self.answers = Answers(self.runs, self.project.store)
         self.trees = self.answers.trees
-        self.face: Face = GuardedFace(face or Silent())
+        self.meant = Meant(self.runs, self.trees)
+        self.projects = Projects(environ, self.project.store)
+        self.notify = self._notifier(environ)
+        self.face: Face = Bell(GuardedFace(face or Silent()), lambda folder: self._notify(folder))
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(
             self.project,
@@ -77,7 +83,7 @@ class App:
             before_end=wiring.before_end,
             worked=wiring.worked,
         )
-        self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face)
+        self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face, self.projects)
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -112,6 +118,7 @@ class App:
         self.runs.refuse_links()
         self.project.consent.require()
         self.project.refuse_context()
+        self.notify.refuse()
         return job, models
 
     def start(
@@ -127,6 +134,7 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
+        facts |= self.again.numbered()
         environment, chosen = self.project.recorded_environment()
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
@@ -214,6 +222,7 @@ class App:
             root, policy = run.folder, self.terms.policy(run.created)
             self.runs.refuse_links()
             project.consent.require()
+            self.notify.refuse()
             self.again.refuse_scenario(root, run.created)
             for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
@@ -229,9 +238,29 @@ class App:
             end = await self.engine.drive(root, patient=patient, accept_drift=accept_drift, on_ask=on_ask)
         finally:
             await project.close()
-        if end.status in FINAL.values() or end.alone:
-            return end
-        return msgspec.structs.replace(end, status=self.trees.status(root))
+        if end.status not in FINAL.values() and not end.alone:
+            end = msgspec.structs.replace(end, status=self.trees.status(root))
+        self._notify(root, end.status)
+        return end
+
+    def _notifier(self, environ: Mapping[str, str]) -> Notify:
+        project = self.project
+        return Notify(
+            project.config.notify,
+            project.path,
+            programs=lambda: project.workshop.programs,
+            environ=environ,
+            mask=project.watchful.text,
+        )
+
+    def _notify(self, folder: RunFolder, status: str = "") -> None:
+        """Start the person's own command, if the configuration has one: a run waits for them, or has ended."""
+        if not self.project.config.notify:
+            return
+        root = self.runs.root_of(folder)
+        began = self.runs.began(root)
+        if problem := self.notify(Occasion(root.id, began.number, status or self.trees.status(root), began.goal)):
+            self.face.tell(Notice(root.id, problem))
 
     def _needs_trial(self, run: Drivable) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace
 from orchestra.core.engine import RunEnd
@@ -20,19 +20,19 @@ from orchestra.runs.tree import OpenRequest
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.accept_drift
 @options.models
 @options.driving
 def resume(
-    run: str,
+    run: str | None,
     drift: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
     """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget or time."""
     app = App(how.project)
-    folder = app.runs.find(run)
+    folder = which.to_go_on_with(app, run)
     root = app.runs.vouched_root(folder)
     recorded = app.terms.models(root.folder, root.created)
     models = options.chosen(who, recorded)
@@ -42,24 +42,24 @@ def resume(
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
 @click.option("--digest", default="", help="Grant what waits with this digest, and no other. Needed if several wait.")
 @options.no_drive
 @options.driving
-def approve(run: str, only: tuple[str, ...], digest: str, no_drive: bool, how: options.Driving) -> int:
+def approve(run: str | None, only: tuple[str, ...], digest: str, no_drive: bool, how: options.Driving) -> int:
     """Grant the plan or patch that RUN or a child run waits with (orchestra diff RUN shows it), and drive RUN on."""
     return _say(how, run, lambda app, f: app.answers.approve(f, digest=digest, only=only), no_drive)
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--reason", required=True, help="Why; goes to the fixer, or to the planner.")
 @click.option("--digest", default="", help="Reject what waits with this digest, and no other. Needed if several wait.")
 @click.option("--end", is_flag=True, help="End the run instead of having it fixed or planned anew.")
 @options.no_drive
 @options.driving
-def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: options.Driving) -> int:
+def reject(run: str | None, reason: str, digest: str, end: bool, no_drive: bool, how: options.Driving) -> int:
     """Reject the plan or patch that RUN or a child run waits with, with a reason.
 
     A loop's patch goes back to the fixer, a model's plan to the planner. Rejecting a plan of your own ends the run;
@@ -74,8 +74,7 @@ def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: o
 
 
 @click.command()
-@options.run_argument
-@click.argument("text")
+@options.run_then("text", "TEXT")
 @click.option(
     "--question",
     default="",
@@ -84,7 +83,7 @@ def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: o
 )
 @options.no_drive
 @options.driving
-def answer(run: str, text: str, question: str, no_drive: bool, how: options.Driving) -> int:
+def answer(run: str | None, text: str, question: str, no_drive: bool, how: options.Driving) -> int:
     """Answer the question that RUN or a child run waits with, and drive RUN on.
 
     \b
@@ -95,14 +94,16 @@ def answer(run: str, text: str, question: str, no_drive: bool, how: options.Driv
     answer to a question stands.
     """
     name = options.clean(question)
-    return _say(how, run, lambda app, f: app.answers.answer(f, options.clean(text), question=name), no_drive)
+    return _say(
+        how, run, lambda app, f: app.answers.answer(f, options.clean(text), question=name), no_drive, which.to_answer
+    )
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--reason", default="", help="Why; kept in the run.")
 @options.project
-def cancel(run: str, reason: str, project: Path) -> int:
+def cancel(run: str | None, reason: str, project: Path) -> int:
     """End RUN and all its child runs for good, whether they are driven, parked or were killed.
 
     The id of a child run stands for the whole tree that it belongs to.
@@ -111,7 +112,7 @@ def cancel(run: str, reason: str, project: Path) -> int:
     orchestra cancel last --reason "the goal has changed"
     """
     app = App(project)
-    folder = app.runs.vouched_root(app.runs.find(run)).folder
+    folder = app.runs.vouched_root(which.to_end(app, run)).folder
     open_below = len(list(app.runs.members(folder, only_open=True))) - 1
     end = asyncio.run(app.cancel(folder, options.clean(reason)))
     what = str(end.status) if end else "cancel recorded; the process driving it is stopping"
@@ -123,10 +124,16 @@ def cancel(run: str, reason: str, project: Path) -> int:
 kill = cancel  # S2's own name for it
 
 
-def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], OpenRequest], no_drive: bool) -> int:
+def _say(
+    how: options.Driving,
+    run: str | None,
+    act: Callable[[App, RunFolder], OpenRequest],
+    no_drive: bool,
+    find: Callable[[App, str | None], RunFolder] = which.to_decide,
+) -> int:
     """Record an answer, then drive the tree, unless `no_drive` is set or another process drives it."""
     drive = Drive(how)
-    folder = drive.app.runs.find(run)
+    folder = find(drive.app, run)
     request = act(drive.app, folder)
     note = f"{folder.id}: recorded for {request.name}"
     if no_drive:

@@ -9,6 +9,7 @@ import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.completing import run_names
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import aligned
 from orchestra.workflows.team.comparing import Side, file_line, rows
@@ -16,8 +17,8 @@ from orchestra.workflows.team.comparing import compare as compared
 
 
 @click.command()
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="RUN")
+@click.argument("first", metavar="RUN", shell_complete=run_names)
+@click.argument("second", metavar="RUN", shell_complete=run_names)
 @options.json_of("One JSON object on stdout.")
 @options.project
 def compare(first: str, second: str, as_json: bool, project: Path) -> int:

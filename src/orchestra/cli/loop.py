@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
+from orchestra.cli.goals import goal_argument
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.evidence.workflow import EVIDENCE
@@ -19,7 +20,7 @@ _OPERATORS = "|&;<>"  # operators of a shell
 
 
 @click.command(short_help="Reach a goal by patches.")
-@click.argument("goal")
+@goal_argument("goal", 'orchestra loop "fix the failing test" --check "pytest -q"')
 @click.option(
     "--check",
     "checks",
@@ -59,6 +60,7 @@ def loop(
     \b
     orchestra loop "make the tests pass" --check "pytest -q"
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
+    orchestra loop @goal.md --check "pytest -q"              # the goal is in a file; `-`: on standard input
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
     drive = Drive(how, environment=environment)
@@ -66,7 +68,7 @@ def loop(
     models = options.routed(who, app.project.providers)
     defaults = app.project.config.loop
     job = Job(
-        goal=_goal(goal),
+        goal=goal,
         checks=tuple(map(split_check, checks or defaults.checks)),
         approval=approval or defaults.approval,
         maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
@@ -75,7 +77,7 @@ def loop(
         checkTimeoutMs=defaults.check_timeout_ms,
         retries=app.project.config.retries.max,
         backoffSec=app.project.config.retries.backoff_base_sec,
-        context=context,
+        context=options.from_project(context, how.project),
         baseline=defaults.baseline and not no_baseline,
         edition=EDITION,
         hidden=no_context,
@@ -83,15 +85,6 @@ def loop(
     )
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))
-
-
-def _goal(text: str) -> str:
-    goal = options.clean(text).strip()
-    if not goal:
-        raise UsageError(
-            'the goal is empty; say what to reach: orchestra loop "fix the failing test" --check "pytest -q"'
-        )
-    return goal
 
 
 def split_check(command: str) -> tuple[str, ...]:

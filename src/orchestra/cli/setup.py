@@ -55,6 +55,7 @@ def validate(file: Path | None, project: Path) -> int:
     if opened.config_path is None:
         raise UsageError(f"there is no {FILE_NAME} in {opened.path}; write one: orchestra init")
     opened.refuse_context()
+    app.notify.refuse()
     wrong = (
         *opened.providers.mistakes(app.workflows.wrong_role),
         *missing_workflows(opened.config, opened.place),
@@ -70,7 +71,7 @@ def validate(file: Path | None, project: Path) -> int:
 
 @click.command()
 @click.option("--team", is_flag=True, help="Write sample teams instead: orchestrators/, agents/, tasks/.")
-@options.project
+@options.project_exactly
 def init(team: bool, project: Path) -> int:
     """Write a commented orchestra.config.yaml with every default; never overwrites a file."""
     if not project.is_dir():
@@ -117,4 +118,20 @@ def completion(shell: str | None) -> int:
     kind = get_completion_class(shell or (yours if yours in ("bash", "zsh", "fish") else "bash"))
     assert kind is not None
     click.echo(kind(program, {}, "orchestra", "_ORCHESTRA_COMPLETE").source())
+    return 0
+
+
+@click.command()
+@click.argument("command", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(ctx: click.Context, command: tuple[str, ...]) -> int:
+    """The help of COMMAND, or of orchestra."""
+    found: click.Command = ctx.find_root().command
+    inner = ctx.find_root()
+    for word in command:
+        below = found.get_command(inner, word) if isinstance(found, click.Group) else None
+        if below is None:
+            raise UsageError(f"there is no command {' '.join(command)!r}: orchestra --help lists them")
+        found, inner = below, click.Context(below, info_name=word, parent=inner)
+    click.echo(found.get_help(inner))
     return 0

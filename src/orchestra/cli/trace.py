@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.graph import graph_events
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import Rows, aligned, cut
@@ -22,10 +22,10 @@ _INDENT = {"L1": "", "L2": "  ", "L3": "    "}
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.as_json
 @options.project
-def trace(run: str, as_json: bool, project: Path) -> int:
+def trace(run: str | None, as_json: bool, project: Path) -> int:
     """What went on between the levels of the task graph RUN, in order of time.
 
     L1 is the run, L2 plans it, L3 is a task. Seconds since the start, who, which task, what: messages (L2 → L3),
@@ -36,7 +36,7 @@ def trace(run: str, as_json: bool, project: Path) -> int:
     orchestra trace last --json | jq 'select(.kind == "retry")'
     """
     app = App(project)
-    summary = app.runs.summary(app.runs.find(run))
+    summary = app.runs.summary(which.to_look_at(app, run))
     events = graph_events(summary)
     if as_json:
         for moment in moments(events):

@@ -19,11 +19,12 @@ import click
 from msgspec import UNSET
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.live import Live
 from orchestra.cli.text import print_json, safe, step_line, streamed
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token
+from orchestra.core.localtime import local_time
 from orchestra.core.reading import Failure, StepEvent, key_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -34,12 +35,12 @@ _LINE = 10_000  # characters of a line that nothing ends
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.json_of("One JSON object per line.")
 @options.stream_of("Also what models write and commands print, as it comes.")
 @click.option("--own", is_flag=True, help="Only RUN itself, without the runs that it began.")
 @options.project
-def watch(run: str, as_json: bool, stream: bool, own: bool, project: Path) -> int:
+def watch(run: str | None, as_json: bool, stream: bool, own: bool, project: Path) -> int:
     """Follow RUN and the runs that it began, from the beginning until it ends (Ctrl-C leaves it alone).
 
     \b
@@ -48,7 +49,7 @@ def watch(run: str, as_json: bool, stream: bool, own: bool, project: Path) -> in
     orchestra watch last --json --stream       # every event, and the text as it comes
     """
     app = App(project)
-    return follow_run(app, app.runs.find(run), as_json=as_json, stream=stream, own=own)
+    return follow_run(app, which.to_look_at(app, run), as_json=as_json, stream=stream, own=own)
 
 
 def follow_run(
@@ -193,4 +194,4 @@ def event_lines(event: Event, headline: Callable[[Event], str], *, full: bool, p
         for part in (whole[:_OF_AN_ERROR], error.stack[:_OF_AN_ERROR]):
             yield from (f"    {line}" for line in safe(part).splitlines())
     elif text := step_line(event, headline):
-        yield f"{event.ts[11:19]} {place}{text}"
+        yield f"{local_time(event.ts)} {place}{text}"

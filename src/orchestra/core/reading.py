@@ -26,18 +26,8 @@ R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
-OWN_EFFECTS = {
-    "",
-    "AdoptPlan",
-    "ApplyPatch",
-    "Approve",
-    "AskPerson",
-    "AskWorkspace",
-    "AutoApprove",
-    "ChildRun",
-    "Evaluate",
-}
-OWN_EFFECTS |= {"ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
+OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun"}
+OWN_EFFECTS |= {"Evaluate", "ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
 OWN_EFFECTS |= {"KeepPlan", "ProposeTakeBack", "TakeBack"}
 
 
@@ -158,6 +148,7 @@ class RunCreated(Struct, frozen=True):
 
     workflow: str = ""
     goal: str = ""
+    number: int = 0  # of a root run in its project; 0: it has none
     parentRunId: str | None = None
     parentKey: str = ""  # the step of the parent that began this run
     models: dict[str, Any] = {}
