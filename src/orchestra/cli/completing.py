@@ -26,7 +26,9 @@ def run_names(ctx: click.Context, parameter: click.Parameter, typed: str) -> lis
     facts = [(folder.id, app.runs.began(folder)) for folder in reversed(app.runs.folders())]
     roots = [(run_id, began) for run_id, began in facts if not began.parentRunId]
     if typed.startswith("@"):
-        fitting = [(f"@{began.number}", began) for _, began in roots if f"@{began.number}".startswith(typed)]
+        fitting = [
+            (f"@{began.number}", began) for _, began in roots if began.number and f"@{began.number}".startswith(typed)
+        ]
     else:
         begin = [(run_id, began) for run_id, began in roots if run_id.startswith(typed)]
         fitting = begin or [(run_id, began) for run_id, began in roots if typed in run_id]

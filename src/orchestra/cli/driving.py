@@ -62,6 +62,11 @@ class Drive:
             os.dup2(nothing, 2)
         return end.exit_code
 
+    def refuse_detached(self, what: str) -> None:
+        """UsageError with --detach, for a command that must drive the run itself."""
+        if self._detach:
+            raise UsageError(f"--detach: {what} is driven by the process that takes it")
+
     def _drive_apart(self, start: Callable[[], RunFolder], accept_drift: frozenset[str]) -> int:
         """Start or find a run, and have another process drive it."""
         self.ask_consent()
@@ -164,12 +169,10 @@ class Drive:
 
 def choose_face(how: Driving) -> CommandFace:
     """The face for the flags. Only one at a terminal with a person prompts."""
-    if how.stream and not how.as_json:
-        raise UsageError(
-            "--stream adds records to --json: give both. As lines, beside it: orchestra watch RUN --stream"
-        )
     if how.as_json:
         return JsonFace(stream=how.stream)
     if how.quiet:
         return QuietFace()
-    return TerminalFace() if can_ask(no_input=how.no_input or how.detach) else LineFace()
+    if can_ask(no_input=how.no_input or how.detach):
+        return TerminalFace(stream=how.stream)
+    return LineFace(stream=how.stream)

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from orchestra.cli.advice import ending, masked_lines, question_lines
 from orchestra.cli.live import Live
+from orchestra.cli.spoken import Speech
 from orchestra.cli.text import paint_diff, painted, print_json, safe, step_line, streamed
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
@@ -116,17 +117,19 @@ class _Seen(Struct, frozen=True):
 
 
 class LineFace:
-    """Plain progress lines on stderr, and each patch as it is produced."""
+    """Plain progress lines on stderr, and each patch as it is produced; with `stream` also what models say."""
 
     patient = left = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, stream: bool = False) -> None:
         self.colour = False
         self._app: App | None = None
         self._seen: dict[str, _Seen] = {}
+        self._stream = stream
 
     def use(self, app: App) -> None:
         self._app = app
+        self._speech = Speech(app.project.redactor, self._seen, stream=self._stream)
 
     def stops_by(self, stop: Callable[[], object]) -> None:
         pass
@@ -141,6 +144,7 @@ class LineFace:
             case Launched():
                 self.line(f"run {news.run_id}")
             case Happened():
+                self.speak(self._speech.settled(news.event))
                 self.happened(news.event)
             case Waiting():
                 self.waiting(news.folder, news.request)
@@ -152,6 +156,11 @@ class LineFace:
                 self.output(news)
             case unreachable:
                 assert_never(unreachable)
+
+    def speak(self, lines: list[str]) -> None:
+        """Print lines that a model said; there are some only with `stream`."""
+        for line in lines:
+            self.line(line)
 
     def happened(self, event: Event) -> None:
         """Show an event: its line, and the lines below it."""
@@ -195,7 +204,8 @@ class LineFace:
         """Do nothing for a waiting run; only a terminal can prompt."""
 
     def token(self, token: Token) -> None:
-        """Do nothing for arriving text of a model; only a terminal shows it."""
+        """Show arriving text of a model, masked."""
+        self.speak(self._speech.more(token)[1])
 
     def output(self, output: Output) -> None:
         """Do nothing for a command's line; only a terminal shows it."""
@@ -225,8 +235,8 @@ class TerminalFace(LineFace):
 
     patient = True
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, stream: bool = False) -> None:
+        super().__init__(stream=stream)
         self.colour = not os.environ.get("NO_COLOR")
         self.left = False
         self._stop: Callable[[], object] = lambda: None
@@ -267,8 +277,21 @@ class TerminalFace(LineFace):
         else:
             super().notice(notice)
 
+    def tell(self, news: News) -> None:
+        if isinstance(news, Launched):  # a run that goes on has been paid for in part
+            self._live.begin(self.app.runs.members(news.folder))
+        super().tell(news)
+
     def token(self, token: Token) -> None:
-        self._live.token(token, quiet=self._open is not None)
+        said, lines = self._speech.more(token)
+        self.speak(lines)
+        if said is not None:
+            self._live.token(said, quiet=self._open is not None)
+
+    def speak(self, lines: list[str]) -> None:
+        if lines and self._open is None:  # an open prompt stays the last line
+            self._live.clear()
+            super().speak(lines)
 
     def output(self, output: Output) -> None:
         self._live.output(output, quiet=self._open is not None)

@@ -124,9 +124,11 @@ def stream_of(what: str) -> Callable[[F], F]:
 
 
 def driving(function: Command) -> Command:
-    """The options of a command that drives a run, as `how`: -C, --json, --stream, --quiet, --no-input, --on-ask, --detach."""
+    """The options of a command that drives a run, as `how` (Driving)."""
     function = project(_gathered(function, "how", Driving))
-    function = stream_of("With --json: also what models write and commands print, as it comes.")(function)
+    function = stream_of("Also what models write, as it comes, line by line; with --json also what commands print.")(
+        function
+    )
     function = as_json(function)
     function = click.option(
         "--detach", is_flag=True, help="Drive the run in a process of its own, and return: orchestra watch follows it."

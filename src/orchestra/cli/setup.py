@@ -100,12 +100,18 @@ def _init_config(project: Path) -> int:
     return 0
 
 
+_SHELLS = ("bash", "zsh", "fish")
+_COMPLETES = "_ORCHESTRA_COMPLETE"  # the variable by which a shell asks; every script has it
+
+
 @click.command()
-@click.argument("shell", required=False, type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str | None) -> int:
-    """Print the completion script for SHELL (default: yours).
+@click.argument("shell", required=False, type=click.Choice(_SHELLS))
+@click.option("--install", is_flag=True, help="Write it where SHELL looks for it, and say where; edits no file.")
+def completion(shell: str | None, install: bool) -> int:
+    """Print the completion script for SHELL (default: yours), or install it. It completes commands, options and runs.
 
     \b
+    orchestra completion --install
     bash: eval "$(orchestra completion bash)"      (in ~/.bashrc)
     zsh:  eval "$(orchestra completion zsh)"       (in ~/.zshrc)
     fish: orchestra completion fish | source       (in ~/.config/fish/config.fish)
@@ -115,10 +121,42 @@ def completion(shell: str | None) -> int:
     from orchestra.cli.program import program
 
     yours = Path(os.environ.get("SHELL", "bash")).name
-    kind = get_completion_class(shell or (yours if yours in ("bash", "zsh", "fish") else "bash"))
+    name = shell or (yours if yours in _SHELLS else "bash")
+    kind = get_completion_class(name)
     assert kind is not None
-    click.echo(kind(program, {}, "orchestra", "_ORCHESTRA_COMPLETE").source())
+    script = kind(program, {}, "orchestra", _COMPLETES).source()
+    if not install:
+        click.echo(script)
+        return 0
+    target, next_step = _completion_file(name)
+    _write_completion(target, script)
+    click.echo(f"wrote {target}\nnext: {next_step}")
     return 0
+
+
+def _completion_file(shell: str) -> tuple[Path, str]:
+    """Where a shell looks for the completions of a user, and what the person does next."""
+    home = Path(os.path.expanduser("~"))
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        return config / "fish" / "completions" / "orchestra.fish", "open a new shell"
+    if shell == "zsh":
+        folder = data / "zsh" / "site-functions"
+        return folder / "_orchestra", f"in ~/.zshrc, before compinit: fpath=({folder} $fpath); then a new shell"
+    target = data / "bash-completion" / "completions" / "orchestra"
+    return target, f"open a new shell; without the package bash-completion, in ~/.bashrc: source {target}"
+
+
+def _write_completion(target: Path, script: str) -> None:
+    """Write the script; UsageError if another program's file has its name."""
+    try:
+        if os.path.lexists(target) and _COMPLETES not in target.read_text(encoding="utf-8", errors="replace"):
+            raise UsageError(f"{target} is there already, and is not orchestra's; remove it first")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(f"{script}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from error
 
 
 @click.command()

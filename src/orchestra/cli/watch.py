@@ -22,6 +22,7 @@ from orchestra.app import App
 from orchestra.cli import options, which
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.live import Live
+from orchestra.cli.spoken import Spoken, labelled
 from orchestra.cli.text import print_json, safe, step_line, streamed
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token
 from orchestra.core.localtime import local_time
@@ -31,7 +32,6 @@ from orchestra.core.run import RunFolder
 from orchestra.runs.follow import follow
 
 _OF_AN_ERROR = 1_000_000  # characters of a full error
-_LINE = 10_000  # characters of a line that nothing ends
 
 
 @click.command()
@@ -106,7 +106,7 @@ class _People:
         self._live = Live() if sys.stdout.isatty() and sys.stderr.isatty() else None
         self._headlines: dict[str, Callable[[Event], str]] = {}  # by run
         self._places: dict[str, str] = {}  # by child run: the keys of the steps it belongs to
-        self._text: dict[tuple[str, str], str] = {}  # by run and key: a line that is not complete
+        self._spoken = Spoken()
         self._seen = 0
         self._told = -1  # how much was seen when the hint was printed
 
@@ -147,7 +147,7 @@ class _People:
 
     def _happened(self, event: Event) -> None:
         step = StepEvent.of(event)
-        if left := self._text.pop((event.runId, step.key), ""):
+        for left in self._spoken.rest(event.runId, step.key):
             self._line(self._labelled(event.runId, step.key, left))
         if step.childRunId:
             self._places[step.childRunId] = f"{self._places.get(event.runId, '')}{step.key}/"
@@ -157,17 +157,8 @@ class _People:
             self._live.event(event, quiet=False)
 
     def _token(self, token: Token) -> None:
-        begun = self._text.pop((token.run_id, token.key), "")
-        if token.restart:
-            self._line(self._labelled(token.run_id, token.key, "(asked again)"))
-            begun = ""
-        *lines, begun = (begun + token.text).split("\n")
-        if len(begun) > _LINE:
-            lines, begun = [*lines, begun], ""
-        for line in lines:
+        for line in self._spoken.more(token):
             self._line(self._labelled(token.run_id, token.key, line))
-        if begun:
-            self._text[token.run_id, token.key] = begun
 
     def _place(self, run_id: str) -> str:
         """Where a child run belongs, for the beginning of its lines."""
@@ -175,7 +166,7 @@ class _People:
         return f"[{safe(place[:-1])}] " if place else ""
 
     def _labelled(self, run_id: str, key: str, text: str) -> str:
-        return click.style(f"{safe(self._places.get(run_id, '') + key)} │ ", dim=True) + safe(text)
+        return labelled(self._places.get(run_id, "") + key, text)
 
     def _line(self, text: str, *, err: bool = False) -> None:
         if self._live:
