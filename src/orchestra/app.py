@@ -16,11 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import UnsetType
 
-from orchestra.commands.notify import Bell, Notify, Occasion
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import INHERITED, Beginning, Engine, Kind, RunEnd, RunFolder
-from orchestra.core.errors import NoConsent, RunLocked, UsageError
-from orchestra.core.faces import Face, GuardedFace, Notice, Silent
+from orchestra.core.errors import NoConsent, OrchestraError, RunLocked, UsageError
+from orchestra.core.faces import Bell, Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event, OnAsk
 from orchestra.handlers import Wiring
@@ -28,8 +27,6 @@ from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Drivable, Runs, RunSummary
-from orchestra.runs.meant import Meant
-from orchestra.runs.projects import Projects
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
@@ -59,10 +56,8 @@ class App:
         self.terms = Terms(self.project, self.runs)
         self.answers = Answers(self.runs, self.project.store)
         self.trees = self.answers.trees
-        self.meant = Meant(self.runs, self.trees)
-        self.projects = Projects(environ, self.project.store)
-        self.notify = self._notifier(environ)
-        self.face: Face = Bell(GuardedFace(face or Silent()), lambda folder: self._notify(folder))
+        self.meant = self.answers.meant
+        self.face: Face = Bell(GuardedFace(face or Silent()), self._notify)
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(
             self.project,
@@ -83,7 +78,7 @@ class App:
             before_end=wiring.before_end,
             worked=wiring.worked,
         )
-        self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face, self.projects)
+        self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face)
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -118,7 +113,7 @@ class App:
         self.runs.refuse_links()
         self.project.consent.require()
         self.project.refuse_context()
-        self.notify.refuse()
+        self.project.notify.refuse()
         return job, models
 
     def start(
@@ -222,7 +217,7 @@ class App:
             root, policy = run.folder, self.terms.policy(run.created)
             self.runs.refuse_links()
             project.consent.require()
-            self.notify.refuse()
+            self.project.notify.refuse()
             self.again.refuse_scenario(root, run.created)
             for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
@@ -243,23 +238,17 @@ class App:
         self._notify(root, end.status)
         return end
 
-    def _notifier(self, environ: Mapping[str, str]) -> Notify:
-        project = self.project
-        return Notify(
-            project.config.notify,
-            project.path,
-            programs=lambda: project.workshop.programs,
-            environ=environ,
-            mask=project.watchful.text,
-        )
-
     def _notify(self, folder: RunFolder, status: str = "") -> None:
         """Start the person's own command, if the configuration has one: a run waits for them, or has ended."""
         if not self.project.config.notify:
             return
-        root = self.runs.root_of(folder)
-        began = self.runs.began(root)
-        if problem := self.notify(Occasion(root.id, began.number, status or self.trees.status(root), began.goal)):
+        try:
+            root = self.runs.root_of(folder)
+            began = self.runs.began(root)
+            problem = self.project.notify(root.id, began.number, status or self.trees.status(root), began.goal)
+        except (OrchestraError, OSError) as error:  # whatever is wrong with it, the run goes on
+            root, problem = folder, f"notify: {error}"
+        if problem:
             self.face.tell(Notice(root.id, problem))
 
     def _needs_trial(self, run: Drivable) -> bool:

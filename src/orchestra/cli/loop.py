@@ -60,7 +60,7 @@ def loop(
     \b
     orchestra loop "make the tests pass" --check "pytest -q"
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
-    orchestra loop @goal.md --check "pytest -q"              # the goal is in a file; `-`: on standard input
+    orchestra loop @goal.txt --check "pytest -q"             # the goal is in a file; `-`: on standard input
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
     drive = Drive(how, environment=environment)

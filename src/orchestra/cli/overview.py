@@ -97,7 +97,7 @@ def _newest(app: App) -> Iterator[str]:
 def waiting_elsewhere(app: App) -> int:
     """How many runs of other projects wait for the person."""
     total = 0
-    for path in list(app.projects.all())[:_OTHERS]:
+    for path in list(app.project.projects.all())[:_OTHERS]:
         if path == app.project.path:
             continue
         try:

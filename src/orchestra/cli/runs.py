@@ -206,7 +206,7 @@ def inbox(everywhere: bool, as_json: bool, project: Path) -> int:
     """Everything that waits for you, with the command that answers it, and runs that stopped, with how to go on."""
     app = App(project)
     waits = _inbox(app, as_json=as_json, title="")
-    for path in app.projects.all() if everywhere else ():
+    for path in app.project.projects.all() if everywhere else ():
         if path == app.project.path:
             continue
         try:

@@ -55,7 +55,7 @@ def validate(file: Path | None, project: Path) -> int:
     if opened.config_path is None:
         raise UsageError(f"there is no {FILE_NAME} in {opened.path}; write one: orchestra init")
     opened.refuse_context()
-    app.notify.refuse()
+    opened.notify.refuse()
     wrong = (
         *opened.providers.mistakes(app.workflows.wrong_role),
         *missing_workflows(opened.config, opened.place),

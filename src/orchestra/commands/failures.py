@@ -70,6 +70,13 @@ _REFUSED = re.compile(r"connection refused|ECONNREFUSED|ConnectionRefusedError",
 _SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost|::1)\b[^\d\n]{1,20}(?P<port>[1-9]\d{1,4})(?!\d|\.\d)")
 
 
+_UNREACHED = re.compile(
+    r"name or service not known|temporary failure in name resolution|could not resolve host|network is unreachable"
+    r"|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|failed to (?:resolve|lookup address)|NameResolutionError",
+    re.IGNORECASE,
+)
+
+
 class EnvironmentFailure(Struct, frozen=True):
     """What a check lacked, in one sentence, and the line that cures it."""
 
@@ -142,6 +149,11 @@ def refused_service(text: str, opened: tuple[int, ...], listening: Set[int]) -> 
                 f" unless the configuration opens its port (sandbox: {{loopback: [{line}]}})"
             )
     return ""
+
+
+def needs_network(text: str) -> bool:
+    """Whether a command says that it could not reach another machine."""
+    return _UNREACHED.search(text) is not None
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------

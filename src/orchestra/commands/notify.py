@@ -15,26 +15,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
 from orchestra.commands.tools import NoTool, Toolbox
 from orchestra.core.errors import UsageError
-from orchestra.core.faces import Face, News, Waiting
 from orchestra.core.keyring import KEY
-from orchestra.core.run import RunFolder
 from orchestra.policy.policy import within
 from orchestra.worker.apart import start_apart
 
 _MOST = 4000  # characters of a goal in a variable
-
-
-class Occasion(Struct, frozen=True):
-    """What there is to tell of a run."""
-
-    run_id: str
-    number: int
-    status: str
-    goal: str
 
 
 class Notify:
@@ -66,7 +53,7 @@ class Notify:
     def _is_inside(self, path: str) -> bool:
         return within(os.path.realpath(path), str(self._project))
 
-    def __call__(self, about: Occasion) -> str:
+    def __call__(self, run_id: str, number: int, status: str, goal: str) -> str:
         """Start the command; returns why it could not be started, or an empty text."""
         if not self._argv:
             return ""
@@ -79,10 +66,10 @@ class Notify:
         folder = home if os.path.isdir(home) and not self._is_inside(home) else "/"
         env = {name: value for name, value in self._environ.items() if name != KEY}
         env |= {
-            "ORCHESTRA_RUN_ID": about.run_id,
-            "ORCHESTRA_RUN_NUMBER": str(about.number or ""),
-            "ORCHESTRA_RUN_STATUS": about.status,
-            "ORCHESTRA_RUN_GOAL": self._mask(about.goal)[:_MOST].replace("\0", ""),
+            "ORCHESTRA_RUN_ID": run_id,
+            "ORCHESTRA_RUN_NUMBER": str(number or ""),
+            "ORCHESTRA_RUN_STATUS": status,
+            "ORCHESTRA_RUN_GOAL": self._mask(goal)[:_MOST].replace("\0", ""),
             "ORCHESTRA_PROJECT": str(self._project),
         }
         try:
@@ -90,16 +77,3 @@ class Notify:
         except (OSError, ValueError) as error:
             return f"notify: {name} could not be started: {error}"
         return ""
-
-
-class Bell:
-    """Wraps a face: calls `waits` with the run when it begins to wait for the person at this terminal."""
-
-    def __init__(self, face: Face, waits: Callable[[RunFolder], None]) -> None:
-        self._face = face
-        self._waits = waits
-
-    def tell(self, news: News) -> None:
-        self._face.tell(news)
-        if isinstance(news, Waiting):
-            self._waits(news.folder)

@@ -34,8 +34,15 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
-from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
+from orchestra.commands.failures import (
+    EnvironmentFailure,
+    environment_failure,
+    missing_tool,
+    needs_network,
+    refused_service,
+)
 from orchestra.commands.grants import Grants
+from orchestra.commands.handed import INPUTS, KEPT, Handed
 from orchestra.commands.runners import NODE_OFFLINE, OFFLINE
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
@@ -44,7 +51,7 @@ from orchestra.commands.tools import Tool, together
 from orchestra.context.leftovers import Leftovers, builds, keepable, missed
 from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, InputFile, RunCommand, Stage, output_files
 from orchestra.core.context import Step
-from orchestra.core.errors import PolicyError, SandboxError, StepFailed
+from orchestra.core.errors import PolicyError, SandboxError, StepFailed, UsageError
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
 from orchestra.core.reading import StepEvent, key_of
@@ -85,6 +92,7 @@ class _Ready(Struct):
     layers: tuple[Path, ...] = ()  # private layers of the tasks before it
     writes: bool = False  # its changes become a patch
     passing: bool = False  # its scratch folder is deleted when it has ended
+    inputs: Path | None = None  # what earlier tasks handed over to it
 
 
 class Runner:
@@ -114,6 +122,7 @@ class Runner:
         self._untouched: list[Tray] = []
         self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
         self._granted = Grants(ledger)
+        self._handed = Handed(ledger, self._scratch)
 
     async def pause(self, seconds: float, key: str) -> None:
         await self._keeper.pause(seconds, key)
@@ -165,6 +174,10 @@ class Runner:
         if writes and bound.tier != "strict":
             why = f"`fs: rw` needs tier strict: tier {bound.tier} cannot keep its changes apart to make a patch of them"
             return _Ready(problem=why, code=PolicyError.code)
+        try:
+            inputs = self._handed.folder(effect) if effect.after else None
+        except UsageError as lost:
+            return _Ready(problem=str(lost))
         folder = self._folder(effect, key, writes=writes)
         below = self._below(effect)
         files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
@@ -174,9 +187,11 @@ class Runner:
         tray = self._tray(artifacts) if effect.keeps == "files" else None
         if tray:
             sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
+        if inputs:
+            sandbox = msgspec.structs.replace(sandbox, reads=(*sandbox.reads, str(inputs)))
         stdout, *stderr = output_files(artifacts, key, effect.keeps)
         held = await self._shop.launcher.prepare(
-            self._command(effect, tools, sandbox, artifacts, bound.max_task_sec),
+            self._command(effect, tools, sandbox, artifacts, bound.max_task_sec, inputs),
             sandbox,
             stdout,
             stderr[0] if stderr else None,
@@ -192,6 +207,7 @@ class Runner:
             layers=below,
             writes=writes,
             passing=effect.keeps == "nothing",
+            inputs=inputs,
         )
 
     def _folder(self, effect: RunCommand, key: str, *, writes: bool) -> Path | None:
@@ -234,11 +250,19 @@ class Runner:
             self._face.tell(Notice(self._ledger.folder.id, note))
 
     def _command(
-        self, effect: RunCommand, tools: tuple[Tool, ...], sandbox: Sandbox, artifacts: str, max_sec: float
+        self,
+        effect: RunCommand,
+        tools: tuple[Tool, ...],
+        sandbox: Sandbox,
+        artifacts: str,
+        max_sec: float,
+        inputs: Path | None,
     ) -> Command:
         env = {**self._shop.environment(together(tools)), **dict(effect.env)}
         if effect.keeps == "files":
             env[OUT] = artifacts
+        if inputs:
+            env[INPUTS] = str(inputs)
         if self._shop.toolbox.environment and not sandbox.domains:
             env |= OFFLINE
         if not sandbox.domains and os.path.isfile(f"{self._shop.workspace}/package.json"):
@@ -282,6 +306,8 @@ class Runner:
         finally:
             if ready.passing and ready.folder is not None:
                 discard(ready.folder)
+            if ready.inputs is not None:
+                discard(ready.inputs)
         if result.timedOut and self._keeper.asked and self._keeper.left <= 0:
             raise self._keeper.over(step.key)  # not the command's own limit: it is run again when there is time
         if result.refused:
@@ -302,6 +328,7 @@ class Runner:
             changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
             handed, left = self._collect(ready.tray, ready.artifacts)
             untaken += left
+            self._handed.took(effect.task, handed)
         outcome = CommandOutcome(
             command=_shown(effect),
             exitCode=result.exitCode,
@@ -313,7 +340,7 @@ class Runner:
             error=error,
             artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
             limit=result.limit or "",
-            denials=tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials),
+            denials=_denials(effect, result, passed=passed),
             changes=changed,
             untaken=untaken,
             tier=self._policy.tier,
@@ -381,7 +408,7 @@ class Runner:
 
     def _collect(self, tray: Tray, artifacts: str) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
         """Take the files that a task left in its tray; returns them, and those that could not be taken."""
-        found = collect(tray, f"{artifacts}/files", disk=self._ledger.disk, redactor=self._ledger.redactor)
+        found = collect(tray, f"{artifacts}/{KEPT}", disk=self._ledger.disk, redactor=self._ledger.redactor)
         if found.untouched:
             self._untouched.append(tray)
         refs = tuple(_ref(artifact, self._ledger.folder) for artifact in found.artifacts)
@@ -437,6 +464,14 @@ def _code(result: CommandResult) -> str:
 def _blocked(outcome: CommandOutcome, failure: EnvironmentFailure | None) -> CommandOutcome:
     """The outcome, with what the check lacked."""
     return msgspec.structs.replace(outcome, blocked=failure.what, cure=failure.cure) if failure else outcome
+
+
+def _denials(effect: RunCommand, result: CommandResult, *, passed: bool) -> tuple[Denied, ...]:
+    """The connections that were refused. For a task without any network there are only its own words."""
+    said = f"{result.stdout.excerpt}{result.stderr.excerpt}"
+    if effect.task and not effect.net and not passed and needs_network(said):
+        return (Denied("the network", "this task has none"),)
+    return tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials)
 
 
 def _shown(effect: RunCommand) -> str:

@@ -25,7 +25,6 @@ from orchestra.core.staleness import Stale
 from orchestra.core.vouching import Standing
 from orchestra.runs.find import Runs
 from orchestra.runs.lineage import brought_in
-from orchestra.runs.projects import Projects
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Renewed, Workflow
 from orchestra.workflows.known import Workflows
@@ -43,7 +42,6 @@ class Again:
         terms: Terms,
         engine: Engine,
         face: Face,
-        projects: Projects,
     ) -> None:
         self._project = project
         self._workflows = workflows
@@ -51,7 +49,6 @@ class Again:
         self._terms = terms
         self._engine = engine
         self._face = face
-        self._projects = projects
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """Make a new run with the settled steps of another run's history up to event `at`.
@@ -160,7 +157,7 @@ class Again:
 
     def numbered(self) -> dict[str, Any]:
         """The fact with the number of a new root run; none if it can have no number (runs/projects.py)."""
-        number = self._projects.next_number(self._project.path, self._runs.greatest_number)
+        number = self._project.projects.next_number(self._project.path, self._runs.greatest_number)
         return {"number": number} if number else {}
 
     def _refuse_open(self, folder: RunFolder) -> None:

@@ -26,6 +26,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import brief, clean
 from orchestra.runs.find import Runs
+from orchestra.runs.meant import Meant
 from orchestra.runs.tree import OpenRequest, Trees, named, names_of
 
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to identify it
@@ -38,6 +39,7 @@ class Answers:
 
     def __init__(self, runs: Runs, store: Store) -> None:
         self.trees = Trees(runs, store)
+        self.meant = Meant(runs, self.trees)
         self._runs = runs
         self._store = store
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile, OrchestraError, UsageError
-from orchestra.core.files import MIB, read_bounded
+from orchestra.core.files import MIB, entries_below, read_bounded
 from orchestra.core.keyring import state_folder, within_project
 from orchestra.core.records import now
 from orchestra.core.store import Store
@@ -70,8 +70,8 @@ class Projects:
     def all(self) -> Iterator[Path]:
         """The folders of the projects, those with the newest runs first (rule 4)."""
         try:
-            files = list(self._folder.iterdir())
-        except (OSError, UsageError):
+            files = [Path(entry.path) for entry in entries_below(self._folder)]
+        except UsageError:
             return
         known = filter(None, map(_read, files))
         for one in sorted(known, key=lambda one: one.at, reverse=True):
