@@ -35,7 +35,10 @@ def goal_argument(name: str, example: str) -> Callable[[Command], Command]:
         @functools.wraps(function)
         def called(*arguments: Any, edit: bool, **given: Any) -> int:
             no_input = bool(getattr(given.get("how"), "no_input", False))
-            text = _text(given.pop(name), edit=edit, no_input=no_input).strip()
+            typed = given.pop(name)
+            if typed is None and not can_ask(no_input=no_input) and not edit:
+                raise UsageError(f"Missing argument '{name.upper()}': {_WAYS}")
+            text = _text(typed, edit=edit, no_input=no_input).strip()
             if not text:
                 raise UsageError(f"the {name} is empty; say what to reach: {example}")
             return function(*arguments, **given, **{name: text})
@@ -56,7 +59,7 @@ def _text(typed: str | None, *, edit: bool, no_input: bool) -> str:
     elif typed is not None and typed.startswith("@"):
         typed = _file(os.path.expanduser(typed[1:]), typed)
     if edit or typed is None:
-        return _edited(typed or "", asked=edit, no_input=no_input)
+        return _edited(typed or "", no_input=no_input)
     return utf8(typed).decode()
 
 
@@ -78,11 +81,10 @@ def _decoded(data: bytes, where: str) -> str:
         raise UsageError(f"the goal from {where} is not UTF-8 text (byte {error.start})") from error
 
 
-def _edited(begun: str, *, asked: bool, no_input: bool) -> str:
+def _edited(begun: str, *, no_input: bool) -> str:
     """What the person wrote in their editor; empty if they wrote or saved nothing."""
     if not can_ask(no_input=no_input):
-        what = "--edit: there is no person at a terminal to write it" if asked else f"there is no goal; {_WAYS}"
-        raise UsageError(what)
+        raise UsageError("--edit: there is no person at a terminal to write it")
     try:
         text = click.edit(f"{begun}\n\n{_BELOW}\n", extension=".md", require_save=not begun)
     except click.ClickException as error:

@@ -5,7 +5,6 @@ This is the only place of the CLI that may catch every exception.
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import os
 import sys
@@ -28,7 +27,7 @@ class CommandTable(click.Group):
             return None
         module = importlib.import_module(f"orchestra.cli.{COMMANDS[name][0]}")
         function = name.replace(":", "_")  # `agent:run` is the function agent_run
-        command = getattr(module, f"{function}_" if hasattr(builtins, function) else function)  # `list` is list_
+        command = getattr(module, f"{function}_", None) or getattr(module, function)  # `list` is list_
         assert isinstance(command, click.Command)
         return command
 
@@ -129,8 +128,7 @@ def run() -> int:
 
 def _in_our_words(error: click.ClickException) -> str:
     """A mistake on the command line that click found, as orchestra's own messages are."""
-    said = error.format_message().rstrip(".")
-    words = f"{said[:1].lower()}{said[1:]}"
+    words = error.format_message().rstrip(".")
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     stop = "" if words.endswith("?") else "."
     return f"orchestra: {words}{stop} All of it: {ctx.command_path} --help" if ctx else f"orchestra: {words}"
