@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 from pathlib import Path
 
@@ -55,9 +54,8 @@ def test_a_detached_run_that_cannot_be_driven_says_why(tmp_path: Path) -> None:
     project.script.unlink()
     done = project.run("resume", run, "--detach", "--accept-drift", "no such key")
     assert done.returncode != 0 or status(project) == "awaiting_approval"
-    turn = project.run(
-        "chat:turn", "--session", "s1", "--detach", "--message", "hello", "--provider", f"scripted:{project.script}"
-    )
+    models = ("--provider", f"scripted:{project.script}")
+    turn = project.run("chat:turn", "--session", "s1", "--message", "hello", "--detach", *models)
     assert turn.returncode == 2 and "--detach" in turn.stderr
 
 
@@ -123,7 +121,7 @@ def test_the_inbox_of_all_projects_names_what_waits_and_what_stopped(tmp_path: P
     here = said(one.path, "inbox")
     assert "orchestra approve " in here.out and "둘째" not in here.out
     everywhere = said(one.path, "inbox", "--all").out
-    resume = shlex.join(("orchestra", "resume", two.folder.id, "-C", str(two.path)))
+    resume = f"orchestra resume {two.folder.id} -C {two.path}"
     assert "orchestra approve " in everywhere and f"stopped: {resume}" in everywhere
     overview = said(two.path)
     assert overview.code == 0 and "stopped" in overview.out and "orchestra resume " in overview.out

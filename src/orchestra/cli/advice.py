@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from orchestra.runs.tree import OpenRequest
 from orchestra.workflows.description import Ended, Workflow
 
 _MASKED_SHOWN = 20
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")  # letters of any script need no quotes in a shell
 
 _SHOWN, _IN_A_LINE = 10_000, 200  # characters of a request; of one that gets a single line
 
@@ -37,7 +39,8 @@ def command(app: App, *words: str) -> str:
     """
     here = app.project.path in (Path.cwd(), find_project(Path.cwd(), os.environ))
     shown = [_short(app, word) for word in words] if sys.stderr.isatty() else words
-    return safe(shlex.join(("orchestra", *shown, *(() if here else ("-C", str(app.project.path))))))
+    typed = ("orchestra", *shown, *(() if here else ("-C", str(app.project.path))))
+    return safe(" ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in typed))
 
 
 def _short(app: App, word: str) -> str:
