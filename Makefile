@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup install uninstall demo demo-dag test test-setup check format bench mutants docs clean
+.PHONY: setup install uninstall demo demo-dag demo-contracts test test-setup check format bench mutants docs clean
 
 setup: $(BIN)/.ready
 
@@ -38,6 +38,9 @@ demo: $(BIN)/.runtime
 demo-dag: $(BIN)/.runtime
 	@$(BIN)/python examples/demo_dag.py
 
+demo-contracts: setup
+	@$(BIN)/python examples/demo_contracts.py
+
 test: test-setup
 	@$(BIN)/python -m pytest
 
@@ -51,7 +54,7 @@ test-setup: setup
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests examples/demo.py examples/demo_dag.py docs/generate.py benchmarks
+	@$(BIN)/mypy src tests examples/demo.py examples/demo_dag.py examples/demo_contracts.py docs/generate.py benchmarks
 	@$(BIN)/python -m pytest tests/architecture
 
 format: setup

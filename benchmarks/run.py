@@ -26,6 +26,7 @@ import startup
 import steps
 import streaming
 import tasks
+import teams
 import telling
 from measure import SCRATCH, Row, markdown
 
@@ -48,6 +49,7 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "redaction": redaction.bench,
     "streaming": streaming.bench,
     "following": following.bench,
+    "teams": teams.bench,
     "telling": telling.bench,
 }
 

@@ -1,14 +1,16 @@
 """`make mutants`: small faults put into the sources, one at a time, and whether a test notices. A sample, not all.
 
-    .venv/bin/python tests/mutants.py [--seed TEXT] [--count 80] [--only PREFIX] [--tests PATH …]
+    .venv/bin/python tests/mutants.py [--seed TEXT] [--count 80] [--only PREFIX] [--tests PATH …] [--jobs 2]
 
 What it does
 1. Every place of src where one of the operators below applies is a possible fault: in functions only, never in a text.
 2. A seed samples them by area (the packages below src/orchestra) and, within an area, by operator in turn.
 3. One run of the suite, on a copy with a probe at each sampled place, tells which tests reach it, and how long each
    takes. It is kept in the temporary folder for the same sources and sample.
-4. Each fault is put into a copy of its own, and the tests that reach it are run, quick ones first, until one fails.
-   Two faults at a time; each has a limit of time. Nothing is written to the checkout.
+4. Each fault is put into a copy of its own, and the tests that reach it are run until one fails: those of the module
+   first, then those of its package, quick ones before slow ones, and of a parametrised test one case before the rest.
+   As many as take `--limit` seconds by step 3: so a busy machine does not change which tests are asked.
+   Two faults at a time (`--jobs`). Nothing is written to the checkout.
 
 A fault that survives is a test that is missing, or changes nothing that anybody could notice: a person reads each.
 """
@@ -28,7 +30,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,8 +43,11 @@ SEED = "843a096ae6e9ab6a123d70a51830347d2fa9ee10"  # the commit before the work 
 SHARES = {"core": 25, "workflows": 15, "patch": 12, "providers": 10, "worker": 6}
 OTHERS = 12
 FACES = ("cli",)
-LIMIT_S = 300.0  # for the tests of one fault
-HANGS_S = 60  # one test that takes so long hangs: it noticed
+LIMIT_S = 240.0  # of tests for one fault, as they were measured
+SLOWER = 4  # a machine that is so much slower than when they were measured is waited for
+HANGS_S = 60.0  # a test that takes so long, and SLOWER times as long as it was measured, hangs: it noticed
+# How much dearer a second of a test is that is not of the fault's module: of its package, of another.
+FARTHER = (1, 4, 16)
 
 BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -64,6 +69,13 @@ try:
 except OSError:
     pass
 """
+
+
+class Test(NamedTuple):
+    """A test that passes, and how long it takes."""
+
+    name: str
+    seconds: float
 
 
 class Fault(NamedTuple):
@@ -179,17 +191,17 @@ def sample(seed: str, count: int, only: str) -> list[Fault]:
 # -- which tests reach them -------------------------------------------------------------------------------------------
 
 
-def copy_tree(target: Path) -> Path:
+def copy_tree(target: Path, source: Path = ROOT) -> Path:
     """The checkout as it is now, with what Python compiled of it; it is run by the same virtual environment."""
     away = shutil.ignore_patterns(".venv", ".git", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
-    shutil.copytree(ROOT, target, symlinks=True, ignore=away)
+    shutil.copytree(source, target, symlinks=True, ignore=away)
     (target / ".venv").symlink_to(ROOT / ".venv")
     target.chmod(0o755)  # some tests run as another user
     return target
 
 
-def reach(faults: Sequence[Fault], tests: Sequence[str]) -> list[list[str]]:
-    """Per fault the tests that reach it, quick ones first. Kept for the same sources and sample."""
+def reach(faults: Sequence[Fault], tests: Sequence[str]) -> list[list[Test]]:
+    """Per fault the tests that reach it. Kept for the same sources and sample."""
     files = sorted((*(ROOT / PACKAGE).rglob("*.py"), *(ROOT / "tests").rglob("*.py")))
     state = hashlib.sha256(b"".join(path.read_bytes() for path in files) + repr((faults, tests)).encode()).hexdigest()
     kept = Path(tempfile.gettempdir(), f"orchestra-mutants-{state[:16]}.json")
@@ -197,11 +209,10 @@ def reach(faults: Sequence[Fault], tests: Sequence[str]) -> list[list[str]]:
         with tempfile.TemporaryDirectory(prefix="orchestra-probes-", ignore_cleanup_errors=True) as name:
             Path(name).chmod(0o777)
             kept.write_text(json.dumps(_probe(Path(name), faults, tests)))
-    found: list[list[str]] = json.loads(kept.read_text())
-    return found
+    return [[Test(*test) for test in found] for found in json.loads(kept.read_text())]
 
 
-def _probe(folder: Path, faults: Sequence[Fault], tests: Sequence[str]) -> list[list[str]]:
+def _probe(folder: Path, faults: Sequence[Fault], tests: Sequence[str]) -> list[list[Test]]:
     tree = copy_tree(folder / "tree")
     places = sorted({(fault.path, fault.line) for fault in faults})
     for path in {fault.path for fault in faults}:
@@ -217,15 +228,41 @@ def _probe(folder: Path, faults: Sequence[Fault], tests: Sequence[str]) -> list[
         if not any(case.findall(kind) for kind in ("failure", "error", "skipped")):
             name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
             seconds[name] = float(case.get("time", 0))
-    found: list[list[str]] = []
+    found: list[list[Test]] = []
     for fault in faults:
         hits = folder / f"hits-{places.index((fault.path, fault.line))}"
         told = hits.read_text().splitlines() if hits.exists() else []
         names = {line.rpartition(" (")[0] for line in told} & seconds.keys()
-        if told and not names:  # by a process that does not know for which test: all that are of its package
-            names = {name for name in seconds if name.startswith(f"tests/{Path(fault.path).parts[2]}/")}
-        found.append(sorted(names, key=lambda name: (seconds[name], name)))
+        if told:  # what is made once in a process serves later tests, too, and not every process knows its test
+            near = 0 if names else 1
+            names |= {name for name in seconds if _distance(fault, name) <= near}
+        found.append([Test(name, seconds[name]) for name in sorted(names)])
     return found
+
+
+def asked_of(fault: Fault, tests: Sequence[Test], limit: float) -> list[Test]:
+    """The tests that are asked about a fault, in their order: as many as take `limit` seconds."""
+    cases: Counter[str] = Counter()  # of each parametrised test, those that were seen
+    ordered = []
+    for test in sorted(tests, key=lambda test: (test.seconds, test.name)):
+        whole = test.name.partition("[")[0]
+        ordered.append((cases[whole] > 0, (test.seconds + 0.01) * FARTHER[_distance(fault, test.name)], test))
+        cases[whole] += 1
+    found: list[Test] = []
+    for _, _, test in sorted(ordered):
+        limit -= test.seconds
+        if limit > 0 or not found:
+            found.append(test)
+    return found
+
+
+def _distance(fault: Fault, test: str) -> int:
+    """0: a test of the fault's module, by the names of both; 1: of its package; 2: another."""
+    module = Path(fault.path).relative_to(PACKAGE)
+    file = Path(test.partition("::")[0]).relative_to("tests")
+    if file.parent == module.parent and file.stem == f"test_{module.stem}":
+        return 0
+    return 1 if file.parts[0] == module.parts[0] else 2
 
 
 def _insert(tree: ast.AST, probes: dict[int, ast.Module]) -> None:
@@ -255,7 +292,7 @@ def _with_probes(statement: ast.stmt, probes: dict[int, ast.Module]) -> Iterator
 
 def pytest(tree: Path, arguments: Sequence[str], limit: float | None, *, quiet: bool = True) -> int | None:
     """Run tests of a copy; the exit code, or None when the time was over."""
-    env = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    env = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": ""}  # of a copy, so it is kept
     words = [sys.executable, "-m", "pytest", "-q", *arguments]
     out = subprocess.DEVNULL if quiet else None
     with subprocess.Popen(words, cwd=tree, env=env, stdout=out, stderr=out, start_new_session=True) as running:
@@ -270,20 +307,22 @@ def pytest(tree: Path, arguments: Sequence[str], limit: float | None, *, quiet: 
             return None
 
 
-def judge(fault: Fault, names: Sequence[str], limit: float) -> str:
-    """killed, survived, or why it is neither."""
-    if not names:
+def judge(compiled: Path, fault: Fault, reaching: Sequence[Test], limit: float) -> str:
+    """killed, survived, or why it is neither; in a copy of a tree that is compiled."""
+    if not reaching:
         return "survived: no test reaches it"
+    asked = asked_of(fault, reaching, limit)
     with tempfile.TemporaryDirectory(prefix="orchestra-mutant-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        tree = copy_tree(Path(folder, "tree"))
+        tree = copy_tree(Path(folder, "tree"), compiled)
         apply(tree, fault)
         listed = Path(folder, "tests.txt")
-        listed.write_text("\n".join(names))
+        listed.write_text("\n".join(test.name for test in asked))
         began = time.monotonic()
-        alone = ("-n0", "-x", "-p", "no:cacheprovider", "-o", f"timeout={HANGS_S}", f"--basetemp={folder}/run")
-        code = pytest(tree, [*alone, f"@{listed}"], limit)
-        took = f"{time.monotonic() - began:.0f} s, {len(names)} tests reach it"
+        hangs = max(HANGS_S, SLOWER * max(test.seconds for test in asked))
+        alone = ("-n0", "-x", "-p", "no:cacheprovider", "-o", f"timeout={hangs:.0f}", f"--basetemp={folder}/run")
+        code = pytest(tree, [*alone, f"@{listed}"], SLOWER * (limit + HANGS_S))
+        took = f"{time.monotonic() - began:.0f} s, {len(asked)} of {len(reaching)} tests that reach it"
         return f"{'survived' if code == 0 else 'survived so far' if code is None else 'killed'} ({took})"
 
 
@@ -293,17 +332,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=80)
     parser.add_argument("--only", default="", help="a package or module below src/orchestra")
     parser.add_argument("--tests", nargs="*", default=["tests"], help="the tests that are looked at")
-    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for the tests of one fault")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds of tests for one fault")
+    parser.add_argument("--jobs", type=int, default=2, help="faults that are tried at the same time")
     asked = parser.parse_args()
     faults = sample(asked.seed, asked.count, asked.only)
     print(f"{len(faults)} faults, seed {asked.seed}: first a run of the tests, to see which of them reach each")
     hits = reach(faults, asked.tests)
     ended: dict[str, list[bool]] = defaultdict(list)
-    with ThreadPoolExecutor(2) as pool:
-        judged = pool.map(lambda number: judge(faults[number], hits[number], asked.limit), range(len(faults)))
+    with tempfile.TemporaryDirectory(prefix="orchestra-compiled-") as folder, ThreadPoolExecutor(asked.jobs) as pool:
+        tree = copy_tree(Path(folder, "tree"))
+        pytest(tree, ["-n0", "--collect-only", "-p", "no:cacheprovider", *asked.tests], None)  # compiles the tests
+        judged = pool.map(lambda fault, tests: judge(tree, fault, tests, asked.limit), faults, hits)
         for fault, said in zip(faults, judged, strict=True):
             old, new = (" ".join(text.split())[:60] for text in (fault.old, fault.new))
-            print(f"{said:50} {fault.path}:{fault.line} {fault.operator}: {old}  ->  {new}", flush=True)
+            print(f"{said:60} {fault.path}:{fault.line} {fault.operator}: {old}  ->  {new}", flush=True)
             ended[fault.area].append(said.startswith("killed"))
     print("\n| area | faults | killed |\n|---|---|---|")
     for area, killed in {**ended, "all": [one for some in ended.values() for one in some]}.items():

@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UnsetType
+from msgspec.structs import replace
 
 from orchestra.config.overlay import Overlay
-from orchestra.core.engine import INHERITED, Beginning, Engine, Kind, RunEnd, RunFolder
+from orchestra.core.engine import INHERITED, Beginning, ChildRun, Engine, Kind, RunEnd, RunFolder
 from orchestra.core.errors import NoConsent, OrchestraError, RunLocked, UsageError
 from orchestra.core.faces import Bell, Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event, OnAsk
+from orchestra.core.work import Note
 from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Drivable, Runs, RunSummary
+from orchestra.runs.following import told
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
@@ -54,7 +56,8 @@ class App:
         self.workflows = Workflows(self.project, more)
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
-        self.answers = Answers(self.runs, self.project.store)
+        store, redactor = self.project.store, self.project.redactor
+        self.answers = Answers(self.runs, store, lambda run: wiring.gate(run), redactor)
         self.trees = self.answers.trees
         self.meant = self.answers.meant
         self.face: Face = Bell(GuardedFace(face or Silent()), self._notify)
@@ -107,9 +110,9 @@ class App:
         """
         self.project.refuse_home()
         workflow = self.workflows.named(name)
+        self.refuse_unknown_roles(models, workflow)
         models = self.project.providers.settled(models)
         job, models = workflow.prepare(self.project, job, models)
-        self.refuse_unknown_roles(models, workflow)
         self.runs.refuse_links()
         self.project.consent.require()
         self.project.refuse_context()
@@ -117,14 +120,21 @@ class App:
         return job, models
 
     def start(
-        self, name: str, job: Any, models: Models, *, typed: tuple[str, ...] = (), input_run: str = ""
+        self,
+        name: str,
+        job: Any,
+        models: Models,
+        *,
+        typed: tuple[str, ...] = (),
+        input_run: str = "",
+        follows: str = "",
     ) -> RunFolder:
         """Start a run, unless `check` refuses it.
 
         `typed` names the settings that a person typed on the command line; `input_run` is the run whose files it
-        begins with.
+        begins with, `follows` one that has ended, however, and whose goal it goes on from.
         """
-        brought = self.again.brought_in(input_run) if input_run else {}
+        brought = self.again.brought_in(input_run) if input_run else {"inputRunId": follows} if follows else {}
         job, models = self.check(name, job, models)
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
@@ -134,29 +144,32 @@ class App:
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         shown = self.project.shown_to_models()
-        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **brought})
+        git = self.project.begun_from(warns=workflow.approval(self.project.config) is not None)
+        beginning = self._beginning(workflow, job, {**facts, **shown.facts, **git.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)
-        for what in shown.notices:
+        for what in (*shown.notices, *git.notices):
             self.face.tell(Notice(folder.id, what))
         return folder
 
-    def _child(
-        self, workflow: Workflow, params: dict[str, Any], workspace: str | UnsetType, parent: Event
-    ) -> Beginning:
+    def _child(self, workflow: Workflow, begun: ChildRun, parent: Event) -> Beginning:
         """How a child run begins: like a root run, its own workflow prepares or refuses the job and adds its facts."""
         facts = recorded(parent, *INHERITED, "workspace")
-        project = self.project.below(RunCreated.of(parent).folder, workspace)
-        if project.folder:
-            facts["folder"] = project.folder
-        job = self.job(workflow.name, params)
+        above = RunCreated.of(parent)
+        project = self.project.at(above.copy).below(above.folder, begun.workspace)
+        job = self.job(workflow.name, begun.params)
         models = msgspec.convert(RunCreated.of(parent).models, Models)
-        job = workflow.as_child(project, job)
+        job = workflow.as_child(project, job, parent)
         job, _ = workflow.prepare(project, job, models)
         self.project.hide_runs(workflow.root(self.project))
         beginning = self._beginning(workflow, job, facts)
-        self.project.inside(project.folder)  # makes the folder, now that nothing is refused any more
-        return beginning
+        # The copy or the folder is made now that nothing is refused any more.
+        if begun.copied is True:
+            project = self.project.copied(workflow.root(self.project) / begun.childRunId)
+        else:
+            self.project.at(project.copy).inside(project.folder)
+        places = {"folder": project.folder, "copy": project.copy}
+        return replace(beginning, facts={**beginning.facts, **{name: path for name, path in places.items() if path}})
 
     def _beginning(self, workflow: Workflow, job: Any, facts: dict[str, Any]) -> Beginning:
         own = {"goal": workflow.goal(job), **workflow.facts(self.project, job)}
@@ -251,6 +264,19 @@ class App:
         if problem:
             self.face.tell(Notice(root.id, problem))
 
+    def change(self, folder: RunFolder, wishes: Mapping[str, Any], by: str) -> None:
+        """Change the job of a run that has not ended, as a person wishes: its next event records that."""
+        run = self.runs.vouched(folder)
+        workflow = self.workflows.named(run.workflow)
+        if (status := run.fold.state.status) in FINAL.values():
+            raise UsageError(f"run {folder.id} is {status}: nothing of it can be changed. A new run: orchestra retry")
+        if run.driven:
+            raise RunLocked(folder.id, "another process")
+        if workflow.changed is None:
+            raise UsageError(f"workflow {workflow.name} has nothing that can be changed while a run of it goes on")
+        now = {**job_of(run.created), **self.terms.changes(folder)}
+        self.terms.keep_changes(folder, msgspec.to_builtins(workflow.changed(self.project, now, wishes)), by)
+
     def _needs_trial(self, run: Drivable) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""
         if not self.workflows.named(run.facts.workflow).needs_commands(job_of(run.created)):
@@ -280,6 +306,10 @@ class App:
         whole = events if summary.foreign else events.whole()
         status, roots = summary.fold.state.status, self.workflows.root
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, status, whole, roots)
+
+    def told(self, run: RunSummary) -> tuple[Note, ...]:
+        """What a run that follows an ended one is told of it: its goal, what it changed, and how it ended."""
+        return told(run, self.trees.changes.net(run.folder), self.project.redactor)
 
     def rebuild(self, summary: RunSummary) -> None:
         """Write the derived files of a run anew that are missing or not what its journal gives, if that can be."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
+from orchestra.config.borders import homes
 from orchestra.context.opening import recorded as opened_again
 from orchestra.context.rules import kept_rules
 from orchestra.context.treehash import tree_hash
@@ -34,10 +35,25 @@ from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.times import sleep
 from orchestra.core.vouching import elsewhere
-from orchestra.core.work import ApplyPatch, AutoApprove, ModelCall, ProposePatch, ProposeTakeBack, RefusePatch, TakeBack
+from orchestra.core.work import (
+    ApplyPatch,
+    AutoApprove,
+    ModelCall,
+    ProposeCommit,
+    ProposePatch,
+    ProposeTakeBack,
+    RefusePatch,
+    Revise,
+    TakeBack,
+    TakeOver,
+    WriteCommit,
+)
 from orchestra.patch.gatekeeper import Gatekeeper
+from orchestra.patch.git.committing import Committing
+from orchestra.patch.journaled import Journaled
 from orchestra.patch.looked import LookedFiles
-from orchestra.patch.takeback import Journaled, TakingBack
+from orchestra.patch.takeback import TakingBack
+from orchestra.patch.takeover import TakingOver
 from orchestra.policy.binding import asks_more
 from orchestra.policy.policy import ApprovalPolicy, with_tools
 from orchestra.providers.budget import Budget, budget_of
@@ -47,7 +63,7 @@ from orchestra.providers.contract import Remembers, Route
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.setup import Choice
 from orchestra.providers.showing import Showing
-from orchestra.runs.find import Runs
+from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
 from orchestra.workflows.guard import closed_folders, code_files, code_folders, environment_folders
@@ -90,17 +106,18 @@ class Wiring:
         """The handler of each effect, for this run."""
         if misplaced := elsewhere(ledger.workspace, str(self._project.path)):
             raise ForeignRun(ledger.folder.id, misplaced)
-        project = self._project.inside(RunCreated.of(created).folder)
+        project = self._project.at(RunCreated.of(created).copy).inside(RunCreated.of(created).folder)
         root = self._root(ledger.folder, created)
         if self._override:
             self._terms.keep_models(root, project.providers.settled(self._override))
         workflow = self._workflow(RunCreated.of(created).workflow)
         models = workflow.routed(job_of(created), self._terms.models(root, created))
-        asking = self._asking(workflow, created)
+        asking = self._asking(workflow, ledger.folder, created)
         policy = with_tools(self._terms.policy(created), workflow.tools(job_of(created), project.config))
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
-        back = TakingBack(project.workspace, project.folder, trees=self._journals, closed=gate.closed_to)
+        back = TakingBack(project.workspace, project.folder, project.copy, trees=self._journals, closed=gate.closed_to)
+        committing = Committing(project.path, homes(project.environ), trees=self._journals)
         if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
@@ -124,9 +141,13 @@ class Wiring:
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
+            Revise: gate.revise,
             ApplyPatch: gate.apply,
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
+            TakeOver: TakingOver(project.path, trees=self._journals),
+            ProposeCommit: committing.propose,
+            WriteCommit: committing.commit,
             WriteFile: LookedFiles(
                 project.workspace,
                 ledger.folder,
@@ -136,6 +157,13 @@ class Wiring:
             Sleep: InTime(sleep, limits.clock),
             **_in_time(workflow.effects(Running(project, ledger, asking)), limits.clock),
         }
+
+    def gate(self, run: RunSummary) -> Gatekeeper:
+        """The gate of a run that is not driven here, for a person who decides on its patch."""
+        project = self._project.inside(run.facts.folder)
+        workflow = self._workflow(run.workflow)
+        models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
+        return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))
 
     def _limits(self, ledger: Ledger, root: RunFolder, models: Models) -> _Limits:
         """The budget and the clock of a run's tree: made when its root is driven, and shared by the runs below."""
@@ -194,8 +222,10 @@ class Wiring:
         except SandboxError:
             pass  # no scratch folder can be made on this machine, so there is none to delete
 
-    def _asking(self, workflow: Workflow, created: Event) -> ApprovalPolicy | None:
+    def _asking(self, workflow: Workflow, run: RunFolder, created: Event) -> ApprovalPolicy | None:
         """The project's approval mode of now, if it asks a person more often than the run's; else None."""
+        if "approval" in self._terms.changes(run):
+            return None  # a person typed it
         now_asks = workflow.approval(self._project.config)
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
@@ -240,7 +270,7 @@ class Wiring:
         run = self._runs.exactly(run_id)
         for one in self._runs.tree(run) if run is not None else ():
             summary = self._runs.vouched(one)
-            yield Journaled(one, summary.facts.folder, summary.events)
+            yield Journaled(one, summary.facts.folder, summary.facts.copy, summary.events)
 
     def _provider(self, choice: Choice, root: RunFolder) -> Provider:
         """The provider of a choice. A tree of runs shares it: a script's reply that one run used is used for all."""

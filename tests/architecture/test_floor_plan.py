@@ -21,7 +21,8 @@ VERBS = {
     "orchestra.cli.dag",
     *(f"orchestra.cli.{name}" for name in ("graph", "inspect", "trace", "eval", "tool", "agent")),
     *(f"orchestra.cli.{name}" for name in ("evidence", "sessions", "turns", "conversation", "chat", "chatface")),
-    *(f"orchestra.cli.{name}" for name in ("orchestrate", "compare", "team")),
+    *(f"orchestra.cli.{name}" for name in ("orchestrate", "compare", "team", "undo", "apply")),
+    *(f"orchestra.cli.{name}" for name in ("contracts", "requests", "requesttrace")),
 }
 # Where a workflow's name may stand without being known as one: its verb's line in the command table, its section of
 # the configuration.

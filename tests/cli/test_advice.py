@@ -97,7 +97,7 @@ def test_a_rejection_says_what_it_leads_to_and_the_end_says_that_it_was_one(tmp_
     terminal.type("\n")
     terminal.wait_for("leave it waiting >")
     terminal.type("a\n")
-    terminal.wait_for("leave it waiting >")
+    terminal.wait_for("[y,n,a,d,e,?,q]? ")
     terminal.type("r\n")
     assert "reason (kept in the run; the task fails)" in terminal.wait_for(") > ")
     terminal.type("not so\n")

@@ -116,6 +116,9 @@ def test_steps_and_tool_results_are_shown_and_an_answer_in_a_decision_is_printed
     for native in ("planning-result", "worker-action", "tool-start", "tool-result", "main-decision"):
         assert f"{native}:" in shown
     assert shown.count(ANSWER) == 1
+    project.write_script(planning("final_report"), main(HELLO, "execute", chunk=3, finishReason="length"))
+    shown = chat.say("안녕\r")
+    assert shown.count(HELLO) == shown.count("[…]") == 1  # the mark of an answer that was cut comes after it
     chat.type(CTRL_D)
     assert chat.end() == 0
 
@@ -301,6 +304,7 @@ def test_a_session_is_shown_reset_and_left_for_another(conversation: Conversatio
     assert heard.answer == HELLO
     [shown] = hear(conversation, "/show")
     assert "/etc는 무엇?" in shown.lines[0] and "//etc" not in shown.lines[0]
+    assert hear(conversation, "/session s1") == hear(conversation, "/session")  # it is this one
     assert hear(conversation, "/session s2")[0].lines[0].startswith("session s2: new.")
     assert hear(conversation, "/session s1")[0].lines[0].startswith("session s1: 1 turn.")
     hear(conversation, "/reset")

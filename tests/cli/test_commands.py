@@ -78,7 +78,9 @@ def test_runs_show_logs_diff_audit_report(finished: Project) -> None:
     logs = finished.run("logs", "last").stdout.splitlines()
     assert len(logs) == len(finished.events())
     diff = finished.run("diff", "last").stdout
-    assert "+    return a * b" in diff and "+    return a + b" in diff
+    assert "+    return a * b" not in diff and "+    return a + b" in diff  # the net change
+    patches = finished.run("diff", "last", "--patches").stdout
+    assert "+    return a * b" in patches and "+    return a + b" in patches
     assert "\x1b[" not in shown + diff + runs  # no colours in a pipe
     audit = finished.run("audit", "last").stdout
     first = [line.split()[0] for line in audit.splitlines()]

@@ -1,4 +1,4 @@
-"""Runs that go on without a terminal: --detach, the `notify:` command, and what waits in all projects (issue 17)."""
+"""Runs that go on without a terminal: --detach, the `notify:` command, and what waits in all projects."""
 
 from __future__ import annotations
 

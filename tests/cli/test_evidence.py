@@ -72,7 +72,8 @@ def test_a_message_may_come_from_standard_input(tmp_path: Path) -> None:
 @pytest.mark.spec("S5-39", "S5-40", "S5-77", "S5-78", "S5-85")
 def test_a_question_parks_the_turn_and_the_session_waits(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", *QUESTION)
-    assert ask_agent(project).returncode == 3
+    ran = ask_agent(project)
+    assert ran.returncode == 3 and "worker-action: ask\n" in ran.stderr
     [run] = runs_of(project)
     count = len(events_of(project))
     ran = ask_agent(project, command="chat:turn", goal="거기 있나?")
@@ -87,9 +88,10 @@ def test_a_question_parks_the_turn_and_the_session_waits(tmp_path: Path) -> None
 
 @pytest.mark.spec("S5-21", "S5-85")
 def test_at_a_terminal_the_question_is_asked_until_it_is_yes_or_no(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p", *QUESTION)
+    project = Project(tmp_path / "p", {**QUESTION[0], "chunk": 4, "delayMs": 1500}, *QUESTION[1:])
     arguments = [PROGRAM, "agent:run", "--session", "s1", "--agent", "default", "--goal", "지우기"]
     terminal = Terminal([*arguments, "--provider", f"scripted:{project.script}"], project.path)
+    terminal.wait_for('characters  {"')  # what a model writes is in the live line as it comes
     terminal.wait_for("answer(YES/NO)> ")
     terminal.type("글쎄\n")
     terminal.wait_for("answer(YES/NO)> ")
@@ -271,6 +273,25 @@ def test_a_failed_exploration_does_not_fail_the_loop(tmp_path: Path) -> None:
     arguments = ("loop", "make add() add", "--check", project.check, "--provider", f"scripted:{project.script}")
     ran = project.run(*arguments, "--explore", "--approval", "never", "--no-input")
     assert ran.returncode == 0, ran.stderr
+
+
+LLAMA = "providers: {openai_compat: {base_url: 'http://127.0.0.1:9/v1', context_tokens: 8192}}\n"
+
+
+def test_a_goal_that_leaves_no_room_for_evidence_is_refused_and_a_loop_goes_on_without(tmp_path: Path) -> None:
+    from tests.support.project import RIGHT_PATCH, role
+
+    plan = {"match": {"agent": "planner"}, "text": "1. fix it"}
+    project = Project(tmp_path / "p", plan, role("developer", RIGHT_PATCH))
+    project.configure(LLAMA)
+    long = "긴 글 " * 2000  # about 5,300 tokens
+    models = ("--role", "main=openai_compat", "--role", "worker=openai_compat")
+    ran = ask_agent(project, *models, goal=long)
+    assert ran.returncode == 2 and "Put the text into a file of the project" in ran.stderr
+    assert not runs_of(project) and not (project.path / ".orchestra" / "sessions").exists()
+    arguments = ("loop", long, "--check", project.check, "--provider", f"scripted:{project.script}", *models)
+    ran = project.run(*arguments, "--explore", "--approval", "never", "--no-input")
+    assert ran.returncode == 0 and "the models take 8192" in ran.stderr, ran.stderr
 
 
 def test_links_in_place_of_the_sessions_folder_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where a goal comes from: stdin, a file, the person's editor; an empty one starts nothing (issue 17)."""
+"""Where a goal comes from: stdin, a file, the person's editor; an empty one starts nothing."""
 
 from __future__ import annotations
 

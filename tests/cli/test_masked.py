@@ -73,7 +73,7 @@ def test_a_person_at_a_terminal_reads_it_above_the_prompt_and_again_in_a_later_l
     command = [PROGRAM, "loop", "배포", "--check", project.check, "--provider", f"scripted:{project.script}"]
     for arguments in (command, [PROGRAM, "resume", "last"]):
         terminal = Terminal(arguments, project.path)
-        shown = terminal.wait_for("[q] leave it waiting > ")
+        shown = terminal.wait_for("[y,n,a,d,e,?,q]? ")
         assert shown.count(TOLD) == 1 and "--exact" in shown, shown
         terminal.type("q\n")
         assert terminal.end() == 3

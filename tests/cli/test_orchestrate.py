@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from orchestra.core.run import RunFolder
-from tests.support.project import PLAN, RIGHT_PATCH, role
 from tests.support.team import (
     MARKET,
     ROWS,
@@ -324,41 +323,21 @@ def test_an_edited_file_makes_only_what_depends_on_it_again(tmp_path: Path) -> N
     assert "agents/integrator.md was edited" in result.stderr
 
 
-# -- models and building ----------------------------------------------------------------------------------------------
+# -- models ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_model_is_chosen_by_the_agents_name_or_by_its_file(tmp_path: Path) -> None:
     project = TeamProject(tmp_path / "project", *STANDARD[1:8])
+    others = project.script
     own = project.other_script(says("planner", VISION), says("integrator", SUMMARY))
     project.configure(f"version: '1.0'\nproviders: {{special: '{own}'}}\n")
     text = (project.path / "agents" / "planner.md").read_text(encoding="utf-8")
     (project.path / "agents" / "planner.md").write_text(
         f"---\nname: planner\nmodel: special\n---\n{text}", encoding="utf-8"
     )
-    project.script = project.path.parent / "project.replies.yaml"
+    project.script = others
     result = project.orchestrate("--role", "integrator=special")
     assert result.returncode == 0, result.stderr
-
-
-def test_a_phase_of_mode_loop_builds_with_a_child_run(tmp_path: Path) -> None:
-    rows = (("planner", "project-vision.md", (), ""), ("builder", "built.md", ("project-vision.md",), ""))
-    project = TeamProject(
-        tmp_path / "project",
-        says("planner", VISION, "execute"),
-        says("builder", RIGHT_PATCH, "execute"),
-        says("builder", "# Built\n한 파일", "execute"),
-        role("planner", PLAN),
-        rows=rows,
-        phases=((1, ("planner",), "solo"), (2, ("builder",), "loop")),
-    )
-    loop = "checks: [\"grep -q 'a + b' calc.py\"], evaluator: false, approval: never"
-    project.configure(f"version: '1.0'\nloop: {{{loop}}}\n")
-    result = project.orchestrate()
-    assert result.returncode == 0, result.stderr
-    assert "a + b" in (project.path / "calc.py").read_text()
-    [run] = project.teams
-    assert "- calc.py" in prompt(run, "phase2~builder~draft@1~draft.1")
-    assert any(one["agent"] == "builder" and one["role"] == "developer" for one in project.calls(run.id))
 
 
 @pytest.mark.spec("S4-41", "S4-42", "S4-43", "S4-46")

@@ -84,7 +84,7 @@ def test_at_a_terminal_the_line_stands_alone_above_the_live_lines(project: Proje
     arguments = [PROGRAM, "loop", "make add() in calc.py add", "--check", project.check]
     terminal = Terminal([*arguments, "--provider", f"scripted:{project.script}"], project.path)
     terminal.wait_for("characters")  # the planner's text arrives
-    seen = terminal.wait_for("[q] leave it waiting > ")
+    seen = terminal.wait_for("[y,n,a,d,e,?,q]? ")
     terminal.type("q\n")
     assert terminal.end() == 3
     assert "\r\n  context: 1 file, 1 KB (1 named)\r\n" in seen.replace("\x1b[K", "").replace(

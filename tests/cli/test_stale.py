@@ -219,3 +219,14 @@ def test_an_edition_of_other_inputs_is_named_with_the_inputs_that_differ(project
     )
     again = project.run("rerun", "--stale", "last", "--json")
     assert records(again.stdout)[0]["stale"] == ["design: another style"], again.stderr
+
+
+def test_a_step_that_the_workflow_did_not_have_is_stale_and_asking_does_not_do_it(project: Project) -> None:
+    start(project)
+    before = project.folder.events.read_bytes()
+    configured(project, "chain", CHAIN.replace("return test.text", 'return await ctx.model("apart", "그다음")'))
+    again = project.run("rerun", "--stale", "last", "--json")
+    assert records(again.stdout)[0]["stale"] == ["step apart.1 was not done yet"], again.stderr
+    old, new = project.runs
+    assert old.events.read_bytes() == before
+    assert calls(project, new.id)[4:] == ["apart.1"]

@@ -220,7 +220,7 @@ def test_a_prompt_at_the_terminal_says_whose_it_is_and_stays_open_until_its_own_
     right = next(folder for folder in project.runs if "_leaf_" in folder.id and "right" in folder.id)
     until(lambda: "RUN_COMPLETED" in [event.type for event in project.events_of(right.id)])
     terminal.type("초록\n")
-    assert "the options are: 빨강, blue" in terminal.wait_for("leave it waiting) >")
+    terminal.wait_for("the options are: 빨강, blue")
     terminal.type("빨강\n")
     terminal.wait_for('{"left":"왼쪽=빨강","right":"오른쪽=blue"}')
     assert terminal.end() == 0

@@ -171,7 +171,7 @@ def test_a_run_that_is_removed_while_it_is_watched_ends_the_watch(tmp_path: Path
 
 
 def test_what_a_call_says_is_printed_as_it_comes_line_by_line_and_masked(tmp_path: Path) -> None:
-    """Issue 17: `--stream` where a run is driven; folded without it."""
+    """`--stream` where a run is driven; folded without it."""
     secret = "sk-ant-api03-" + "a1B2" * 24
     project = Project(tmp_path / "p", role("planner", f"first 줄\nkey {secret}\nlast", chunk=3))
     words = ("loop", "g", "--check", "true", "--no-baseline", "--provider", f"scripted:{project.script}", "--no-input")

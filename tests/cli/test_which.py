@@ -1,4 +1,4 @@
-"""Which run a command is about: by number, a part of its id, words of its goal, or the run that is meant (issue 17)."""
+"""Which run a command is about: by number, a part of its id, words of its goal, or the run that is meant."""
 
 from __future__ import annotations
 

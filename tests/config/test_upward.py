@@ -1,4 +1,4 @@
-"""The project that a person stands in (issue 17): found upwards, and never one that another user put there."""
+"""The project that a person stands in: found upwards, and never one that another user put there."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ def test_the_file_has_its_name(tmp_path: Path) -> None:
 def test_defaults() -> None:
     found = msgspec.to_builtins(Config())
     assert found.pop("evidence")["agents"] == {}  # S5
+    assert found.pop("team")["agents"] == "./agents"  # S4
     assert found == {
         "version": "1.0",
         "policies": {

@@ -60,6 +60,13 @@ def test_a_name_that_many_files_have_names_none_of_them() -> None:
     assert named("add it to __init__.py") == []
 
 
+def test_a_name_that_three_files_have_names_each_of_them() -> None:
+    three = ["a/x/conf.py", "b/x/conf.py", "c/x/conf.py"]
+    for text in ("see conf.py", "see x/conf.py"):
+        assert [one.path for one in Names(three, "/p").named_in([text])] == three
+        assert Names([*three, "d/x/conf.py"], "/p").named_in([text]) == []
+
+
 def test_a_name_without_a_dot_counts_unless_it_is_an_ordinary_word() -> None:
     assert [one.path for one in named("run build by the Makefile")] == ["Makefile"]
 

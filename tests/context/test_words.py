@@ -60,3 +60,7 @@ def test_a_stop_word_that_is_written_like_code_is_a_term() -> None:
 def test_a_term_of_an_identifier_stands_for_the_identifier_or_for_one_of_its_words() -> None:
     assert dict(asked_for("bytes2Human")) == {"bytes2human": "bytes2Human", "byt": "bytes", "human": "human"}
     assert set(dict(asked_for("정렬한다")).values()) == {"정렬한다"}
+
+
+def test_a_single_letter_is_no_term() -> None:
+    assert (terms_of("x"), terms_of("_x_"), terms_of("xy")) == ((), (), ("xy",))

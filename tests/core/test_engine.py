@@ -16,11 +16,12 @@ from msgspec import UNSET, Struct
 from orchestra.core import inbox
 from orchestra.core.context import Context, Handlers, Retry, Step, Verdict
 from orchestra.core.disk import Disk
+from orchestra.core.effects import ChildRun
 from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, RunLocked, StepFailed, UsageError
 from orchestra.core.faces import Happened, News, Notice, Waiting
 from orchestra.core.records import ArtifactRef, Event, WorkflowState
-from orchestra.core.run import RunFolder
+from orchestra.core.run import RunFolder, digest
 from orchestra.core.tables import Fold
 from orchestra.core.tree import child_id
 from orchestra.core.work import Applied, ApplyPatch, Approval, AskPerson, AutoApprove, Reply
@@ -66,8 +67,8 @@ Flow = Callable[[Context, Order], Awaitable[Verdict]]
 def engine(
     root: Path, notes: Notes | None = None, *, disk: Disk | None = None, handlers: Handlers | None = None, **flows: Flow
 ) -> Engine:
-    def admit(params: dict[str, Any], workspace: object, parent: Event) -> Beginning:
-        return Beginning(params, {})
+    def admit(begun: ChildRun, parent: Event) -> Beginning:
+        return Beginning(begun.params, {})
 
     kinds = {name: Kind(name, root / "runs", OPEN_TABLE, Order, flow, admit) for name, flow in flows.items()}
     return Engine(
@@ -290,6 +291,7 @@ def test_after_a_cancel_no_branch_begins_any_more(tmp_path: Path, limit: int, wh
 
 def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path) -> None:
     """D-12: the patch of one branch is granted and cut short; another branch waits for a try that is an hour away."""
+    patched = digest(b"patch")
     both: list[str] = []
     applied: list[str] = []
 
@@ -314,8 +316,8 @@ def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path
             return (await branch.perform("call", Say("x"), retry=Retry(times=1, base_sec=3600))).text
 
         async def patching(branch: Context) -> str:
-            await branch.perform("granted", AutoApprove("sha256:1", "규칙"))
-            await branch.perform("apply", ApplyPatch(Reply("", ArtifactRef("r.txt", 0, "")), "sha256:1", ()))
+            await branch.perform("granted", AutoApprove(patched, "규칙"))
+            await branch.perform("apply", ApplyPatch(Reply("", ArtifactRef("r.txt", 0, "")), patched, ()))
             return (await branch.perform("after", Say("y"))).text
 
         await ctx.fan_out({"patient": patient, "patching": patching})
@@ -323,7 +325,7 @@ def test_a_cancel_finishes_a_granted_patch_and_waits_for_no_retry(tmp_path: Path
 
     async def interrupted(one: Engine, folder: RunFolder) -> None:
         driving = asyncio.ensure_future(one.drive(folder))
-        while len(both) < 2:  # noqa: ASYNC110  # the two are the handlers' to note
+        while len(both) < 2 and not driving.done():  # noqa: ASYNC110  # the two are the handlers' to note
             await asyncio.sleep(0)
         driving.cancel()
         with pytest.raises(asyncio.CancelledError):

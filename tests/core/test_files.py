@@ -28,21 +28,21 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("../밖.txt", "is not in the run's folder"),
-        ("artifacts/../../밖.txt", "is not in the run's folder"),
-        ("/etc/passwd", "is not in the run's folder"),
-        ("", "is not in the run's folder"),
+        ("../밖.txt", "is not inside {folder}"),
+        ("artifacts/../../밖.txt", "is not inside {folder}"),
+        ("/etc/passwd", "is not inside {folder}"),
+        ("", "is not inside {folder}"),
         ("artifacts", "is a folder, not a file"),
         ("artifacts/link.txt", "is a link, not a file"),
-        ("away/밖.txt", "is not in the run's folder: a link, or no folder, is on the way"),
-        ("artifacts/ok.txt/x", "is not in the run's folder: a link, or no folder, is on the way"),
+        ("away/밖.txt", "is not inside {folder}: a link, or no folder, is on the way"),
+        ("artifacts/ok.txt/x", "is not inside {folder}: a link, or no folder, is on the way"),
         ("pipe", "is a named pipe, not a file"),
     ],
 )
 def test_what_is_not_a_file_of_the_folder_is_refused_by_name(folder: Path, name: str, why: str) -> None:
     with pytest.raises(OddFile) as refused:
         read_below(folder, name, 100)
-    assert str(refused.value).startswith(f"{folder / name} {why}")
+    assert str(refused.value).startswith(f"{folder / name} {why.format(folder=folder)}")
     assert digest_below(folder, name, 6) == ""
 
 

@@ -120,3 +120,19 @@ def test_a_secret_in_an_answer_is_masked_on_its_way_in(tmp_path: Path) -> None:
     said = inbox.message("answer", "민수", text="use s3cr3t-value-1234")
     inbox.deliver(RunFolder(tmp_path), "q", said, **WITH)
     assert "s3cr3t" not in (RunFolder(tmp_path).inbox / "q.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("colour", "colour"),
+        ("승인", "승인"),
+        ("cancel", "%cancel"),
+        ("Models", "%Models"),
+        ("approval-0001", "%approval-0001"),
+        ("Approval-x", "%Approval-x"),
+        ("colour.refused", "%colour.refused"),
+    ],
+)
+def test_a_request_of_ones_own_never_has_the_name_of_orchestras(asked: str, name: str) -> None:
+    assert inbox.free_name(asked) == name

@@ -1,4 +1,4 @@
-"""Times and durations for people, and names of runs (issue 17)."""
+"""Times and durations for people, and names of runs."""
 
 from __future__ import annotations
 

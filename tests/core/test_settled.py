@@ -13,6 +13,7 @@ from msgspec import Struct
 from orchestra.core.calls import past_calls
 from orchestra.core.context import Context, Retry, Step, Verdict
 from orchestra.core.disk import Disk
+from orchestra.core.effects import ChildRun
 from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, JournalCorrupt, StepFailed, UsageError
 from orchestra.core.faces import Silent
@@ -42,8 +43,8 @@ class Lab:
         self.done: list[str] = []
         root = path / "runs"
 
-        def admit(params: dict[str, object], workspace: object, parent: Event) -> Beginning:
-            return Beginning(params, {})
+        def admit(begun: ChildRun, parent: Event) -> Beginning:
+            return Beginning(begun.params, {})
 
         kinds = {name: Kind(name, root, table, Order, flow, admit) for name, flow in flows.items()}
         self.engine = Engine(

@@ -246,6 +246,21 @@ def test_a_key_in_the_project_is_refused(tmp_path: Path) -> None:
             _ = keyring(tmp_path / "home", project, **environ).seal
 
 
+def test_a_key_of_sixteen_characters_is_long_enough_and_one_less_is_not(tmp_path: Path) -> None:
+    keys = keyring(tmp_path / "home", tmp_path / "p")
+    keys.file.parent.mkdir(parents=True)
+    for secret in ("x" * 15, "x" * 16):
+        keys.file.write_text(f"{secret}\n")
+        keys.file.chmod(0o600)
+        for environ in ({}, {"ORCHESTRA_KEY": secret}):
+            given = keyring(tmp_path / "home", tmp_path / "p", **environ)
+            if len(secret) == 16:
+                assert given.seal
+            else:
+                with pytest.raises(UsageError, match=r"too short|fewer than 16"):
+                    _ = given.seal
+
+
 def test_a_key_that_can_be_guessed_or_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can be guessed"):
         _ = keyring(tmp_path, tmp_path / "p", ORCHESTRA_KEY="short").seal

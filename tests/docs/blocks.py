@@ -149,7 +149,7 @@ class Shell:
         try:
             for piece in _arriving(ours):
                 output += piece
-                if waiting and (found := output.find(waiting[0][0].encode(), seen)) >= 0:
+                while waiting and (found := output.find(waiting[0][0].encode(), seen)) >= 0:  # one piece may have two
                     seen = found + len(waiting[0][0].encode())
                     os.write(ours, waiting.pop(0)[1].encode())
             process.wait(timeout=SECONDS)

@@ -66,7 +66,7 @@ def test_the_page_on_evidence_does_what_it_shows_from_beginning_to_end(tmp_path:
     tried = [block for block in blocks("docs/evidence.md") if block.runs]
     for block in tried:
         shell.run(block)
-    assert len(tried) == 4
+    assert len(tried) == 5
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -13,26 +13,14 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.calls import past_calls
+from tests.support.evidence import events_of
 from tests.support.models import CLAUDE, KEY, needs_claude
 from tests.support.modelserver import Cut, Fail, ModelServer, Say
 from tests.support.project import PLAN, RIGHT, RIGHT_PATCH, Project
 
 PASS = "DECISION: PASS\nGROUNDS: 검사가 통과했다"
 REPLIES = (Say(PLAN, input_tokens=1000, output_tokens=100, cached_tokens=400), Say(RIGHT_PATCH), Say(PASS))
-LLAMA = """
-import os, sys, time
-os.environ["OMP_WAIT_POLICY"] = "passive"
-import xllamacpp
-from orchestra.providers.local import find_weights
-p = xllamacpp.CommonParams()
-p.model.path = str(find_weights(""))
-p.n_ctx, p.n_parallel, p.verbosity, p.offline, p.ui = 8192, 1, -1, True, False
-p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 2
-p.api_keys = [sys.argv[1]]
-server = xllamacpp.Server(p)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-"""
+SERVER = Path(__file__).parents[2] / "benchmarks" / "goals" / "server.py"
 
 
 def environment(kind: str, url: str) -> dict[str, str]:
@@ -218,7 +206,11 @@ def test_the_exact_prompt_of_a_call_can_be_seen(tmp_path: Path) -> None:
 def llama() -> Iterator[str]:
     """A real OpenAI-compatible server with a real model, in a process of its own."""
     server = subprocess.Popen(
-        [sys.executable, "-c", LLAMA, KEY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, SERVER],
+        env={**os.environ, "SERVER_KEY": KEY},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert server.stdin and server.stdout
     with server, server.stdin:
@@ -247,6 +239,26 @@ def test_a_workflow_on_a_real_small_model_keeps_the_contract(
     assert project.run("verify", "last").returncode == 0
     calls = [json.loads(line) for line in project.run("audit", "last", "--json").stdout.splitlines()]
     assert calls[0]["usage"]["inputTokens"] > 0
+
+
+@pytest.mark.spec("S5-42", "S5-68")
+def test_an_evidence_run_on_a_real_small_model_runs_a_command_and_main_ends_it(llama: str, tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.configure(
+        f"providers: {{default: {{kind: openai_compat, base_url: {llama}/v1, key_env: LLAMA_KEY, constrain: true,"
+        " context_tokens: 8192, max_output_tokens: 1024}}\n"
+    )
+    arguments = ("--session", "s1", "--goal", "what does calc.py do?", "--max-steps", "2", "--no-input", "--json")
+    done = project.run("agent:run", *arguments, env={"LLAMA_KEY": KEY}, timeout=240)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])["result"]
+    assert found["answer"] and not found["answer"].startswith("No model could")
+    assert found["evidence"][0]["exitCodes"]  # it was executed
+    ended = [event.payload.get("native") for event in events_of(project) if event.type == "PHASE_COMPLETED"]
+    assert ended == [
+        *("planning-result", "worker-action", "tool-result", "worker-action", "main-decision", "final-answer"),
+        "complete",
+    ]
 
 
 @needs_claude

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ from orchestra.core.logs import LogBook
 from orchestra.core.records import Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
+from orchestra.workflows.description import Workflow
 from tests.support.project import until
-from tests.support.runs import read_events
+from tests.support.runs import read_events, verify
 
 Operations = list[list[str]]  # kind and file name, in order
 JOURNAL = "events.ndjson"
@@ -62,6 +64,8 @@ class Zygote:
         self._code, self._slack = code, slack
         self._proofs: dict[str, bytes] = {}  # files of the cache, by their names
         self._proving: Operations = []  # the operations of the case that made the proof
+        self._removal = ThreadPoolExecutor(1)
+        self._cleared: list[Future[None]] = []
         # Of every process of a case this is in the command line, or it is a process of a sandbox below one that has it.
         # In memory, because each life fills a folder there (/etc for its sandboxes), and there are a thousand.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -97,8 +101,8 @@ class Zygote:
         return answer["status"], answer["said"]
 
     def clear(self, work: Path) -> None:
-        """The case is over and as it should be."""
-        shutil.rmtree(work.parent)
+        """The case is over and as it should be. Its files are removed while the next one runs."""
+        self._cleared.append(self._removal.submit(shutil.rmtree, work.parent))
 
     def left(self, work: Path) -> list[str]:
         """What a finished case has left on the machine; spawners of killed processes are given time to end."""
@@ -177,6 +181,9 @@ class Zygote:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+        for cleared in self._cleared:
+            cleared.result()
+        self._removal.shutdown()
         shutil.rmtree(self.tmp)
 
 
@@ -284,6 +291,20 @@ def _again(operations: Operations) -> set[int]:
         if name.removesuffix(".tmp").endswith(("state.json", ".log", ".jsonl")):
             rebuilt.setdefault((kind, name), []).append(number)
     return {number for numbers in rebuilt.values() for number in numbers[1:-1]}
+
+
+def other_end(gone: Gone, expected: object, *, code: int = 0) -> str:
+    """What is other about the end of a case than `expected`, which is the end of one that was not cut short."""
+    if gone.code != code:
+        return f"did not go on: exit {gone.code}: {gone.said[:2000]}"
+    ending: Callable[[Path], object] = type(expected)
+    different = difference(vars(ending(gone.work)), vars(expected))
+    return different and f"another end: {different}"
+
+
+def findings(work: Path, known: Callable[[str], Workflow | None]) -> str:
+    """What does not conform in the runs of a case."""
+    return "; ".join(str(found) for journal in journals(work) for found in verify(journal.parent, known))
 
 
 def difference(found: Any, wanted: Any) -> str:

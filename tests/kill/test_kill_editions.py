@@ -16,8 +16,8 @@ from orchestra.core.reading import effect_of, key_of
 from orchestra.core.records import Event
 from orchestra.core.tables import Fold
 from tests.kill.editing import AGENTS, EDITED, WORKFLOWS
-from tests.kill.harness import SHARDS, Gone, Operations, Zygote, difference, journals
-from tests.support.runs import read_events, verify
+from tests.kill.harness import SHARDS, Gone, Operations, Zygote, findings, journals, other_end
+from tests.support.runs import read_events
 
 KINDS = {workflow.name: workflow for workflow in WORKFLOWS}
 
@@ -58,12 +58,6 @@ def _key(event: Event) -> tuple[str, str]:
     return key_of(event), event.payload["outcome"]["text"]
 
 
-@pytest.fixture(scope="module")
-def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    work, operations = zygote.undisturbed()
-    return Ending(work), operations
-
-
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
@@ -74,16 +68,13 @@ def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
 
 
 def _problem(gone: Gone, expected: Ending) -> str:
-    if gone.code != 0:
-        return f"did not go on: exit {gone.code}: {gone.said[:500]}"
-    ending = Ending(gone.work)
-    if vars(ending) != vars(expected):
-        return f"another end: {difference(vars(ending), vars(expected))}"
+    if other := other_end(gone, expected):
+        return other
     for path in journals(gone.work):
         fold = Fold.of(read_events(path))
         if fold.pending or fold.children:
             return f"{path.parent.name}: {[*fold.pending, *fold.children]} waits"
-    return "; ".join(str(found) for path in journals(gone.work) for found in verify(path.parent, KINDS.get))
+    return findings(gone.work, KINDS.get)
 
 
 def test_exactly_the_dependants_of_what_was_edited_are_made_again(unkilled: tuple[Ending, Operations]) -> None:

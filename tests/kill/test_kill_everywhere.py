@@ -17,10 +17,20 @@ import pytest
 
 from orchestra.core.records import Event
 from orchestra.workflows.all import ALL
-from tests.kill.harness import SHARDS, Gone, Operations, Zygote, appends, difference, journals, told_once
+from tests.kill.harness import (
+    SHARDS,
+    Gone,
+    Operations,
+    Zygote,
+    appends,
+    findings,
+    journals,
+    other_end,
+    told_once,
+)
 from tests.kill.zygote import PARENT
 from tests.support.project import PLAN, Project, ask, reply, role
-from tests.support.runs import read_events, verify
+from tests.support.runs import read_events
 
 TWO_FILES = """\
 diff --git a/calc.py b/calc.py
@@ -114,30 +124,18 @@ def _essence(event: Event) -> tuple[object, ...]:
     return (event.type, event.phase, event.iteration, event.payload.get("key"), said)
 
 
-@pytest.fixture(scope="module")
-def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    project, operations = zygote.undisturbed()
-    return Ending(project), operations
-
-
 @pytest.mark.spec("S1-113", "S1-114", "S1-120", "S1-121", "S1-125", "S1-02")
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
 ) -> None:
     expected, operations = unkilled
-    wrong = zygote.kill_each(operations, shard, lambda gone: _problem(gone, expected))
+
+    def problem(gone: Gone) -> str:
+        return other_end(gone, expected) or findings(gone.work, KINDS.get)
+
+    wrong = zygote.kill_each(operations, shard, problem)
     assert not wrong, "\n".join(wrong)
-
-
-def _problem(gone: Gone, expected: Ending) -> str:
-    if gone.code != 0:
-        return f"did not go on: exit {gone.code}: {gone.said[:500]}"
-    ending = Ending(gone.work)
-    for part in ("journals", "files", "artifacts"):
-        if getattr(ending, part) != getattr(expected, part):
-            return f"another end: {part}: {difference(getattr(ending, part), getattr(expected, part))}"
-    return "; ".join(str(found) for path in journals(gone.work) for found in verify(path.parent, KINDS.get))
 
 
 def test_the_run_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:

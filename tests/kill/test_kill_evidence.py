@@ -15,7 +15,7 @@ import pytest
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.workflows.evidence.sessions import Sessions
-from tests.kill.harness import JOURNAL, Gone, Only, Operations, Zygote, journals
+from tests.kill.harness import JOURNAL, Only, Operations, Zygote, journals, other_end
 from tests.support.evidence import ask, decision, finalize, planning, tool, worker
 from tests.support.project import KNOWN
 from tests.support.runs import read_events, verify
@@ -62,12 +62,6 @@ class Ending:
         self.findings = [str(finding) for finding in verify(journal.parent, KNOWN)]
 
 
-@pytest.fixture(scope="module")
-def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    work, operations = zygote.undisturbed()
-    return Ending(work), operations
-
-
 def test_the_turn_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:
     ending, operations = unkilled
     assert ending.result["answer"] == "지워도 된다"
@@ -85,15 +79,5 @@ def test_a_kill_at_any_append_changes_nothing_about_the_end(
     zygote: Zygote, unkilled: tuple[Ending, Operations], shard: int
 ) -> None:
     expected, operations = unkilled
-    wrong = zygote.kill_each(operations, shard, lambda gone: _problem(gone, expected), shards=_SHARDS, only=_ONLY)
+    wrong = zygote.kill_each(operations, shard, lambda gone: other_end(gone, expected), shards=_SHARDS, only=_ONLY)
     assert not wrong, "\n".join(wrong)
-
-
-def _problem(gone: Gone, expected: Ending) -> str:
-    if gone.code != 0:
-        return f"exit {gone.code}: {gone.said}"
-    ending = Ending(gone.work)
-    for name in ("result", "steps", "messages", "lines", "findings"):
-        if getattr(ending, name) != getattr(expected, name):
-            return f"{name}: {getattr(ending, name)}"
-    return ""

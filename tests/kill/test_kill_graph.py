@@ -17,9 +17,20 @@ import pytest
 import yaml
 
 from orchestra.core.records import Event
-from tests.kill.harness import JOURNAL, SHARDS, Gone, Operations, Zygote, appends, difference, journals, told_once
+from tests.kill.harness import (
+    JOURNAL,
+    SHARDS,
+    Gone,
+    Operations,
+    Zygote,
+    appends,
+    findings,
+    journals,
+    other_end,
+    told_once,
+)
 from tests.support.project import KNOWN
-from tests.support.runs import read_events, verify
+from tests.support.runs import read_events
 from tests.support.tasks import SUMMARY, step
 
 SLACK = 12  # tasks run beside each other, so runs differ by a few operations
@@ -77,7 +88,7 @@ class Ending:
 
     def __init__(self, work: Path) -> None:
         [journal] = journals(work)
-        run = self.run = journal.parent
+        run = journal.parent
         self.events = _milestones(read_events(run / "events.ndjson"))
         files = (path for path in work.rglob("*") if path.is_file() and path.name != CONFIG_NAME)
         self.files = {str(path.relative_to(work)): path.read_bytes() for path in files}
@@ -85,14 +96,6 @@ class Ending:
         self.handed = {str(p.relative_to(run)): p.read_bytes() for p in run.glob("artifacts/*/**/*.txt")}
         lines = map(json.loads, (run / "tasks.jsonl").read_text().splitlines())
         self.states = {line["label"]: (line["state"], line["retries"]) for line in lines}
-
-    def differs(self, wanted: Ending) -> str:
-        parts = ("events", "files", "kept", "states", "handed")
-        return "; ".join(
-            f"{part}: {difference(getattr(self, part), getattr(wanted, part))}"
-            for part in parts
-            if getattr(self, part) != getattr(wanted, part)
-        )
 
 
 def _counts(path: Path) -> bool:
@@ -113,14 +116,9 @@ def _milestones(events: list[Event]) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    work, operations = zygote.undisturbed()
-    return Ending(work), operations
-
-
-def test_the_graph_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:
+def test_the_graph_under_test_has_it_all(zygote: Zygote, unkilled: tuple[Ending, Operations]) -> None:
     ending, operations = unkilled
+    [journal] = journals(zygote.base / "unkilled" / "work")
     assert ending.states["left"] == ending.states["right"] == ending.states["change"] == ("done", 0)
     assert ending.states["flaky"] == ("done", 1)
     assert ending.states["broken"] == ("failed", 1)
@@ -128,10 +126,10 @@ def test_the_graph_under_test_has_it_all(unkilled: tuple[Ending, Operations]) ->
     assert ending.files["NEWS.md"].decode() == "소식\n한줄\n"
     assert ending.handed["artifacts/look/stdout.txt"].decode() == "소식\n한줄\no\n"
     assert {"config.yaml", "plan.json", "report.md", "metrics.json", "messages.jsonl"} <= set(ending.kept)
-    assert SUMMARY in (ending.run / "report.md").read_text()
+    assert SUMMARY in (journal.parent / "report.md").read_text()
     planned = [str(row[3]) for row in ending.events[""] if str(row[3]).startswith("plan.")]
     assert list(dict.fromkeys(planned)) == ["plan.1", "plan.2", "plan.3"]  # busy, a request, a plan
-    types = [event.type for event in read_events(ending.run / "events.ndjson")]
+    types = [event.type for event in read_events(journal)]
     assert types.count("APPROVAL_GRANTED") == 2 and types.count("PATCH_APPLIED") == 1
     assert {"append", "sync", "replace", "link"} <= {kind for kind, _ in operations}
 
@@ -147,12 +145,7 @@ def test_a_kill_at_any_disk_operation_changes_nothing_about_the_end(
 
 
 def _problem(gone: Gone, expected: Ending) -> str:
-    if gone.code != 1 or gone.said:
-        return f"did not go on: exit {gone.code}: {gone.said[:2000]}"
-    ending = Ending(gone.work)
-    if differs := ending.differs(expected):
-        return f"another end: {differs}"
-    return "; ".join(map(str, verify(ending.run, KNOWN)))
+    return gone.said or other_end(gone, expected, code=1) or findings(gone.work, KNOWN)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

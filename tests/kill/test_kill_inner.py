@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kill.harness import JOURNAL, Gone, Operations, Zygote, journals
+from tests.kill.harness import JOURNAL, Gone, Operations, Zygote, findings, journals, other_end
 from tests.kill.test_kill_everywhere import Ending
 from tests.patch.kill_driver import tree
 from tests.support.inner import OUTER, furnished
 from tests.support.project import KNOWN, Project, gone_file, new_file, reply, role
-from tests.support.runs import read_events, verify
+from tests.support.runs import read_events
 
 SHARDS = 3
 CHANGES = """\
@@ -67,12 +67,6 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     zygote.close()
 
 
-@pytest.fixture(scope="module")
-def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    work, operations = zygote.undisturbed()
-    return Ending(work), operations
-
-
 def files(work: Path) -> dict[str, str]:
     return {name: what for name, what in tree(work).items() if not name.startswith(".runs")}
 
@@ -111,16 +105,12 @@ def test_a_kill_changes_nothing_about_the_end(zygote: Zygote, unkilled: tuple[En
 
 
 def _problem(gone: Gone, expected: Ending, before: dict[str, str]) -> str:
-    if gone.code != 0:
-        return f"did not go on: exit {gone.code}: {gone.said[:800]}"
+    if other := other_end(gone, expected):
+        return other
     if (found := files(gone.work)) != before:
         return f"other files: {set(found.items()) ^ set(before.items())}"
-    ending = Ending(gone.work)
-    if ending != expected:
-        return f"another end: {ending.journals} instead of {expected.journals}"
     kinds = {"outer": OUTER}.get
-    found_wrong = (verify(path.parent, lambda name: kinds(name) or KNOWN(name)) for path in journals(gone.work))
-    return "; ".join(str(finding) for findings in found_wrong for finding in findings)
+    return findings(gone.work, lambda name: kinds(name) or KNOWN(name))
 
 
 def test_in_the_middle_of_taking_back_every_file_is_whole(zygote: Zygote, unkilled: tuple[Ending, Operations]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from orchestra.core.run import RunFolder
-from tests.kill.harness import JOURNAL, Gone, Operations, Zygote, cases, journals
+from tests.kill.harness import JOURNAL, Operations, Zygote, cases, journals, other_end
 from tests.support.project import KNOWN
 from tests.support.runs import read_events, verify
 from tests.support.team import STANDARD, says, write_team
@@ -48,12 +48,6 @@ class Ending:
         self.findings = [str(finding) for finding in verify(run.path, KNOWN)]
 
 
-@pytest.fixture(scope="module")
-def unkilled(zygote: Zygote) -> tuple[Ending, Operations]:
-    work, operations = zygote.undisturbed()
-    return Ending(work), operations
-
-
 def test_the_run_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> None:
     ending, operations = unkilled
     assert ending.findings == [] and max(ending.steps.values()) == 1
@@ -69,15 +63,5 @@ def test_a_kill_changes_nothing_about_the_end(zygote: Zygote, unkilled: tuple[En
     points = list(cases(operations, 0, 1))
     appends = [case for case in points if operations[case[0] - 1] == ["append", JOURNAL]][::_EVERY]
     drafts = [case for case in points if operations[case[0] - 1] == ["replace", "market-analysis.md"]]
-    wrong = zygote.kill_at([*appends, *drafts], operations, lambda gone: _problem(gone, expected))
+    wrong = zygote.kill_at([*appends, *drafts], operations, lambda gone: other_end(gone, expected))
     assert not wrong, "\n".join(wrong)
-
-
-def _problem(gone: Gone, expected: Ending) -> str:
-    if gone.code != 0:
-        return f"exit {gone.code}: {gone.said}"
-    ending = Ending(gone.work)
-    for name in ("result", "steps", "files", "findings"):
-        if getattr(ending, name) != getattr(expected, name):
-            return f"{name}: {getattr(ending, name)}"
-    return ""

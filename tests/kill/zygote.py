@@ -34,6 +34,7 @@ from orchestra.core.engine import Beginning
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
+from orchestra.workflows.contracts.shapes import Job as ContractsJob
 from orchestra.workflows.dag.shapes import EDITION as DAG_EDITION
 from orchestra.workflows.dag.shapes import Job as DagJob
 from orchestra.workflows.dag.workflow import shown_config
@@ -91,7 +92,15 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         use_disk(app, counting)
-    root = {"dag": _graph, "loop": _loop, "inner": _inner, "evidence": _evidence, "team": _team}[flow](app, script)
+    begin = {
+        "dag": _graph,
+        "loop": _loop,
+        "inner": _inner,
+        "evidence": _evidence,
+        "team": _team,
+        "contracts": _contracts,
+    }
+    root = begin[flow](app, script)
     while True:
         end = asyncio.run(app.drive(root))
         if end.status in FINAL.values():
@@ -121,6 +130,15 @@ def _team(app: App, script: Path) -> RunFolder:
     if found:
         return found[0]
     return app.start("team", job_of_files(app.project, TEAM, TASK), Models(default=f"scripted:{script}"))
+
+
+def _contracts(app: App, script: Path) -> RunFolder:
+    """A request for a small package (tests/support/contracts.py), without a person."""
+    if found := [folder for folder in app.runs.folders() if "_contracts_" in folder.id]:
+        return found[0]
+    test = ("grep", "-q", "return 2", "calc/t1_s1.py")  # a runner of which only the exit code is known: quick
+    job = ContractsJob(request="계산기를 만들어줘", test=test, approval="never", backoffSec=0.0, reruns=0)
+    return app.start("contracts", job, Models(default=f"scripted:{script}"))
 
 
 def _tree(flow: str, project: Path, script: Path, counting: CountingDisk | None) -> int:

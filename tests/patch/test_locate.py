@@ -213,6 +213,12 @@ def test_a_place_is_found_by_its_text(lines: tuple[str, ...], start: str) -> Non
     assert patched(hunk(*lines, start=start), CODE) == CODE.replace("    return y\n", "    return -y\n").encode()
 
 
+def test_dots_may_stand_for_no_line_at_all() -> None:
+    lines = ("-a", "+A", " b", " ...", " c", "-d", "+D")
+    assert patched(hunk(*lines), "a\nb\nc\nd\n") == b"A\nb\nc\nD\n"
+    assert "not in this order" in refusal(hunk(*lines), "c\nd\na\nb\n").message
+
+
 def test_typographic_quotes_are_forgiven_only_where_they_do_no_harm() -> None:
     assert patched(hunk(' say("a")', "-b", "+c"), "say(“a”)\nb\n") == "say(“a”)\nc\n".encode()
     assert patched(hunk(" say(“a”)", "-b", "+c"), 'say("a")\nb\n') == b'say("a")\nc\n'

@@ -56,6 +56,13 @@ def test_a_context_line_written_twice_is_read_once() -> None:
     )  # a removed line is no slip
 
 
+def test_a_context_line_written_twice_between_two_changes_is_read_once() -> None:
+    lines = (" line 3", "-line 4", "+four", " line 5", " line 5", "-line 6", "+six", " line 7")
+    assert patched(diff(*lines), FILE) == FILE.replace("line 4\n", "four\n").replace("line 6\n", "six\n").encode()
+    message = refusal(diff(*lines), FILE + "line 3\nline 4\nline 5\nline 6\nline 7\n")
+    assert "a context line seems to stand twice in the hunk; without it the place is not clear" in message
+
+
 def test_lines_the_counts_miss_may_be_left_out_beside_a_removed_line() -> None:
     new = FILE.replace("line 5\n", "five\n").encode()
     lines = (" line 2", " line 3", "-line 5", "+five", " line 6")  # line 4 is left out

@@ -47,6 +47,19 @@ def answering(head: bytes, more: bytes = b"") -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.parametrize(
+    ("models", "told"),
+    [(5, "reached; has 작은1, 작은2, 작은3, 작은4, 작은5"), (7, "작은5 and 2 more"), (0, "has no model")],
+)
+def test_of_a_servers_models_five_are_named_and_the_others_counted(project: Project, models: int, told: str) -> None:
+    body = json.dumps({"data": [{"id": f"작은{number}"} for number in range(1, models + 1)]}).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+    with answering(head % len(body) + body) as url:
+        done = project.run("models", "--reach", "--json", env={"OPENAI_BASE_URL": f"{url}/v1", "PATH": BARE})
+    states = [json.loads(line)["state"] for line in done.stdout.splitlines()]
+    assert [state for state in states if state.endswith(told)], states
+
+
 @pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
 def test_a_list_of_models_without_an_end_is_given_up_by_its_size(project: Project, status: bytes) -> None:
     head = b"HTTP/1.1 " + status + b'\r\ncontent-type: application/json\r\n\r\n{"data": ['

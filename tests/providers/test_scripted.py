@@ -52,6 +52,7 @@ def test_the_first_unused_reply_whose_match_fits_is_used_once(tmp_path: Path) ->
     gone = answers(given)
     assert gone.error and gone.error.code == "BAD_REQUEST" and not gone.error.retriable
     assert "role=planner phase=plan iteration=1" in gone.error.message
+    assert (gone.rawText, gone.finishReason, gone.durationMs) == ("", "error", 0)
 
 
 def test_a_repeated_reply_is_never_used_up(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import socket
 import socketserver
 import threading
@@ -201,11 +203,22 @@ def test_a_stream_that_just_ends_is_a_failure_with_its_prefix_kept(ask: Ask, cle
     assert response.rawText == streamed != ""
 
 
-@pytest.mark.parametrize("behaviour", [Garbage(), Page(), ErrorEvent(), Fail(500, body=b"<html>oops</html>")])
-def test_what_is_no_reply_is_a_failure_that_says_what_came(ask: Ask, behaviour: Behaviour) -> None:
+@pytest.mark.parametrize(
+    ("behaviour", "code", "retriable", "words"),
+    [
+        (Garbage(), "UNKNOWN", True, """the stream holds something that is not a .*: '{"type": "broken'$"""),
+        (Page(), "UNKNOWN", False, r"POST http.* answered with text/html instead of a stream of events: <!doc.*\?$"),
+        (ErrorEvent(), "RATE_LIMIT", True, ": Overloaded$"),
+        (Fail(500, body=b"<html>oops</html>"), "UNKNOWN", True, "POST http.* answered 500: <html>oops</html>$"),
+    ],
+)
+def test_what_is_no_reply_is_a_failure_that_says_what_came(
+    ask: Ask, behaviour: Behaviour, code: str, retriable: bool, words: str
+) -> None:
     response, _, _ = ask(behaviour)
-    assert response.finishReason == "error"
-    assert failure(response).message
+    error = failure(response)
+    assert (response.finishReason, error.code, error.retriable) == ("error", code, retriable)
+    assert re.search(words, error.message), error.message
 
 
 @pytest.mark.parametrize("finish", ["filter", "refusal"])
@@ -216,19 +229,19 @@ def test_a_filtered_or_refused_reply_is_not_a_reply(ask: Ask, finish: Any) -> No
 
 @pytest.mark.spec("S1-38")
 @pytest.mark.parametrize(
-    ("behaviour", "entry", "why"),
+    ("behaviour", "entry", "timeout", "why"),
     [
-        (Stall(head=False), {"first_byte_sec": 0.3}, "no first byte"),
-        (Stall(after=0, keepalive=True), {"first_byte_sec": 0.3}, "no first byte"),
-        (Stall(after=1), {"idle_sec": 0.3}, "nothing new for 0.3 s"),
-        (Stall(after=1, keepalive=True), {"idle_sec": 0.3}, "nothing new for 0.3 s"),
-        (Stall(after=1), {}, "no complete reply within 0.6 s"),
+        (Stall(head=False), {"first_byte_sec": 0.3}, 60, "no first byte"),
+        (Stall(after=0, keepalive=True), {"first_byte_sec": 0.3}, 60, "no first byte"),
+        (Stall(after=1), {"idle_sec": 0.3}, 60, "nothing new for 0.3 s"),
+        (Stall(after=1, keepalive=True), {"idle_sec": 0.3}, 60, "nothing new for 0.3 s"),
+        (Stall(after=1), {}, 0.6, "no complete reply within 0.6 s"),
     ],
 )
 def test_silence_ends_and_keep_alives_do_not_break_it(
-    ask: Ask, behaviour: Behaviour, entry: dict[str, float], why: str
+    ask: Ask, behaviour: Behaviour, entry: dict[str, float], timeout: float, why: str
 ) -> None:
-    response, streamed, _ = ask(behaviour, request(timeout=0.6), **entry)
+    response, streamed, _ = ask(behaviour, request(timeout=timeout), **entry)
     error = failure(response)
     assert (error.code, error.retriable, response.finishReason) == ("TIMEOUT", True, "timeout")
     assert why in error.message
@@ -355,6 +368,14 @@ def test_any_event_is_read_or_refused_and_nothing_is_raised(wire: Any, data: str
     told = StreamedReply(bounds(0), wire())
     told.wire.hear(told, "message", data)
     assert failure(told.response(0.0)).message
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_a_model_that_thinks_is_not_silent(name: str) -> None:
+    """Servers call a thought by either name."""
+    told = StreamedReply(bounds(0), ChatWire())
+    assert told.wire.hear(told, "", json.dumps({"choices": [{"delta": {name: "음"}}]})) == ""
+    assert told.news == 1
 
 
 def test_a_figure_that_a_messages_server_does_not_send_is_none_of_it() -> None:

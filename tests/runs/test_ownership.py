@@ -106,8 +106,10 @@ def test_a_run_of_another_user_takes_nothing_over(tmp_path: Path) -> None:
     project, run = waiting(tmp_path)
     app = opened(project)
     new = fork(app, run)
-    line = new.events.read_bytes().replace("계약".encode(), "계먁".encode(), 1)
-    new.events.write_bytes(line)
+    assert Ownership(app.project.store, run).newest() == new.id
+    *before, last = new.events.read_bytes().splitlines(keepends=True)
+    new.events.write_bytes(b"".join(before) + last.replace(b'"seal":"', b'"seal":"0', 1))  # no key of ours made that
+    assert app.runs.summary(new).foreign
     assert Ownership(app.project.store, run).newest() == run.id
 
 

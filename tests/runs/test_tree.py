@@ -13,13 +13,18 @@ import pytest
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.records import EventType
 from orchestra.core.run import RunFolder
+from orchestra.patch.gatekeeper import Gatekeeper
 from orchestra.runs.answers import Answers
-from orchestra.runs.find import Runs
+from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.tree import Trees, named, names_of
-from tests.support.core import OPEN_TABLE, new_ledger
+from tests.support.core import OPEN_TABLE, REDACTOR, new_ledger
 from tests.support.runs import store_of
 
 Told = tuple[EventType, str, str, Mapping[str, Any]]  # type, key, time, and more of the payload
+
+
+def _no_gate(run: RunSummary) -> Gatekeeper:
+    raise AssertionError(f"{run.folder.id} waits with no patch")
 
 
 def run_id(name: str) -> str:
@@ -34,7 +39,7 @@ class Place:
         self.store = store_of()
         self.runs = Runs(path, lambda: [self.root], lambda workflow: self.root, self.store)
         self.trees = Trees(self.runs, self.store)
-        self.answers = Answers(self.runs, self.store)
+        self.answers = Answers(self.runs, self.store, _no_gate, REDACTOR)
 
     def write(self, name: str, *events: Told, parent: str = "", key: str = "", at: str = "10:00:00") -> RunFolder:
         """Write a run; it says which run it is a child of, and by which step."""

@@ -72,10 +72,10 @@ def ask_agent(
 
 
 def runs_of(project: Project) -> list[Path]:
-    """The folders of the evidence runs, the oldest first."""
-    root = project.path / "runs"
-    found = [path for path in root.iterdir() if (path / "events.ndjson").exists()] if root.exists() else []
-    return sorted(found, key=lambda path: json.loads((path / "events.ndjson").read_text().splitlines()[0])["ts"])
+    """The folders of the evidence runs whose first event is written, the oldest first."""
+    begun = {path.parent: path.read_text().partition("\n") for path in project.path.glob("runs/*/events.ndjson")}
+    found = {folder: json.loads(first)["ts"] for folder, (first, ended, _) in begun.items() if ended}
+    return sorted(found, key=lambda folder: found[folder])
 
 
 def events_of(project: Project) -> list[Event]:

@@ -69,6 +69,18 @@ def test_the_excerpt_never_cuts_a_character(tmp_path: Path) -> None:
     assert store.close().bytes == 30
 
 
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [("가나다라마바", "가나다라마바"), ("가나다라마바사", "가나다\n[… cut: 21 bytes in all …]\n마바사")],
+)
+def test_a_quote_of_so_many_characters_is_cut_only_if_there_are_more(tmp_path: Path, text: str, quoted: str) -> None:
+    store = Store(tmp_path / "a.txt", limit=1000, disk=Disk())
+    capture = Capture(store, REDACTOR, excerpt_limit=20, characters=6)
+    capture.feed(text.encode())
+    assert capture.close().excerpt == quoted
+    store.close()
+
+
 def test_streams_that_share_an_artifact_are_quoted_in_the_order_of_arrival(tmp_path: Path) -> None:
     store = Store(tmp_path / "a.txt", limit=1000, disk=Disk())
     out, err = (Capture(store, REDACTOR, excerpt_limit=20) for _ in range(2))

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 from orchestra.worker import usage
+
+MIB = 1024 * 1024
+# A file that is deleted and closed, but still mapped: no folder and no descriptor shows it.
+MAPS = """
+import mmap, os, sys
+with open(sys.argv[1], "wb+") as file:
+    file.write(b"x" * (64 << 20))
+    file.flush()
+    os.fsync(file.fileno())
+    kept = mmap.mmap(file.fileno(), 0)
+os.unlink(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.read()
+"""
 
 
 def test_a_look_at_a_tree_that_grows_without_end_comes_to_an_end() -> None:
@@ -31,3 +48,17 @@ def test_a_look_at_a_tree_that_grows_without_end_comes_to_an_end() -> None:
         assert usage.children(first) == b""
         os.close(ready)
         os.close(say)
+
+
+def test_a_file_that_is_only_mapped_counts_as_disk(tmp_path: Path) -> None:
+    limits = {"processes": 50, "files": 1000, "disk": 8 * MIB, "memory": 10**15}
+    (tmp_path / "writes").mkdir()
+    meter = usage.Meter(os.getpid(), None, [os.fsencode(tmp_path / "writes")], limits)
+    assert meter.exceeded() is None
+    words = [sys.executable, "-c", MAPS, str(tmp_path / "writes" / "gone")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None and command.stdin is not None
+        assert command.stdout.readline() == b"ready\n"
+        found = meter.exceeded()
+        command.stdin.close()
+    assert found == "disk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestra.core.accounts import BegunChild
 from orchestra.core.calls import PastCall
 from orchestra.core.model import Usage
 from orchestra.core.records import ArtifactRef
@@ -33,6 +34,7 @@ def test_a_call_that_was_cut_off_says_how_often_it_may_have_been_paid() -> None:
     """D-05."""
     lost = PastCall(key="plan.1", role="planner", asked=3, lostUsd=0.25, costUsd=None)
     assert "(possibly paid 3 times)" in bill.table([lost])[-1]
+    assert [bill.often(times) for times in (1, 2, 3)] == ["once", "twice", "3 times"]
     assert "1 call without a reply and $0.2500 at most for replies that never arrived" in bill.headline([lost])
 
 
@@ -40,3 +42,10 @@ def test_only_a_call_of_several_requests_says_how_many() -> None:
     once = PastCall(key="plan.1", role="planner", requests=1, raw=RAW)
     assert "request" not in bill.table([once])[-1]
     assert "(2 requests)" in bill.table([PastCall(key="plan.1", role="planner", requests=2, raw=RAW)])[-1]
+
+
+def test_child_runs_without_sums_are_counted_and_those_that_a_fork_kept_are_not() -> None:
+    open_one = BegunChild("build.1", "loop", "2026-01-01_001_loop_x")
+    kept = BegunChild("build.2", "loop", "2026-01-01_002_loop_y", kept=True)
+    assert bill.headline([], [open_one, kept]).endswith(", without 1 child run whose sums are not recorded")
+    assert "without" not in bill.headline([], [kept])

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from orchestra.app import App
+from orchestra.cli.commands import UNDO
 from orchestra.cli.text import safe
 from orchestra.config.upward import find_project
 from orchestra.core.engine import RunEnd
@@ -26,7 +27,7 @@ from orchestra.runs.find import RunSummary
 from orchestra.runs.tree import OpenRequest
 from orchestra.workflows.description import Ended, Workflow
 
-_MASKED_SHOWN = 20
+_MASKED_SHOWN, _LEFT_SHOWN = 20, 5
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")  # letters of any script need no quotes in a shell
 
 _SHOWN, _IN_A_LINE = 10_000, 200  # characters of a request; of one that gets a single line
@@ -72,6 +73,7 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     lines += [f"  run folder: {folder.path}", f"  look closer: {command(app, 'show', end.run_id)}"]
     if folder.report.exists():
         lines.append(f"  report: {command(app, 'report', end.run_id)}")
+    lines += left_lines(app, folder, end.status)
     if end.status in FINAL.values():
         lines += _results(app, workflow, summary)
     if end.status == "failed":
@@ -81,11 +83,25 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
     return lines
 
 
+def left_lines(app: App, folder: RunFolder, status: str) -> list[str]:
+    """One line: what a run and its child runs left in the files, and how to undo it. None for a run about another."""
+    if app.runs.began(folder).aside:
+        return []
+    left = app.trees.changes.left(folder)
+    if not left:
+        return [] if status == "completed" else ["  left in your files: nothing"]
+    more = f" and {count(len(left) - _LEFT_SHOWN, 'more file')}" if len(left) > _LEFT_SHOWN else ""
+    named = f"{safe(', '.join(left[:_LEFT_SHOWN]))}{more}"
+    return [f"  left in your files: {named}; undo: {command(app, UNDO, folder.id)}"]
+
+
 def _results(app: App, workflow: Workflow, summary: RunSummary) -> list[str]:
     """Lines that point to the results of an ended run, if they exist."""
     ended = Ended(summary.folder, job_of(summary.created), summary.events)
     hints = workflow.results(ended)
-    return [f"  {hint.what}: {command(app, *hint.command) if hint.command else hint.path}" for hint in hints]
+    return [
+        f"  {safe(hint.what)}: {command(app, *hint.command) if hint.command else safe(hint.path)}" for hint in hints
+    ]
 
 
 def masked_lines(app: App, run_id: str, masked: Sequence[Masked]) -> list[str]:

@@ -10,30 +10,54 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options, which
+from orchestra.cli.advice import left_lines
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace
+from orchestra.cli.text import echo_lines
 from orchestra.core.engine import RunEnd
+from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
+from orchestra.policy.policy import ApprovalPolicy
+from orchestra.runs.answers import who as person
+from orchestra.runs.choosing import read_hunks
 from orchestra.runs.tree import OpenRequest
 
 
 @click.command()
 @options.run_or_default
+@options.max_fixes("How many fixes at most from now on, those made included; more than the run had.")
+@options.approval("a patch from now on", default="as before", variable=None)
+@options.checks("A command that must exit 0 from now on; replaces the run's checks. Repeatable.")
 @options.accept_drift
 @options.models
 @options.driving
 def resume(
     run: str | None,
+    max_fixes: int | None,
+    approval: ApprovalPolicy | None,
+    checks: tuple[str, ...],
     drift: tuple[str, ...],
     who: options.Answering,
     how: options.Driving,
 ) -> int:
-    """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget or time."""
+    """Go on with RUN where it stopped: after a crash, a Ctrl-C, an answer, a raised budget or time.
+
+    --max-fixes, --approval and --check change the run from its next step on; the change is in its journal. A patch
+    that waits for you still does.
+
+    \b
+    orchestra resume last
+    orchestra resume last --max-fixes 6 --check "pytest -q"
+    """
     app = App(how.project)
     folder = which.to_go_on_with(app, run)
     root = app.runs.vouched_root(folder)
+    argvs = tuple(map(options.split_check, checks))
+    given = {"maxFixIterations": max_fixes, "approval": approval, "checks": argvs or None}
+    if wishes := {name: value for name, value in given.items() if value is not None}:
+        app.change(root.folder, wishes, person())
     recorded = app.terms.models(root.folder, root.created)
     models = options.chosen(who, recorded)
     options.warn_of_unknown_prices(models or recorded, app.project.providers)
@@ -44,12 +68,41 @@ def resume(
 @click.command()
 @options.run_or_default
 @click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
+@click.option(
+    "--hunks",
+    multiple=True,
+    metavar="FILE:N,N",
+    help="Take only these hunks of a file, counted from 1; a wrong number lists them. Repeatable.",
+)
+@click.option("--reason", default="", help="Why not the rest of the patch; goes to the fixer.")
 @click.option("--digest", default="", help="Grant what waits with this digest, and no other. Needed if several wait.")
 @options.no_drive
 @options.driving
-def approve(run: str | None, only: tuple[str, ...], digest: str, no_drive: bool, how: options.Driving) -> int:
-    """Grant the plan or patch that RUN or a child run waits with (orchestra diff RUN shows it), and drive RUN on."""
-    return _say(how, run, lambda app, f: app.answers.approve(f, digest=digest, only=only), no_drive)
+def approve(
+    run: str | None,
+    only: tuple[str, ...],
+    hunks: tuple[str, ...],
+    reason: str,
+    digest: str,
+    no_drive: bool,
+    how: options.Driving,
+) -> int:
+    """Grant the plan or patch that RUN or a child run waits with (orchestra diff RUN shows it), and drive RUN on.
+
+    With --only or --hunks the rest of the patch is declined: it is not applied, and the fixer is told.
+
+    \b
+    orchestra approve last
+    orchestra approve last --only src/app.py --hunks README.md:1,3 --reason "the rest is not needed"
+    """
+    parts, why = read_hunks(hunks), options.clean(reason)
+    if why and not only and not parts:
+        raise UsageError("--reason says why the rest of a patch is declined: give --only or --hunks too")
+
+    def act(app: App, folder: RunFolder) -> OpenRequest:
+        return app.answers.approve(folder, digest=digest, only=only, hunks=parts, reason=why)
+
+    return _say(how, run, act, no_drive)
 
 
 @click.command()
@@ -118,6 +171,8 @@ def cancel(run: str | None, reason: str, project: Path) -> int:
     what = str(end.status) if end else "cancel recorded; the process driving it is stopping"
     below = f", with {count(open_below, 'child run')}" if open_below else ""
     click.echo(f"{folder.id}: {what}{below}", err=True)
+    if end is not None:
+        echo_lines(left_lines(app, folder, end.status), err=True)
     return 0
 
 

@@ -30,6 +30,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.sent import prompt_of, recorded_for
 from orchestra.core.text import count, some
 from orchestra.providers.prompting import token_counts
+from orchestra.runs.find import Member
 from orchestra.workflows.bill import often
 
 _MOST_PROMPT = 32 * MIB
@@ -109,8 +110,17 @@ def _lost(again: list[PastCall]) -> str:
     return f"The replies that never arrived cost ${known:.4f} at most, which is not in the sum; a budget counts it."
 
 
-def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
-    """The exact prompt of one call of a tree, and the artifacts in it with their tokens."""
+def reply_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
+    """The reply of one call of a tree, as it came; secrets are masked."""
+    member, call = _call(app, folder, key)
+    if call.raw is None:
+        raise UsageError(f"{key} got no reply ({call.status}); why: orchestra logs {folder.id}")
+    text = member.folder.recorded(call.raw, _MOST_PROMPT).decode("utf-8", "replace")
+    return safe(app.project.redactor.text(text)).splitlines()
+
+
+def _call(app: App, folder: RunFolder, key: str) -> tuple[Member, PastCall]:
+    """A call of a tree by its key; UsageError, with the keys, if there is none of this key."""
     calls = {
         "/".join((*member.path, call.key)): (member, call)
         for member in app.runs.members(folder)
@@ -119,7 +129,12 @@ def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
     if key not in calls:
         known = some(list(calls)) if calls else "none"
         raise UsageError(f"run {folder.id} has no model call {key!r}; its calls: {known}")
-    member, call = calls[key]
+    return calls[key]
+
+
+def prompt_lines(app: App, folder: RunFolder, key: str) -> Iterable[str]:
+    """The exact prompt of one call of a tree, and the artifacts in it with their tokens."""
+    member, call = _call(app, folder, key)
     folder = member.folder
     name = str(prompt_of(folder, call).relative_to(folder.path))
     try:

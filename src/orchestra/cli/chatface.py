@@ -5,7 +5,7 @@ Rules
    else goes to standard error, as for `agent:run`.
 2. A reply that may not be the answer as it stands is not streamed, but printed when the turn is over: one that begins
    like JSON or like a tag (S5-60). A think block is never streamed.
-3. Of other calls, the end of what was written so far is shown in their live line. All of it is masked (C-12).
+3. Of other calls, the end of what was written so far is in their live line, as everywhere. All of it is masked (C-12).
 4. Keys that are pressed during a turn are not echoed into its lines; they are there at the next prompt. A question has
    its echo.
 """
@@ -18,9 +18,9 @@ import termios
 
 import click
 
-from orchestra.cli.face import TerminalFace
+from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
-from orchestra.core.faces import Launched, News, Notice, Output, Token
+from orchestra.core.faces import Launched, News, Notice, Token
 from orchestra.core.livetext import MaskedCalls
 from orchestra.core.reading import StepEvent, effect_of, key_of, outcome_as
 from orchestra.core.records import FINAL, Event
@@ -28,7 +28,6 @@ from orchestra.core.thinking import Piece, Thinking
 from orchestra.workflows.evidence.asking import ANSWER
 from orchestra.workflows.evidence.effects import Saved, SaveSession
 
-_TAIL = 60  # characters of a call's text in its live line
 _PROGRESS = "·"  # the mark of a line that only tells progress (text.py)
 _NOT_PLAIN = ("{", "[", "`")  # how JSON, a fence and a tag begin
 
@@ -67,7 +66,6 @@ class ChatFace(TerminalFace):
     def __init__(self) -> None:
         super().__init__()
         self._answers: dict[tuple[str, str], AnswerText] = {}  # by run and key
-        self._tails: dict[tuple[str, str], str] = {}
         self._printed = ""  # the newest answer that was streamed
         self._inside = False  # a line of an answer is not ended
         self._noticed: set[str] = set()
@@ -88,27 +86,20 @@ class ChatFace(TerminalFace):
     # -- what models write --------------------------------------------------------------------------------------------
 
     def token(self, token: Token) -> None:
-        said = self._masked.token(token)
-        of = (token.run_id, token.key)
-        if said is None:
-            return
-        if token.key.rpartition(".")[0] == ANSWER.name:
-            answer = self._answers.setdefault(of, AnswerText())
+        if token.key.rpartition(".")[0] != ANSWER.name:
+            super().token(token)
+        elif (said := self._masked.token(token)) is not None:
+            answer = self._answers.setdefault((token.run_id, token.key), AnswerText())
             self._print(answer, answer.feed(said.text))
-            self._live.token(token, quiet=self._open is not None or bool(answer.shown))
-            return
-        self._tails[of] = (self._tails.get(of, "") + said.text)[-_TAIL:]
-        self._live.output(Output(*of, " ".join(self._tails[of].split())), quiet=self._open is not None)
+            self._live.token(token, quiet=self._busy or bool(answer.shown))
 
     @functools.cached_property
     def _masked(self) -> MaskedCalls:
         return MaskedCalls(self.app.project.redactor)
 
     def happened(self, event: Event) -> None:
-        of = (event.runId, key_of(event))
         rest = self._masked.settled(event)
-        self._tails.pop(of, None)
-        if (answer := self._answers.pop(of, None)) is not None:
+        if (answer := self._answers.pop((event.runId, key_of(event)), None)) is not None:
             self._print(answer, answer.feed(rest.text if rest else "") + answer.close())
             self._printed = answer.shown
             self._end_line()
@@ -140,10 +131,10 @@ class ChatFace(TerminalFace):
             self._inside = False
 
     def answer(self, text: str) -> None:
-        """Print the answer of a turn, unless it is on the screen already (rule 1)."""
-        if text != safe(self._printed):
-            click.echo("", err=True)
-            sys.stdout.write(f"{text}\n")
+        """Print what is not yet on the screen of a turn's answer (rule 1): all of it, or a mark that it was cut."""
+        if rest := text.removeprefix(safe(self._printed)).lstrip():
+            click.echo("", err=True, nl=rest == text)
+            sys.stdout.write(f"{rest}\n")
             sys.stdout.flush()
         click.echo("", err=True)
 
@@ -161,9 +152,9 @@ class ChatFace(TerminalFace):
         echo(True)  # rule 4
         super()._ask_next()
 
-    def _close_prompt(self) -> None:
-        super()._close_prompt()
+    def _closed(self) -> None:
         echo(False)
+        super()._closed()
 
 
 def _is_told(event: Event) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+UNDO = "undo"  # the command that takes a run back; every ending names it
+
 # name -> (module, one line for --help). A command's module is imported when the command is run, here and nowhere else.
 COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),
+    "more": ("loop", "Go on from a finished run with another goal; it knows what the run did."),
     "dag": ("dag", "Reach a goal by a graph of sandboxed tools: plan, run in parallel, report."),
     "run": ("dag", "The same as dag."),
+    "contracts": ("contracts", "Build a request test first: explore, plan, design, tests, implement, verify."),
     "agent:run": ("evidence", "Answer a goal from evidence: plan, look with commands, decide, answer."),
     "chat": ("chat", "Talk in a session at the terminal, with the same memory."),
     "chat:turn": ("evidence", "One message to a session, for scripts: prints the reply."),
@@ -22,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("answer", "Answer the question a run waits with."),
     "cancel": ("answer", "End a run for good."),
     "kill": ("answer", "The same as cancel."),
+    UNDO: ("undo", "Take a run's changes back, exactly, or name the files that changed since."),
+    "apply": ("apply", "Write a run's result as a git commit: on a branch of its own, or the one checked out."),
     "retry": ("again", "Go on after a failure, with everything that succeeded kept."),
     "fork": ("again", "Start a new run from another one's history, from a point or with another answer."),
     "rerun": ("stale", "Do again what edited files make stale of a run that has ended."),
@@ -35,7 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("show", "A run's events as lines; -f follows."),
     "diff": ("show", "What a run changed, or wants to change."),
     "inspect": ("inspect", "Everything about one task of a task graph."),
-    "trace": ("trace", "What the levels of a task graph did, and their messages, in order of time."),
+    "trace": ("trace", "What the levels of a task graph did; or a request R1 and the evidence for it, both ways."),
+    "requests": ("requests", "The requests of contracts, with the state that their executed tests show."),
     "audit": ("audit", "Every model call: tokens, cost, how often it was possibly paid."),
     "context": ("context", "What a model would be shown of the project for a goal, and why; no model is called."),
     "sent": ("sent", "What left the machine: every file and byte range, to which server, in which call."),
@@ -43,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("models", "The available models and their prices; `models try` makes one call."),
     "clean": ("clean", "Remove the folders of old runs that have ended."),
     "agent": ("agent", "The three levels and the roles: what each does, and which model it uses."),
-    "verify": ("verify", "Check a run folder against the spec, by requirement id."),
+    "verify": ("verify", "Check a run folder or a contract tree against the spec, by requirement id."),
     "schema": ("verify", "JSON Schema of every record."),
     "doctor": ("verify", "What works on this machine, and what to do about the rest."),
     "tool": ("tool", "Run one command under the policy, in the sandbox."),

@@ -224,7 +224,7 @@ class Conversation:
 
     async def switch(self, rest: str) -> AsyncIterator[Heard]:
         """Go to another session, or show how turns are taken in this one."""
-        if not rest:
+        if rest in ("", self.session):
             yield Heard(lines=tuple(self._settings()))
             return
         held = ExitStack()

@@ -13,8 +13,9 @@ import click
 from orchestra.app import App
 from orchestra.cli.advice import command
 from orchestra.cli.asking import agrees, can_ask
-from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace, TerminalFace
+from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace
 from orchestra.cli.options import Driving
+from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
 from orchestra.commands.detached import NotDriven, drive_detached
 from orchestra.config.overlay import Overlay
@@ -143,6 +144,8 @@ class Drive:
         self.signals.clear()
 
         def came(number: int) -> None:
+            if number == signal.SIGINT and self.face.away:
+                return
             self.signals.append(number)
             task.cancel()
 

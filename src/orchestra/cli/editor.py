@@ -1,4 +1,4 @@
-"""The line editor of `orchestra chat`: prompt_toolkit, in the terminal's own scrollback.
+"""The line editor of `orchestra chat` and of all prompts: prompt_toolkit, in the terminal's own scrollback.
 
 Rules
 1. Enter sends. A paste never sends: it is inserted with its line breaks. Alt-Enter begins a new line.
@@ -8,7 +8,9 @@ Rules
    empty line, or the end of the input, raises EOFError. SIGTERM ends the program with the terminal as it was.
 4. What was sent is in the history of the project, masked, in a file that only its owner may read.
 
-This module loads prompt_toolkit: it is imported when a chat begins, and nowhere else.
+5. At the prompt of a run Ctrl-Z stops the program; when it goes on, the prompt is drawn again.
+
+This module loads prompt_toolkit: it is imported when a chat begins or a prompt is shown, and nowhere else.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
-from prompt_toolkit.history import History
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
@@ -49,19 +53,7 @@ class Editor:
     """Reads lines from a person at a terminal."""
 
     def __init__(self, history: History, commands: Sequence[str]) -> None:
-        output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
-        output.enable_cpr = False  # nothing here needs the cursor's row, and some terminals never answer
-        self._session: PromptSession[str] = PromptSession(
-            history=history,
-            key_bindings=_keys(),
-            multiline=True,
-            completer=_Commands(commands),
-            complete_while_typing=False,
-            complete_style=CompleteStyle.READLINE_LIKE,
-            reserve_space_for_menu=0,
-            prompt_continuation=lambda width, number, wrapped: " " * width,
-            output=output,
-        )
+        self._session = _session(history, commands)
 
     async def read(self, prompt: str) -> str:
         """One line, or several; KeyboardInterrupt, EOFError or Terminated (rule 3)."""
@@ -75,6 +67,44 @@ class Editor:
             return await self._session.prompt_async(prompt)
         finally:
             loop.remove_signal_handler(signal.SIGTERM)
+
+
+class Line:
+    """Reads the lines that a person types at the prompts of a run, one at a time."""
+
+    def __init__(self) -> None:
+        self._session = _session(InMemoryHistory(), ())
+
+    async def read(self, prompt: str) -> str:
+        """One line; KeyboardInterrupt or EOFError (rule 3). Signals are left to whoever drives the run."""
+        # A blank at the end is drawn only if it has a style: a program that reads the screen waits for all of it.
+        shown = FormattedText([("", prompt[:-1]), ("fg:ansidefault", prompt[-1:])])
+        return await self._session.prompt_async(shown, handle_sigint=False, enable_suspend=True)
+
+    def forget_typed(self) -> None:
+        """Discard keys that came before the prompt was shown."""
+        clear_typeahead(self._session.input)
+
+    def close(self) -> None:
+        """End the reading that is under way: it raises EOFError."""
+        if self._session.app.is_running:
+            self._session.app.exit(exception=EOFError())
+
+
+def _session(history: History, commands: Sequence[str]) -> PromptSession[str]:
+    output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
+    output.enable_cpr = False  # nothing here needs the cursor's row, and some terminals never answer
+    return PromptSession(
+        history=history,
+        key_bindings=_keys(),
+        multiline=True,
+        completer=_Commands(commands),
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+        reserve_space_for_menu=0,
+        prompt_continuation=lambda width, number, wrapped: " " * width,
+        output=output,
+    )
 
 
 class KeptHistory(History):

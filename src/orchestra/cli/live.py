@@ -37,8 +37,8 @@ class _Step(Struct):
     since: float
     attempt: int = 1
     said: str = ""
-    arrived: int = 0
-    tail: str = ""  # the end of a model's text
+    arrived: int = 0  # characters of a model's text
+    tail: str = ""  # the end of what may be shown of it
 
 
 class Live:
@@ -52,14 +52,14 @@ class Live:
         self._quiet = False  # a prompt is open, and the person is typing
         self._spent: dict[str, Spending] = {}  # by run
 
-    def event(self, event: Event, *, quiet: bool) -> None:
-        """Update the lines for an event: a step began or ended."""
+    def event(self, event: Event, headline: str, *, quiet: bool) -> None:
+        """Update the lines for an event: a step began or ended. `headline` is what its workflow says of it, if any."""
         self._quiet = quiet
         self._spent.setdefault(event.runId, Spending()).add(event)
         step = StepEvent.of(event)
         key = step.key
         if event.type == "PHASE_STARTED":
-            name = step.task or f"{event.phase}: {key}"
+            name = step.task or headline or f"{event.phase}: {key}"
             self._steps[event.runId, key] = _Step(name, time.monotonic(), step.attempt)
         else:
             self._steps.pop((event.runId, key), None)
@@ -72,11 +72,13 @@ class Live:
         if not self._spent:
             self._spent = {one.folder.id: one.summary.spent for one in members if not one.kept}
 
-    def token(self, token: Token, *, quiet: bool) -> None:
-        """Show more text of a model."""
+    def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
+        """Show more text of a model: how much has come, and the end of `shown`, the part that may be shown."""
         step = self._steps.setdefault((token.run_id, token.key), _Step(token.key, time.monotonic()))
-        step.arrived = len(token.text) + (0 if token.restart else step.arrived)
-        step.tail = ((step.tail if not token.restart else "") + token.text)[-_TAIL:]
+        if token.restart:
+            step.arrived, step.tail = 0, ""
+        step.arrived += len(token.text)
+        step.tail = (step.tail + shown)[-_TAIL:]
         step.said = f"{step.arrived} characters  {' '.join(step.tail.split())}"
         self._soon(quiet)
 

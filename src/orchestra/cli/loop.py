@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-
 import click
 from msgspec import UNSET
 
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.cli.goals import goal_argument
 from orchestra.core.errors import UsageError
+from orchestra.core.reading import job_of
+from orchestra.core.records import FINAL
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.evidence.workflow import EVIDENCE
-from orchestra.workflows.loop.shapes import EDITION, Job
+from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
+from orchestra.workflows.loop.workflow import LOOP
 
-_OPERATORS = "|&;<>"  # operators of a shell
+_OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore")  # what a run that follows another has of its own
 
 
 @click.command(short_help="Reach a goal by patches.")
 @goal_argument("goal", 'orchestra loop "fix the failing test" --check "pytest -q"')
-@click.option(
-    "--check",
-    "checks",
-    multiple=True,
-    default=lambda: filter(None, [os.environ.get("ORCHESTRA_CHECK")]),  # one command; click would split it at spaces
-    metavar="CMD",
-    help="A command that must exit 0, split like a shell would, never run by one. Repeatable.",
+@options.checks(
+    "A command that must exit 0, split like a shell would, never run by one. Repeatable.", variable="ORCHESTRA_CHECK"
 )
 @options.approval("a patch", default="always")
-@click.option(
-    "--max-fixes",
-    type=click.IntRange(0, 100),
-    envvar="ORCHESTRA_MAX_FIXES",
-    help="How many fixes at most (default: 3).",
-)
+@options.max_fixes("How many fixes at most (default: 3).", variable="ORCHESTRA_MAX_FIXES")
 @click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
 @options.context
@@ -69,7 +59,7 @@ def loop(
     defaults = app.project.config.loop
     job = Job(
         goal=goal,
-        checks=tuple(map(split_check, checks or defaults.checks)),
+        checks=tuple(map(options.split_check, checks or defaults.checks)),
         approval=approval or defaults.approval,
         maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
         evaluator=defaults.evaluator,
@@ -87,20 +77,49 @@ def loop(
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))
 
 
-def split_check(command: str) -> tuple[str, ...]:
-    """A check command as argv."""
-    text = options.clean(command)
-    try:
-        argv = tuple(shlex.split(text))
-        # not in POSIX mode, so that quoted words keep their quotes
-        words = shlex.shlex(text, punctuation_chars=_OPERATORS)
-        words.whitespace_split = True
-        operators = [word for word in words if set(word) <= set(_OPERATORS)]
-    except ValueError as error:
-        raise UsageError(f"--check {command!r} cannot be split into words: {error}") from error
-    if not argv:
-        raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
-    if operators:
-        note = f"--check {command!r}: no shell runs it, so {operators[0]!r} is a plain word to {argv[0]}"
-        click.echo(f"orchestra: {note}. If a shell is meant: --check \"sh -c '…'\"", err=True)
-    return argv
+@click.command(short_help="Go on from a finished run with another goal.")
+@options.run_then("goal", "GOAL")
+@options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
+@options.approval("a patch", default="as RUN", variable=None)
+@options.max_fixes("How many fixes at most (default: as RUN).")
+@options.models
+@options.driving
+def more(
+    run: str | None,
+    goal: str,
+    checks: tuple[str, ...],
+    approval: ApprovalPolicy | None,
+    max_fixes: int | None,
+    who: options.Answering,
+    how: options.Driving,
+) -> int:
+    """Reach another GOAL after RUN, which has ended: a new loop that knows what RUN was for and what it changed.
+
+    \b
+    orchestra more last "now also handle negative numbers"
+    orchestra more last "and document it" --check "pytest -q" --check "mkdocs build"
+    """
+    drive = Drive(how)
+    app = drive.app
+    before = app.runs.vouched_root(which.newest(app, run))
+    if (status := before.fold.state.status) not in FINAL.values():
+        raise UsageError(f"run {before.folder.id} is {status}: it has not ended. orchestra resume {before.folder.id}")
+    given = {"checks": tuple(map(options.split_check, checks)), "approval": approval, "maxFixIterations": max_fixes}
+    params = job_of(before.created) if before.workflow == LOOP.name else {}
+    kept = {name: value for name, value in params.items() if name not in _OF_THE_RUN}
+    wishes = {name: value for name, value in given.items() if value not in (None, ())}
+    notes = (*earlier_notes(params), *app.told(before))
+    job = app.job(LOOP.name, {**kept, **wishes, "goal": _goal(goal), "notes": notes})
+    recorded = app.terms.models(before.folder, before.created)
+    models = options.chosen(who, recorded) or recorded
+    typed = ("approval",) if approval else ()
+    return drive.drive(lambda: app.start(LOOP.name, job, models, typed=typed, follows=before.folder.id))
+
+
+def _goal(text: str) -> str:
+    goal = options.clean(text).strip()
+    if not goal:
+        raise UsageError(
+            'the goal is empty; say what to reach: orchestra loop "fix the failing test" --check "pytest -q"'
+        )
+    return goal

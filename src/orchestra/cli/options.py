@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,10 +17,12 @@ import click
 from orchestra.cli.completing import provider_names, run_names
 from orchestra.cli.text import safe
 from orchestra.config.upward import find_project
+from orchestra.core.errors import UsageError
 from orchestra.core.records import OnAsk, utf8
 from orchestra.core.text import seconds_of
 from orchestra.providers.choose import Models, Providers, from_here
 
+_OPERATORS = "|&;<>"  # operators of a shell
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]
 
@@ -222,7 +225,7 @@ def models(function: Command) -> Command:
     )(function)
 
 
-def approval(what: str, default: str) -> Callable[[Command], Command]:
+def approval(what: str, default: str, variable: str | None = "ORCHESTRA_APPROVAL") -> Callable[[Command], Command]:
     """--approval, and --yes, as `approval`."""
 
     def wrapped(function: Command) -> Command:
@@ -237,12 +240,26 @@ def approval(what: str, default: str) -> Callable[[Command], Command]:
             click.option(
                 "--approval",
                 type=click.Choice(["always", "risk", "never"]),
-                envvar="ORCHESTRA_APPROVAL",
+                envvar=variable,
                 help=f"When a person must see {what} first (default: {default}).",
             )(called)
         )
 
     return wrapped
+
+
+def checks(what: str, variable: str = "") -> Callable[[F], F]:
+    """--check CMD, as `checks`; `variable` gives one command if the option is not there."""
+
+    def given() -> list[str]:  # a function, because click would split the variable at spaces
+        return [command] if (command := os.environ.get(variable)) else []
+
+    return click.option("--check", "checks", multiple=True, default=given, metavar="CMD", help=what)
+
+
+def max_fixes(what: str, variable: str | None = None) -> Callable[[F], F]:
+    """--max-fixes N."""
+    return click.option("--max-fixes", type=click.IntRange(0, 100), envvar=variable, help=what)
 
 
 def no_drive(function: F) -> F:
@@ -347,3 +364,22 @@ def warn_of_unknown_prices(models: Models, providers: Providers) -> None:
 def clean(text: str) -> str:
     """Text from a command line as valid Unicode: undecodable bytes become `?`."""
     return utf8(text).decode()
+
+
+def split_check(command: str) -> tuple[str, ...]:
+    """A check command as argv."""
+    text = clean(command)
+    try:
+        argv = tuple(shlex.split(text))
+        # not in POSIX mode, so that quoted words keep their quotes
+        words = shlex.shlex(text, punctuation_chars=_OPERATORS)
+        words.whitespace_split = True
+        operators = [word for word in words if set(word) <= set(_OPERATORS)]
+    except ValueError as error:
+        raise UsageError(f"--check {command!r} cannot be split into words: {error}") from error
+    if not argv:
+        raise UsageError("--check is empty; give a command, e.g. --check 'pytest -q'")
+    if operators:
+        note = f"--check {command!r}: no shell runs it, so {operators[0]!r} is a plain word to {argv[0]}"
+        click.echo(f"orchestra: {note}. If a shell is meant: --check \"sh -c '…'\"", err=True)
+    return argv

@@ -5,6 +5,7 @@ Rules
 2. A request is answered by the id of the run at the top of its tree. A foreign run's requests are not shown: another
    person may have written them.
 3. The runs of a session are one row, the newest. `--all` shows every run, and `--json` always does.
+4. Undos and applies that have ended are about other runs: only `--all` shows them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _json_option = options.json_of("One JSON object per line.")
 
 
 @click.command()
-@click.option("--all", "every", is_flag=True, help="Every turn of a session, too.")
+@click.option("--all", "every", is_flag=True, help="Every turn of a session, every undo and apply, too.")
 @click.option(
     "--latest",
     nargs=2,
@@ -51,6 +52,7 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
     """All runs of this project, newest last; child runs below the run that began them.
 
     Of a session, only the newest turn is shown, with the number of its turns; --all shows every one.
+    Undos and applies are shown with --all.
     """
     if latest:
         found = _latest(App(project), latest)
@@ -60,7 +62,9 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
     notes: dict[str, None] = {}
     waits: list[str] = []
     app = App(project)
-    for tree in app.trees.listing(sessions=not every and not as_json):  # only the rows of each tree are kept in memory
+    for tree in app.trees.listing(
+        sessions=not every and not as_json, asides=every
+    ):  # only the rows of each tree are kept in memory
         at_rest = _is_at_rest(tree)
         for one in tree:
             if as_json:

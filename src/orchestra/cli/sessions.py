@@ -123,7 +123,7 @@ def export(session: str, form: str, project: Path) -> int:
 
 
 def _markdown(found: Session, turns: list[Told]) -> Iterator[str]:
-    yield from (f"# Session {found.id}", "", f"{found.turn} turns, {found.createdAt} to {found.updatedAt}.")
+    yield from (f"# Session {found.id}", "", f"{count(found.turn, 'turn')}, {found.createdAt} to {found.updatedAt}.")
     for one in turns:
         yield from ("", f"## {one.turn}. {brief(one.goal, 200)}", "")
         if len(one.goal) > 200 or "\n" in one.goal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -14,16 +14,17 @@ from msgspec import UnsetType
 from orchestra.app import App
 from orchestra.cli import options, which
 from orchestra.cli.advice import answer_lines, command, masked_lines
-from orchestra.cli.audit import prompt_lines, usd
+from orchestra.cli.audit import prompt_lines, reply_lines, usd
 from orchestra.cli.runs import facts_of, goal_of
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
-from orchestra.cli.watch import event_lines, follow_run
+from orchestra.cli.watch import event_lines, follow_run, outline_of
 from orchestra.core.localtime import local, local_time, localised
 from orchestra.core.records import FINAL, Event, utf8
+from orchestra.core.run import RunFolder
 from orchestra.core.text import count
 from orchestra.runs.answers import SHORT_DIGEST
 from orchestra.runs.find import Member
-from orchestra.runs.patches import ShownPatch, applied, waiting
+from orchestra.runs.patches import ShownPatch, about, applied, net_patch, waiting
 from orchestra.runs.tree import OpenRequest, status_in
 
 _SHOWN = 10_000  # characters of a value
@@ -33,15 +34,19 @@ _json_option = options.json_of("One JSON object per line.")
 @click.command()
 @options.run_or_default
 @click.option("--prompt", "key", metavar="KEY", help="The exact prompt of this model call (audit lists the keys).")
+@click.option("--reply", metavar="KEY", help="What the model replied in this call.")
 @options.own
 @_json_option
 @options.project
-def show(run: str | None, key: str | None, own: bool, as_json: bool, project: Path) -> int:
+def show(run: str | None, key: str | None, reply: str | None, own: bool, as_json: bool, project: Path) -> int:
     """What RUN and its child runs are, what they did and what they wait for."""
     app = App(project)
     folder = which.to_look_at(app, run)
     if key is not None:
         echo_lines(prompt_lines(app, folder, key))
+        return 0
+    if reply is not None:
+        echo_lines(reply_lines(app, folder, reply))
         return 0
     members = app.trees.members(folder, own=own)
     summary, state = members[0].summary, members[0].summary.fold.state
@@ -55,6 +60,7 @@ def show(run: str | None, key: str | None, own: bool, as_json: bool, project: Pa
     if requests and not summary.foreign:
         echo_lines(answer_lines(app, folder.id, requests))
     click.echo("")
+    echo_lines(outline_of(app, members[0]))
     echo_lines(_steps(app, members))
     idle = not summary.driven and not requests and not summary.foreign
     if state.status not in FINAL.values() and idle:
@@ -140,52 +146,83 @@ def logs(run: str | None, follow: bool, own: bool, as_json: bool, project: Path)
 
 @click.command()
 @options.run_or_default
+@click.option("--patches", is_flag=True, help="Every patch that was applied, in order, instead of the net change.")
 @click.option(
     "--exact", is_flag=True, help="With the bytes that are masked otherwise: secrets are printed as they are."
 )
 @options.own
 @options.project
-def diff(run: str | None, exact: bool, own: bool, project: Path) -> int:
-    """What RUN and its child runs wait with, or else every patch they applied, in order.
+def diff(run: str | None, patches: bool, exact: bool, own: bool, project: Path) -> int:
+    """What RUN and its child runs wait with; else what they changed in the end, as one diff that `git apply` takes.
 
     Secrets in a patch are masked; the masked places are listed on stderr. --exact prints the bytes that are applied.
     They come from the raw reply, which only you can read.
+
+    \b
+    orchestra diff last
+    orchestra diff last | git apply -R
+    orchestra diff last --patches
     """
     app = App(project)
     folder = which.to_look_at(app, run)
     asked = [one for one in app.trees.requests(folder) if one.is_approval and not (own and one.path)]
-    exact_told = False
-    for one in asked:
+    shown = _Shown(app, exact=exact)
+    for one in asked if not patches else ():
         if len(asked) > 1:
             click.echo(f"{one.name}, --digest {safe(one.asked.digest[:SHORT_DIGEST])}:", err=True)
         if one.asked.subject != "patch":
             lines = app.workflows.of(one.run.workflow).shown(one.run.folder, one.event, True)
             echo_lines(map(painted, lines) if lines is not None else [safe(one.asked.summary)])
         else:
-            exact_told = _echo_patch(app, waiting(one, exact=exact), exact=exact, told=exact_told)
-    if asked:
+            shown.echo(waiting(one, exact=exact))
+    if asked and not patches:
         return 0
-    some = False
-    for patch in applied(app.trees.events(app.trees.members(folder, own=own)), exact=exact):
-        some = _echo_patch(app, patch, exact=exact, told=some)
-    if not some:
-        click.echo(f"run {safe(folder.id)} has applied no patch and waits with none", err=True)
+    members = app.trees.members(folder, own=own)
+    copy = app.runs.summary(folder).facts.copy
+    history = applied(app.trees.events(members), copy=copy, exact=exact)
+    foreign = any(member.summary.foreign for member in members)  # of others: their records of texts prove nothing
+    for patch in history if patches or foreign else _net(app, folder, history, exact=exact, own=own):
+        shown.echo(patch)
+    if not shown.some:
+        click.echo(f"run {safe(folder.id)} has changed no file and waits with no patch", err=True)
     return 0
 
 
-def _echo_patch(app: App, patch: ShownPatch, *, exact: bool, told: bool) -> bool:
-    """Print a patch; returns True. `told`: the warning about exact bytes was given."""
-    if exact and not told:
-        click.echo("orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True)
-    if exact and not sys.stdout.isatty():
-        # exact bytes: control characters are harmless except on a terminal
-        sys.stdout.flush()
-        sys.stdout.buffer.write(utf8(patch.diff))
-        return True
-    echo_lines(paint_diff(patch.diff))
-    for line in masked_lines(app, patch.folder.id, patch.masked):
-        click.echo(line, err=True)
-    return True
+def _net(app: App, folder: RunFolder, history: Iterable[ShownPatch], *, exact: bool, own: bool) -> Iterator[ShownPatch]:
+    """The net change as one patch; of files whose texts are not known any more, each patch."""
+    net = app.trees.changes.net(folder, own=own)
+    if net.files:
+        yield net_patch(folder, net, app.project.redactor, exact=exact)
+    if net.unknown:
+        names = safe(", ".join(net.unknown))
+        click.echo(f"orchestra: {names} changed since the run: its patches are shown one after the other", err=True)
+        yield from (about(patch, net.unknown) for patch in history)
+
+
+class _Shown:
+    """Prints patches, and a warning before the first if they have their exact bytes."""
+
+    def __init__(self, app: App, *, exact: bool) -> None:
+        self.some = False
+        self._app = app
+        self._exact = exact
+
+    def echo(self, patch: ShownPatch) -> None:
+        if not patch.diff:
+            return
+        if self._exact and not self.some:
+            click.echo(
+                "orchestra: the exact bytes follow, secrets and all: mind who sees this screen or file", err=True
+            )
+        self.some = True
+        if sys.stdout.isatty():
+            echo_lines(paint_diff(patch.diff))
+        else:  # control characters are harmless except on a terminal
+            sys.stdout.flush()
+            sys.stdout.buffer.write(patch.data or utf8(patch.diff))
+            sys.stdout.buffer.flush()
+        for line in masked_lines(self._app, patch.folder.id, patch.masked):
+            click.echo(line, err=True)
 
 
 @click.command()

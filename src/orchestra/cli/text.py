@@ -54,11 +54,11 @@ def streamed(news: Token | Output) -> dict[str, Any]:
     return {**said, "text": news.text, **({"restart": True} if news.restart else {})}
 
 
-def echo_lines(lines: Iterable[str]) -> None:
+def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
     """Print lines in batches (every echo flushes), without holding all of them in memory."""
     left = iter(lines)
     while some := list(itertools.islice(left, _AT_ONCE)):
-        click.echo("\n".join(some))
+        click.echo("\n".join(some), err=err)
 
 
 def safe(text: str) -> str:

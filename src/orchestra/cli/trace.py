@@ -1,4 +1,4 @@
-"""The command `trace`: what the three levels of a task graph did, and their messages, one line each."""
+"""The command `trace`: what the levels of a task graph did, one line each; or a request and the evidence for it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options, which
+from orchestra.cli.completing import run_names
 from orchestra.cli.graph import graph_events
+from orchestra.cli.requests import run_of, state_of
+from orchestra.cli.requesttrace import backward_lines, lines_of, records_of, trace_of
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import Rows, aligned, cut
+from orchestra.core.errors import UsageError
 from orchestra.core.events import Events
+from orchestra.core.run import RunFolder
+from orchestra.workflows.contracts.places import request_number
+from orchestra.workflows.contracts.workflow import CONTRACTS
 from orchestra.workflows.dag.history import Moment, moments
 
 LABEL_CELLS = 24  # of a label, at a terminal
@@ -22,20 +29,29 @@ _INDENT = {"L1": "", "L2": "  ", "L3": "    "}
 
 
 @click.command()
-@options.run_or_default
+@click.argument("run", metavar="[RUN|R1]", required=False, shell_complete=run_names)
+@click.option("--path", "place", metavar="FILE[:LINE]", help="Of a request: from this place back to the request.")
 @options.as_json
 @options.project
-def trace(run: str | None, as_json: bool, project: Path) -> int:
-    """What went on between the levels of the task graph RUN, in order of time.
+def trace(run: str | None, place: str | None, as_json: bool, project: Path) -> int:
+    """What went on between the levels of the task graph RUN, in order of time; or the evidence for the request R1.
 
-    L1 is the run, L2 plans it, L3 is a task. Seconds since the start, who, which task, what: messages (L2 → L3),
-    changes of state, retries, denials, failures. Also of a run that goes on, waits or was killed.
+    Of a request: task, subtask, test case, the test run that shows it (command, exit code, digest of the files) and the
+    hunks that were made for it. Evidence that is older than the last change of the files it covers is shown as stale.
+
+    Of a task graph: L1 is the run, L2 plans it, L3 is a task. Seconds since the start, who, which task, what: messages
+    (L2 → L3), changes of state, retries, denials, failures. Also of a run that goes on, waits or was killed.
 
     \b
     orchestra trace last
     orchestra trace last --json | jq 'select(.kind == "retry")'
+    orchestra trace R1 --path money/amounts.py:12
     """
     app = App(project)
+    if run is not None and (folder := _request_run(app, run)) is not None:
+        return _trace_request(app, folder, place, as_json=as_json)
+    if place is not None:
+        raise UsageError(f"{run} is no request: --path is for those (orchestra requests lists them)")
     summary = app.runs.summary(which.to_look_at(app, run))
     events = graph_events(summary)
     if as_json:
@@ -50,6 +66,36 @@ def trace(run: str | None, as_json: bool, project: Path) -> int:
     click.echo(click.style(next(lines), dim=True))
     echo_lines(map(_paint, past, lines))
     return 0
+
+
+def _request_run(app: App, run: str) -> RunFolder | None:
+    """The run of the request that is meant, by its id or by a run's; None for a run of something else."""
+    if request_number(run):
+        return run_of(app, run)
+    folder = app.runs.find(run)
+    return folder if app.runs.began(folder).workflow == CONTRACTS.name else None
+
+
+def _trace_request(app: App, folder: RunFolder, place: str | None, *, as_json: bool) -> int:
+    found = trace_of(app, folder)
+    path, colon, line = (place or "").rpartition(":")
+    path, number = (path, int(line)) if colon and line.isdecimal() else (place or "", None)
+    if as_json:
+        for record in records_of(found, path, number):
+            print_json(record)
+        return 0
+    lines = [*backward_lines(found, path, number)] if path else [*lines_of(found, state_of(app, folder, found))]
+    if not lines:
+        raise UsageError(f"no patch of {found.id} that is still there changed {place}")
+    echo_lines(_painted(line) for line in lines)
+    return 0
+
+
+def _painted(line: str) -> str:
+    word = line.split(":")[0]
+    if "stale" in word:
+        return click.style(safe(line), fg="yellow")
+    return click.style(safe(line), fg="red") if " failed" in word else safe(line)
 
 
 class _Past(Iterable[Moment]):

@@ -25,22 +25,27 @@ from orchestra.commands.surroundings import listening_ports
 from orchestra.commands.tools import NoTool, Tool
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.events import Events
+from orchestra.core.records import Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import elsewhere
 from orchestra.providers.offers import offers
 
 
 @click.command()
-@click.argument("run", metavar="DIR|RUN", shell_complete=run_names)
+@click.argument("run", metavar="DIR|RUN|R1", shell_complete=run_names)
 @options.project
 def verify(run: str, project: Path) -> int:
-    """Check a run folder against the spec; each broken requirement is printed with its id (exit 1).
+    """Check a run folder or a contract tree against the spec; each broken requirement is printed with its id (exit 1).
 
-    DIR is any run folder; RUN a run of this project, as everywhere.
+    DIR is any run folder, or any folder with the contracts of a request (…/contracts/R1). RUN is a run of this project,
+    as everywhere, and R1 a request of it.
     """
     from orchestra.runs.verify import verify as check
 
     app = App(project)
+    for workflow in app.workflows:
+        if found := workflow.verified(app.project.path, run):
+            return _verify_files(*found)
     folder = Path(run) if Path(run).is_dir() else _find(run, app)
     read, vouched = _read(RunFolder(folder.resolve()), app)
     findings = check(app.project.store, folder.resolve(), app.workflows.get, read)
@@ -49,6 +54,19 @@ def verify(run: str, project: Path) -> int:
     click.echo(safe(vouched))
     if findings:
         click.echo(safe(f"{folder}: {len(findings)} requirement(s) broken"), err=True)
+        return 1
+    click.echo(safe(f"{folder}: conforms"))
+    return 0
+
+
+def _verify_files(folder: Path, findings: Iterator[Finding]) -> int:
+    """Files of a workflow that are no run: each finding as `PATH:LINE: ID field: what`."""
+    count = 0
+    for finding in findings:
+        count += 1
+        click.echo(safe(f"{finding.where}: {finding.requirement} {finding.message}"))
+    if count:
+        click.echo(safe(f"{folder}: {count} requirement(s) broken"), err=True)
         return 1
     click.echo(safe(f"{folder}: conforms"))
     return 0

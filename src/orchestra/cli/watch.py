@@ -23,12 +23,13 @@ from orchestra.cli import options, which
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.live import Live
 from orchestra.cli.spoken import Spoken, labelled
-from orchestra.cli.text import print_json, safe, step_line, streamed
+from orchestra.cli.text import painted, print_json, safe, step_line, streamed
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token
 from orchestra.core.localtime import local_time
 from orchestra.core.reading import Failure, StepEvent, key_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
+from orchestra.runs.find import Member
 from orchestra.runs.follow import follow
 
 _OF_AN_ERROR = 1_000_000  # characters of a full error
@@ -144,6 +145,8 @@ class _People:
     def done(self) -> None:
         if self._live:
             self._live.stop()
+        for line in outline_of(self._app, self._app.trees.members(self._folder, own=True)[0]):
+            click.echo(line)
 
     def _happened(self, event: Event) -> None:
         step = StepEvent.of(event)
@@ -154,7 +157,7 @@ class _People:
         for line in event_lines(event, self._headlines[event.runId], full=self._full, place=self._place(event.runId)):
             self._line(line)
         if self._live:
-            self._live.event(event, quiet=False)
+            self._live.event(event, self._headlines[event.runId](event), quiet=False)
 
     def _token(self, token: Token) -> None:
         for line in self._spoken.more(token):
@@ -172,6 +175,13 @@ class _People:
         if self._live:
             self._live.clear()
         click.echo(text, err=err)
+
+
+def outline_of(app: App, member: Member) -> Iterator[str]:
+    """The parts of a run and how far each is, as lines with an empty one behind them; none for most workflows."""
+    lines = [*app.workflows.of(member.summary.workflow).outline(member.summary.events)]
+    yield from (painted(line) for line in lines)
+    yield from ("",) if lines else ()
 
 
 def event_lines(event: Event, headline: Callable[[Event], str], *, full: bool, place: str = "") -> Iterator[str]:

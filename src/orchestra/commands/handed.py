@@ -1,8 +1,8 @@
-"""What tasks of a graph hand over to the tasks that depend on them: `$ORCHESTRA_INPUTS/<task>/…`, for reading.
+"""The files that a task of a graph is given: those of its plan, and what the tasks before it handed over.
 
 Rules
-1. A task sees the files that the tasks it depends on directly left in `$ORCHESTRA_ARTIFACTS`, under their labels. A
-   task that left none has no folder there.
+1. In `$ORCHESTRA_INPUTS/<task>/…` a task sees, for reading, the files that the tasks it depends on directly left in
+   `$ORCHESTRA_ARTIFACTS`. A task that left none has no folder there.
 2. The files are copies of the run's artifacts: masked, bounded, each as its digest was recorded. One that is missing or
    changed since is an error: the task would work on something else than was handed over.
 3. The folder is in the run's scratch folder, and is deleted when the task has ended.
@@ -14,10 +14,10 @@ import os
 from pathlib import Path
 
 from orchestra.commands.scratch import Scratch
-from orchestra.core.command import RunCommand
+from orchestra.core.command import InputFile, RunCommand
 from orchestra.core.ledger import Ledger
 from orchestra.core.reading import StepEvent, key_of, outcome_of
-from orchestra.core.records import ArtifactRef
+from orchestra.core.records import ArtifactRef, utf8
 from orchestra.core.run import MOST_ARTIFACT
 
 INPUTS = "ORCHESTRA_INPUTS"  # the variable with the folder of what earlier tasks left
@@ -74,3 +74,16 @@ class Handed:
 
 def _prefix(task: str) -> str:
     return f"artifacts/{task}/{KEPT}/"
+
+
+def materialised(folder: Path, files: tuple[InputFile, ...]) -> Path:
+    """Write `inputs.files` as a layer over the workspace (S2-135). Their names were checked with the plan."""
+    for file in files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(utf8(file.content))
+    for place, _, names in os.walk(folder):
+        os.chmod(place, 0o755)
+        for name in names:
+            os.chmod(os.path.join(place, name), 0o644)
+    return folder

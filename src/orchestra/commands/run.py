@@ -22,6 +22,7 @@ Rules
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 import os
@@ -36,25 +37,27 @@ from msgspec import Struct
 from orchestra.commands.clock import Timekeeper
 from orchestra.commands.failures import (
     EnvironmentFailure,
+    denials_of,
     environment_failure,
     missing_tool,
-    needs_network,
     refused_service,
 )
 from orchestra.commands.grants import Grants
-from orchestra.commands.handed import INPUTS, KEPT, Handed
+from orchestra.commands.handed import INPUTS, KEPT, Handed, materialised
 from orchestra.commands.runners import NODE_OFFLINE, OFFLINE
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
 from orchestra.commands.surroundings import ProjectFiles, listening_ports
 from orchestra.commands.tools import Tool, together
 from orchestra.context.leftovers import Leftovers, builds, keepable, missed
-from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, InputFile, RunCommand, Stage, output_files
+from orchestra.context.treehash import tested_tree
+from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, RunCommand, Stage, output_files
 from orchestra.core.context import Step
+from orchestra.core.effects import ChildRun
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed, UsageError
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
-from orchestra.core.reading import StepEvent, key_of
+from orchestra.core.reading import StepEvent, effect_of, key_of
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import TOTAL_TIME, Reply
@@ -74,6 +77,7 @@ from orchestra.worker.removal import discard
 from orchestra.worker.task import EXCERPT, MIB, Artifact, Command, CommandResult, Sandbox
 
 OUT = "ORCHESTRA_ARTIFACTS"  # the variable with the folder whose files are kept after the command
+FOLDER = "{artifacts}"  # stands for that folder in the words and variables of a test run
 _LAYERS = 16
 _KEPT = MIB  # bytes of a stream in the artifact, of a command with `keep` (S5: its output buffer)
 
@@ -91,6 +95,7 @@ class _Ready(Struct):
     since_ns: int = 0
     layers: tuple[Path, ...] = ()  # private layers of the tasks before it
     writes: bool = False  # its changes become a patch
+    tree: str = ""  # of a test run: the digest of the files it runs on
     passing: bool = False  # its scratch folder is deleted when it has ended
     inputs: Path | None = None  # what earlier tasks handed over to it
 
@@ -180,16 +185,18 @@ class Runner:
             return _Ready(problem=str(lost))
         folder = self._folder(effect, key, writes=writes)
         below = self._below(effect)
-        files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
+        files = (materialised(folder / "files", effect.files),) if folder and effect.files else ()
         upper = folder if bound.tier == "strict" and (writes or effect.keeps != "files") else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
-        artifacts = str(self._ledger.folder.artifact(effect.artifact))
-        tray = self._tray(artifacts) if effect.keeps == "files" else None
+        stem = str(self._ledger.folder.artifact(effect.artifact))
+        artifacts = stem.removesuffix(".txt") if effect.keeps == "layer" else stem
+        tray = self._tray(artifacts) if effect.keeps == "files" or effect.reports else None
         if tray:
             sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
         if inputs:
             sandbox = msgspec.structs.replace(sandbox, reads=(*sandbox.reads, str(inputs)))
-        stdout, *stderr = output_files(artifacts, key, effect.keeps)
+        stdout, *stderr = output_files(stem, key, effect.keeps)
+        tree = await asyncio.to_thread(tested_tree, self._shop.workspace) if effect.reports else ""
         held = await self._shop.launcher.prepare(
             self._command(effect, tools, sandbox, artifacts, bound.max_task_sec, inputs),
             sandbox,
@@ -208,6 +215,7 @@ class Runner:
             writes=writes,
             passing=effect.keeps == "nothing",
             inputs=inputs,
+            tree=tree,
         )
 
     def _folder(self, effect: RunCommand, key: str, *, writes: bool) -> Path | None:
@@ -237,7 +245,7 @@ class Runner:
 
     def _checks(self) -> Path:
         """The folder that checks write into. It keeps the build output of earlier checks until a patch is applied."""
-        state = str(sum(event.type == "PATCH_APPLIED" for event in self._ledger.events))
+        state = str(sum(_changes_files(event) for event in self._ledger.events))
         folder, gone = self._scratch.used("checks", state=state)
         if gone:
             one = "one check (sh -c 'make && ./test') or in a build folder"
@@ -258,8 +266,12 @@ class Runner:
         max_sec: float,
         inputs: Path | None,
     ) -> Command:
-        env = {**self._shop.environment(together(tools)), **dict(effect.env)}
-        if effect.keeps == "files":
+
+        def placed(word: str) -> str:
+            return word.replace(FOLDER, artifacts) if effect.reports else word
+
+        env = {**self._shop.environment(together(tools)), **{name: placed(value) for name, value in effect.env}}
+        if effect.keeps == "files" or effect.reports:
             env[OUT] = artifacts
         if inputs:
             env[INPUTS] = str(inputs)
@@ -271,7 +283,8 @@ class Runner:
             address = f"http://127.0.0.1:{PROXY_PORT}"
             env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
         first, *then = (
-            Stage((tool.path, *stage.argv[1:]), stage.errors) for tool, stage in zip(tools, effect.stages, strict=True)
+            Stage((tool.path, *map(placed, stage.argv[1:])), stage.errors)
+            for tool, stage in zip(tools, effect.stages, strict=True)
         )
         command = Command(
             argv=first.argv,
@@ -325,7 +338,8 @@ class Runner:
         untaken: tuple[Denied, ...] = ()
         handed: tuple[ArtifactRef, ...] = ()
         if ready.tray is not None:
-            changed, untaken = self._take_changes(effect, step, ready) if passed else (None, ())
+            taken = passed and effect.keeps == "files"
+            changed, untaken = self._take_changes(effect, step, ready) if taken else (None, ())
             handed, left = self._collect(ready.tray, ready.artifacts)
             untaken += left
             self._handed.took(effect.task, handed)
@@ -338,15 +352,16 @@ class Runner:
             output="" if effect.keep else self._output(result),
             artifact=refs[0] if refs and effect.keeps == "layer" else None,
             error=error,
-            artifacts=(*refs, *handed) if effect.keeps != "layer" else (),
+            artifacts=(*refs, *handed) if effect.keeps != "layer" else handed,
             limit=result.limit or "",
-            denials=_denials(effect, result, passed=passed),
+            denials=denials_of(effect, result, passed=passed),
             changes=changed,
             untaken=untaken,
             tier=self._policy.tier,
             stdout=result.stdout.excerpt if effect.keeps == "nothing" else "",
             stderr=result.stderr.excerpt if effect.keeps == "nothing" else "",
             exitCodes=result.codes if effect.then or effect.keeps == "nothing" else (),
+            tree=ready.tree,
         )
         if effect.keeps != "layer":
             return outcome
@@ -466,12 +481,9 @@ def _blocked(outcome: CommandOutcome, failure: EnvironmentFailure | None) -> Com
     return msgspec.structs.replace(outcome, blocked=failure.what, cure=failure.cure) if failure else outcome
 
 
-def _denials(effect: RunCommand, result: CommandResult, *, passed: bool) -> tuple[Denied, ...]:
-    """The connections that were refused. For a task without any network there are only its own words."""
-    said = f"{result.stdout.excerpt}{result.stderr.excerpt}"
-    if effect.task and not effect.net and not passed and needs_network(said):
-        return (Denied("the network", "this task has none"),)
-    return tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials)
+def _changes_files(event: Event) -> bool:
+    """Whether the workspace may be another one after this event: a patch was applied, or a child run has ended."""
+    return event.type == "PATCH_APPLIED" or (event.type == "PHASE_COMPLETED" and effect_of(event) == ChildRun.__name__)
 
 
 def _shown(effect: RunCommand) -> str:
@@ -480,16 +492,3 @@ def _shown(effect: RunCommand) -> str:
 
 def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
     return ArtifactRef(artifact.path.removeprefix(f"{folder.path}/"), artifact.bytes, artifact.sha256)
-
-
-def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:
-    """Write `inputs.files` as a layer over the workspace (S2-135). Their names were checked with the plan."""
-    for file in files:
-        path = folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(utf8(file.content))
-    for place, _, names in os.walk(folder):
-        os.chmod(place, 0o755)
-        for name in names:
-            os.chmod(os.path.join(place, name), 0o644)
-    return folder

@@ -1,7 +1,7 @@
 """The sections of orchestra.config.yaml, each a frozen struct with its defaults. Data only.
 
-S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `evidence`, `team`, `context`, `workflows`,
-`sandbox`, `environment`, `tools`, `rules` and `budget` are ours. Unknown keys are refused.
+S2's keys are as S2 has them; `providers`, `roles`, `loop`, `dag`, `evidence`, `contracts`, `team`, `context`,
+`workflows`, `sandbox`, `environment`, `tools`, `rules` and `budget` are ours. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -225,6 +225,18 @@ class TeamSection(_Section, frozen=True):
     rules: str = "./orchestrator.md"  # common rules for every agent, if the file is there
 
 
+class ContractsSection(_Section, frozen=True):
+    """Contract-driven development: `orchestra contracts`."""
+
+    test: str = ""  # the test command; empty: detected
+    approval: Literal["always", "risk", "never"] = "always"
+    max_implementations: Count = 3  # retries of an implementation, per subtask
+    max_designs: Count = 2  # retries of a design, per task
+    reruns: Annotated[int, Meta(ge=0, le=5)] = 1  # of failing tests on the same files, to find flaky ones
+    design_check: str = ""  # a command that judges whether the design is kept; empty: the architect does
+    mutants: Annotated[int, Meta(ge=0, le=20)] = 0  # small faults per subtask that the tests should notice
+
+
 class Config(_Section, frozen=True):
     """The whole file."""
 
@@ -242,6 +254,7 @@ class Config(_Section, frozen=True):
     loop: LoopSection = LoopSection()
     dag: DagSection = DagSection()
     evidence: EvidenceSection = EvidenceSection()
+    contracts: ContractsSection = ContractsSection()
     team: TeamSection = TeamSection()
     context: ContextSection = ContextSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"

@@ -69,7 +69,7 @@ class Origins:
 
     def line(self, *keys: str | int) -> int:
         """The line of a key path, as far as the file has it."""
-        return _line(self._tree, self.places(*keys))
+        return line_at(self._tree, self.places(*keys))
 
     def where(self, *keys: str | int) -> str:
         """`file:line` of a key; "built in" if the file does not have it."""
@@ -109,20 +109,20 @@ def read_yaml(path: Path, kind: type[Record], *, most: int = _MOST_BYTES) -> tup
         tree = yaml.compose(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: e.g. a date that is none
         raise UsageError(f"{path} is not valid YAML: {error}") from error
-    if tree is not None and _whole_size(tree, {}) > _MOST_VALUES:
+    if tree is not None and whole_size(tree, {}) > _MOST_VALUES:
         raise UsageError(f"{path} holds more than {_MOST_VALUES:,} values, most of them by `*name`; write fewer")
     shifts: dict[str, list[int]] = {}  # list -> the places of its elements in the file, once one was taken out
     record, mistakes = _convert({} if data is None else data, tree, kind, shifts)
-    return record, Origins(path, tree, shifts, data), (_twice(tree) if tree is not None else []) + mistakes
+    return record, Origins(path, tree, shifts, data), (keys_twice(tree) if tree is not None else []) + mistakes
 
 
-def _whole_size(node: Any, known: dict[int, float]) -> float:
+def whole_size(node: Any, known: dict[int, float]) -> float:
     """How many values a part of the file stands for, each as often as it is repeated; endless if it holds itself."""
     if id(node) not in known:
         known[id(node)] = float("inf")  # until it is counted: meeting this node again below itself is a cycle
         inner = node.value if isinstance(node.value, list) else ()
         parts = (part for one in inner for part in (one if isinstance(one, tuple) else (one,)))
-        known[id(node)] = 1 + sum(_whole_size(part, known) for part in parts)
+        known[id(node)] = 1 + sum(whole_size(part, known) for part in parts)
     return known[id(node)]
 
 
@@ -138,7 +138,7 @@ def _convert(data: Any, tree: Any, kind: type[Record], shifts: dict[str, list[in
             places = tuple(_places(keys, shifts))
             if (*places, missing) not in taken:  # or it is missing because it was wrong
                 name = ".".join(places) or "the file"
-                mistakes.append(Mistake(_line(tree, places), message.replace("{key}", name), places))
+                mistakes.append(Mistake(line_at(tree, places), message.replace("{key}", name), places))
             taken.add(places)
             if len(mistakes) >= MOST or not _take_out(data, keys, shifts):
                 return _blank(kind), mistakes
@@ -245,7 +245,7 @@ def _inner(data: Any, key: str) -> Any:
     return data[int(key)] if isinstance(data, list) and key.isdigit() and int(key) < len(data) else None
 
 
-def _twice(tree: Any) -> list[Mistake]:
+def keys_twice(tree: Any) -> list[Mistake]:
     """Keys that are there twice (rule 3)."""
     found: list[Mistake] = []
     queue, met = [tree], {id(tree)}
@@ -281,7 +281,7 @@ def _next(node: Any, key: str) -> tuple[int, Any] | None:
     return (match[0].start_mark.line + 1, match[1]) if match else None
 
 
-def _line(node: Any, keys: Sequence[str]) -> int:
+def line_at(node: Any, keys: Sequence[str]) -> int:
     """The line of a key path in the YAML tree, as far as it can be followed."""
     line = int(node.start_mark.line) + 1 if node is not None else 1
     for key in keys:

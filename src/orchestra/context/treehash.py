@@ -18,15 +18,20 @@ from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_below, size
 from orchestra.core.globs import Globs
 from orchestra.core.looks import Hashed
+from orchestra.core.names import CONTRACTS
 
 MOST_BYTES = 512 * MIB
 
 
-def tree_hash(root: Path, globs: tuple[str, ...] = ()) -> Hashed:
-    """The digest of the files below `root` that one of the globs names; without globs, of all."""
+def tree_hash(root: Path, globs: tuple[str, ...] = (), *, without: str = "\0") -> Hashed:
+    """The digest of the files below `root` that one of the globs names; without globs, of all.
+
+    `without` those whose path begins so.
+    """
     chosen = Globs(globs) if globs else None
     found = walk(root)
-    files = [file for file in found.files if chosen is None or chosen(file.path)]
+    named = (file for file in found.files if chosen is None or chosen(file.path))
+    files = [file for file in named if not file.path.startswith(without)]
     total = sum(file.size for file in files)
     if found.more or total > MOST_BYTES:
         limit = f"{MOST_FILES:,} files" if found.more else size(MOST_BYTES)
@@ -41,3 +46,11 @@ def tree_hash(root: Path, globs: tuple[str, ...] = ()) -> Hashed:
         count += 1
         whole.update(os.fsencode(file.path) + b"\0" + hashlib.sha256(data).digest())
     return Hashed(f"sha256:{whole.hexdigest()}", count, globs)
+
+
+def tested_tree(root: Path) -> str:
+    """The digest of the files that a test run is about: all but the contracts; empty if they are too many for one."""
+    try:
+        return tree_hash(root, without=f"{CONTRACTS}/").digest
+    except UsageError:
+        return ""

@@ -154,13 +154,15 @@ def children(events: Iterable[Event]) -> list[BegunChild]:
 def changed_paths(events: Iterable[Event]) -> Iterator[str]:
     """The files that the patches of a run and of the runs below it changed, as they are called in the project.
 
-    A file may come more than once.
+    A file may come more than once. What was changed in a copy of the project (core/copies.py) is not in the project.
     """
     place = ""
     for event in events:  # copied ones too: what a fork kept is in the files
         if event.type == "RUN_CREATED":
-            folder = RunCreated.of(event).folder
-            place = f"{folder}/" if folder else ""
+            created = RunCreated.of(event)
+            if created.copy:
+                return
+            place = f"{created.folder}/" if created.folder else ""
         elif event.type == "PATCH_APPLIED":
             yield from (f"{place}{file.path}" for file in outcome_of(event).applied)
         elif event.payload.get("effect") == _CHILD and (done := outcome_as(event, ChildResult)):

@@ -73,6 +73,7 @@ class CommandOutcome(Struct, frozen=True, omit_defaults=True):
     # Of a check that failed for lack of its environment, not because of the code (commands/failures.py):
     blocked: str = ""  # what is missing, in one sentence; it lies outside the workspace
     cure: str = ""  # the command or the line of the configuration that helps
+    tree: str = ""  # of a test run: the digest of the project's files that it ran on (context/treehash.py)
 
 
 class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_only=True):
@@ -81,7 +82,8 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_onl
     `asker` has no default: the whitelist applies to a model's commands only (policy/decide.py, rule 2).
     `keeps` is the kind of command, and what is kept of the files it writes:
 
-        layer     a check: its build output is kept for later checks; its output is one file, `artifact`
+        layer     a check: its build output is kept for later checks; its output is one file, `artifact`; the files that
+                  a test run leaves (`reports`) are in a folder of that name without its ending
         files     a graph's task: its result files, stdout and stderr are kept in the folder `artifact`; its changes
                   become a patch if it may write (`fs`)
         nothing   a tool call: its files are deleted; its outcome has stdout and stderr separately
@@ -104,6 +106,9 @@ class RunCommand(Effect[CommandOutcome], frozen=True, omit_defaults=True, kw_onl
     errors: Errors = "apart"  # where the stderr of `argv` goes
     then: tuple[Stage, ...] = ()  # a pipe: programs that read the output of the one before (C-15)
     keep: int = 0  # characters of stdout and of stderr in the outcome; 0: the usual excerpt
+    # A test run: the files it leaves in a folder of its own are kept, which `{artifacts}` in `argv` and `env` stands
+    # for; and the digest of the project's files is in the outcome.
+    reports: bool = False
 
     outcome: ClassVar[Any] = CommandOutcome
 
@@ -176,6 +181,7 @@ class _RecordedCommand(Struct, frozen=True, omit_defaults=True):
     errors: Errors = "apart"
     then: tuple[Stage, ...] = ()
     keep: int = 0
+    reports: bool = False
 
 
 def _recorded_form(command: RunCommand) -> _RecordedCommand:

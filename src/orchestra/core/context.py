@@ -33,9 +33,10 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core import editions
 from orchestra.core.branches import Branches
-from orchestra.core.editions import Drive, Edition, Here, began, begin_edition, hash_tree, look_at
-from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep
+from orchestra.core.changing import Changing
+from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep, named_ids
 from orchestra.core.errors import (
     CURABLE,
     ContractError,
@@ -46,13 +47,14 @@ from orchestra.core.errors import (
     OrchestraError,
     StepFailed,
     Suspended,
+    as_recorded,
 )
 from orchestra.core.guarding import is_guarded, is_prepared, pauses
 from orchestra.core.ledger import Ledger
-from orchestra.core.looks import Files, Hashed, Inside, Look, Looked, TreeHash, WriteFile, hashed, saw
+from orchestra.core.looks import Files, Hashed, Inside, Looked, Usable, WriteFile, any_text
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
-from orchestra.core.scopes import Scope
+from orchestra.core.scopes import NO_LABELS, Labels, Scope
 from orchestra.core.times import new_id, now_is, seconds_until, sleep, sleep_until
 
 T = TypeVar("T")
@@ -87,20 +89,8 @@ class Verdict(Struct, frozen=True):
     exit_code: int = 0
 
     def __post_init__(self) -> None:
-        if self.status == "failed" and self.error is None:
-            raise ValueError(
-                "a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))"
-            )  # S1-119
-
-
-class Labels(Struct, frozen=True):
-    """A workflow's own names for its steps, for readers of their events. They are part of no digest."""
-
-    begun: Mapping[str, Any] = MappingProxyType({})  # in the event of the intent
-    ended: Mapping[str, Any] = MappingProxyType({})  # in the event of the outcome
-
-
-NO_LABELS = Labels()
+        if self.status == "failed" and self.error is None:  # S1-119
+            raise ValueError("a failed run needs an error: Verdict(status='failed', error=ErrorInfo(code, message))")
 
 
 class Step(Struct, frozen=True):
@@ -137,6 +127,7 @@ class Context:
         name_child: ChildNamer = lambda workflow, key: f"{workflow}-{key}",
         stale: list[str] | None = None,
         end_replaced: Callable[[], Awaitable[None]] | None = None,
+        changing: Changing | None = None,
     ) -> None:
         """`stale`: perform nothing, only note what is stale; `end_replaced` ends child runs of replaced editions."""
         self._ledger = ledger
@@ -147,12 +138,13 @@ class Context:
         self._only = only  # the effects allowed in a run that is being ended; empty: all effects
         self._name_child = name_child
         files = handlers.get(WriteFile)
-        self._drive = Drive(
+        self._drive = editions.Drive(
             stale=stale,
             only_ends=bool(only),
             files=files if isinstance(files, Files) else None,
             end_replaced=end_replaced or _nothing,
         )
+        self._changing = changing or Changing(None, ())
         self._stopped: list[OrchestraError] = []  # what stopped a step for good, in whichever scope
         self._scope = Scope("")
         self._phase: Phase = "plan"
@@ -171,6 +163,11 @@ class Context:
     def recorded(self, fact: str, otherwise: Any = None) -> Any:
         """A fact that the run recorded when it began, the same on every replay."""
         return self._ledger.events[0].payload.get(fact, otherwise)
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """What a person changed of the job since the run began, as far as the flow has come (core/changing.py)."""
+        return self._changing.values
 
     def peek_key(self, name: str) -> str:
         """The key that the next step of this name will have."""
@@ -242,6 +239,7 @@ class Context:
         recorded = self._ledger.recorded(key)
         if begun := recorded.intent or recorded.outcome:
             self._check_drift(key, effect, begun)
+            self._changing.came_to(begun)
         event = recorded.outcome
         if event is None:
             if self._only and type(effect) not in self._only:
@@ -262,16 +260,12 @@ class Context:
                 await self._ledger.journal.barrier()
             step = Step(key, self._phase, self._iteration, begun is not None, self._ledger, intent)
             event = await self._do(effect, step, accept, attempt, retry)
+        self._changing.came_to(event)
         if event.type == "PHASE_FAILED":
             error = event.payload["error"]
-            raise StepFailed(
-                key,
-                error["code"],
-                error["message"],
-                reason=error.get("reason", ""),
-                retriable=bool(error.get("retriable")),
-            )
-        outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome)
+            again = bool(error.get("retriable"))
+            raise StepFailed(key, error["code"], error["message"], reason=error.get("reason", ""), retriable=again)
+        outcome: Outcome = msgspec.convert(event.payload["outcome"], effect.outcome_in(event.type))
         try:
             return outcome if accept is None else accept(outcome)
         except ContractError as broken:  # `accept` passed when this was recorded and fails now: the code changed
@@ -318,21 +312,19 @@ class Context:
         try:
             outcome = await self._handlers[type(effect)](effect, step)
             if effect.continues:
-                payload |= _named_ids(outcome)
+                payload |= named_ids(outcome)
             payload["outcome"] = msgspec.to_builtins(outcome)
             if accept is not None:  # `accept` gets what a replay will read, that is after redaction
                 payload["outcome"] = self._ledger.redactor.record(payload["outcome"])
                 accept(msgspec.convert(payload["outcome"], effect.outcome))
-        except StepFailed as failure:
-            payload["error"] = _error(failure, reason=failure.reason, retriable=failure.retriable)
-            payload |= failure.details
-            if failure.retriable and attempt <= retry.times:
-                name = "retryAt" if retry.waits(attempt, failure.retry_after) else "notBefore"
-                wait = retry.wait(attempt, failure.retry_after)
-                payload[name] = utc(datetime.now(UTC) + timedelta(seconds=wait))
-            return self._record("PHASE_FAILED", payload)
-        except ContractError as broken:
-            payload["error"] = _error(broken, reason=broken.reason)
+        except (StepFailed, ContractError) as failure:
+            payload["error"] = as_recorded(failure)
+            if isinstance(failure, StepFailed):
+                payload |= failure.details
+                if failure.retriable and attempt <= retry.times:
+                    name = "retryAt" if retry.waits(attempt, failure.retry_after) else "notBefore"
+                    wait = retry.wait(attempt, failure.retry_after)
+                    payload[name] = utc(datetime.now(UTC) + timedelta(seconds=wait))
             return self._record("PHASE_FAILED", payload)
         return self._record(effect.outcome_event(outcome), payload)
 
@@ -365,7 +357,9 @@ class Context:
             raise Drift(self.run_id, key, recorded, wanted)
 
     def _record(self, type: EventType, payload: dict[str, Any]) -> Event:
-        return self._ledger.record(type, payload, self._phase, self._iteration)
+        event = self._ledger.record(type, {**payload, **self._changing.facts()}, self._phase, self._iteration)
+        self._changing.came_to(event)
+        return event
 
     # -- conveniences, all made of the primitive ----------------------------------------------------------------------
 
@@ -382,28 +376,49 @@ class Context:
         await self.perform(name, Sleep(seconds))
 
     async def call(
-        self, name: str, workflow: str, params: dict[str, Any], *, workspace: str | UnsetType = UNSET
+        self,
+        name: str,
+        workflow: str,
+        params: dict[str, Any],
+        *,
+        workspace: str | UnsetType = UNSET,
+        copied: Literal[True] | UnsetType = UNSET,
     ) -> ChildResult:
         """Run another workflow as a child run and wait for its end (D-08).
 
-        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder.
+        `workspace` is the folder that the child works in, from the folder of this run; unset: the same folder. With
+        `copied` the child works in its own copy of the project (core/copies.py).
         """
         child = self._name_child(workflow, self._scope.peek_key(name))
-        return await self.perform(name, ChildRun(workflow, params, child, workspace))
+        return await self.perform(name, ChildRun(workflow, params, child, workspace, copied))
 
     # -- editions and looks (core/editions.py) ------------------------------------------------------------------------
 
     async def edition(self, name: str, inputs: Mapping[str, object]) -> Context:
         """The context of steps that hold for these inputs only: with others they are done anew (`name@2/`)."""
-        return await begin_edition(self._here(), self._scope.place(name), inputs)
+        return await editions.begin_edition(self._here(), self._scope.place(name), inputs)
 
-    async def look(self, name: str, path: str, made: str, *, inside: Inside = "project") -> Looked:
-        """A file with a text that the run `made`: written if it is not there, and read again in every drive."""
-        return await self._looking(look_at(self._here(), self._scope.place(name), path, made, inside))
+    async def look(
+        self, name: str, path: str, made: str, *, inside: Inside = "project", usable: Usable = any_text
+    ) -> Looked:
+        """A file with a text that the run `made`: written if it is not there, or not `usable`; read in every drive."""
+        return await self._looking(editions.look_at(self._here(), self._scope.place(name), path, made, inside, usable))
 
     async def tree_hash(self, name: str, globs: Collection[str] = ()) -> Hashed:
         """The digest of the project's files that these globs name (none: of all), read again in every drive."""
-        return await self._looking(hash_tree(self._here(), self._scope.place(name), tuple(globs)))
+        return await self._looking(editions.hash_tree(self._here(), self._scope.place(name), tuple(globs)))
+
+    def kept(self, name: str, first: Any) -> Any:
+        """The newest value that was kept under this name here, as JSON; `first` if there is none."""
+        return editions.newest_kept(self._here(), name, first)
+
+    async def keep(self, name: str, value: object) -> None:
+        """Keep a value, which replaces the one before it."""
+        await editions.keep_value(self._here(), name, value)
+
+    def again(self) -> Context:
+        """This scope from its beginning, as a replay comes to it: after `keep`, a part of the flow is done again."""
+        return self._derive(Scope(self._scope.path), self._phase, self._iteration)
 
     async def _looking(self, look: Awaitable[T]) -> T:
         try:
@@ -415,11 +430,11 @@ class Context:
             self._stopped.append(self._disk_trouble(error))
             raise self._stopped[-1] from error
 
-    def _here(self) -> Here:
+    def _here(self) -> editions.Here:
         def below(path: str) -> Context:
             return self._derive(Scope(path), self._phase, self._iteration)
 
-        return Here(self._ledger, self._drive, self._scope.path, self.perform, below)
+        return editions.Here(self._ledger, self._drive, self._scope.path, self.perform, below)
 
     # -- concurrency --------------------------------------------------------------------------------------------------
 
@@ -462,20 +477,8 @@ class Context:
         return context
 
 
-def _error(error: StepFailed | ContractError, *, reason: str = "", retriable: bool = False) -> dict[str, Any]:
-    info: dict[str, Any] = {"code": error.code, "message": str(error), "retriable": retriable}
-    if reason:
-        info["reason"] = reason
-    return info
-
-
-def _named_ids(outcome: object) -> dict[str, Any]:
-    """The id of the request that this outcome answers, for readers of the event alone (S1-47, S1-48)."""
-    return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}
-
-
 async def _nothing() -> None:
     pass
 
 
-_OWN: Handlers = {Now: now_is, NewId: new_id, Sleep: sleep, Edition: began, Look: saw, TreeHash: hashed}
+_OWN: Handlers = {Now: now_is, NewId: new_id, Sleep: sleep, **editions.HANDLERS}

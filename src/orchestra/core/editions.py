@@ -15,7 +15,10 @@ Rules
    A patch that was granted in it is applied first: no patch stays half written.
 5. Ids of requests and names of artifacts belong to a run, not to an edition. Steps of an edition must not use those of
    an older one again: make them from the key (`peek_key`).
-6. In a drive that only ends the run (`only`), the newest recorded edition and look hold, and no file is looked at. In a
+6. A kept value (`kept`, `keep`) is the state of work that is done in rounds: a flow that comes here again goes on with
+   the newest one, and does not go through the rounds before it. So a file that a later round wrote is not looked at
+   with the text of an earlier round. After `keep` a flow begins this part again, by `again`, as a replay would.
+7. In a drive that only ends the run (`only`), the newest recorded edition and look hold, and no file is looked at. In a
    drive that only asks what is stale, nothing is done: the first difference of each branch is noted.
 """
 
@@ -42,10 +45,14 @@ from orchestra.core.looks import (
     Looked,
     Seen,
     TreeHash,
+    Usable,
     WriteFile,
+    any_text,
     decoded,
     file_name,
+    hashed,
     judge,
+    saw,
     seen_in,
     text_of,
 )
@@ -60,6 +67,7 @@ if TYPE_CHECKING:
 
 KEEP, TAKE = "keep mine", "take the new text"  # the options of a conflict
 _ANSWERED = "QUESTION_ANSWERED"
+_PERSONS = ("same", "saw", "conflict")  # what a look does about a text that may be a person's
 _MOST_SAID = 80  # characters of an input that are recorded for people
 
 
@@ -94,6 +102,22 @@ class Edition(Effect[Began], frozen=True):
         return digest_of(["Edition", {name: given.digest for name, given in self.inputs.items()}])
 
 
+class Kept(Struct, frozen=True):
+    """The outcome of Keep."""
+
+    value: Any
+
+
+class Keep(Effect[Kept], frozen=True):
+    """Keep a value, which replaces the one before it (rule 6)."""
+
+    value: Any
+
+    intent: ClassVar[EventType | None] = None
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Kept
+
+
 class Drive:
     """What all scopes of one drive share."""
 
@@ -125,7 +149,7 @@ class Drive:
             raise UsageError(f"{place} looks at {path}, and so does {other}: a run looks at a file in one place only")
 
     def note_stale(self, what: str) -> None:
-        """In a drive that only asks what is stale: note it, and stop here (rule 6)."""
+        """In a drive that only asks what is stale: note it, and stop here (rule 7)."""
         if self.stale is not None:
             self.stale.append(what)
             raise Suspended(f"stale: {what}")
@@ -204,13 +228,30 @@ def _differs(last: Mapping[str, Any] | None, want: Edition) -> str:
     return f"another {', '.join(names)}"
 
 
+def newest_kept(here: Here, name: str, first: Any) -> Any:
+    """The newest kept value of this name here, as JSON; `first` if there is none (rule 6)."""
+    last = here.last(name) if here.number(name) else None
+    return first if last is None else last["outcome"]["value"]
+
+
+async def keep_value(here: Here, name: str, value: Any) -> None:
+    """Keep a value; nothing is recorded if it is the newest one already."""
+    if here.number(name) == 0 or newest_kept(here, name, None) != msgspec.to_builtins(value):
+        await here.next(name, Keep(msgspec.to_builtins(value)))
+
+
+async def keeps(effect: Keep, step: Step) -> Kept:
+    """Handler of Keep."""
+    return Kept(effect.value)
+
+
 # -- looks ----------------------------------------------------------------------------------------------------------
 
 
-async def look_at(here: Here, name: str, path: str, made: str, inside: Inside) -> Looked:
+async def look_at(here: Here, name: str, path: str, made: str, inside: Inside, usable: Usable) -> Looked:
     """The text of a file that the run made: as written, or as a person edited it (rule 2)."""
     here.drive.look_once(inside, path, f"{here.path}{name}")
-    look = _Look(here, name, path, inside, made)
+    look = _Look(here, name, path, inside, made, usable)
     if here.drive.only_ends:
         return look.replayed()
     found = here.drive.files.read(inside, path)
@@ -222,13 +263,14 @@ async def look_at(here: Here, name: str, path: str, made: str, inside: Inside) -
 class _Look:
     """One look at one file."""
 
-    def __init__(self, here: Here, name: str, path: str, inside: Inside, made: str) -> None:
+    def __init__(self, here: Here, name: str, path: str, inside: Inside, made: str, usable: Usable) -> None:
         if len(utf8(made)) > MOST_TEXT:
             raise UsageError(f"{path}: the text has more than {size(MOST_TEXT)}, too much for a file that is looked at")
         if here.ledger.redactor.text(path) != path:
             raise UsageError("the name of a file that is looked at holds a secret; choose another name")
         self._here, self._name = here, name
         self._path, self._inside, self._text = path, inside, made
+        self._usable = usable
         self._made = digest(utf8(made))
         newest, file = here.ledger.fold.newest, file_key(inside, path)
         self._newest = newest.files.get(file)
@@ -249,7 +291,17 @@ class _Look:
         return self.recorded()
 
     def _judged(self, found: bytes | None) -> Act:
-        return judge(self._last, self._begun, None if found is None else digest(found), self._made)
+        act = judge(self._last, self._begun, None if found is None else digest(found), self._made)
+        return "replace" if found is not None and act in _PERSONS and not self._can_use(found) else act
+
+    def _can_use(self, found: bytes) -> bool:
+        """Whether this text of the file is the run's own or one that the flow can use (core/looks.py, rule 5)."""
+        if digest(found) == self._made:
+            return True
+        try:
+            return self._usable(decoded(found, self._path))
+        except UsageError:
+            return self._usable is any_text  # then the person is told that it is no text
 
     def differs(self, found: bytes | None) -> str:
         """How the file differs from what was last seen, for a person; empty if it does not."""
@@ -258,7 +310,7 @@ class _Look:
             return ""
         if found is None:
             return f"{self._path} is gone"
-        return f"{self._path} gets another text" if act == "write" else f"{self._path} was edited"
+        return f"{self._path} gets another text" if act in ("write", "replace") else f"{self._path} was edited"
 
     async def settled(self, found: bytes | None) -> Looked:
         """Look, write or ask, and record it if it is not the same as before."""
@@ -268,8 +320,8 @@ class _Look:
                 return await self._write(self._text, keeps=True)
             found = self._here.drive.files.read(self._inside, self._path)  # a person may edit on before answering
             act = "write" if found is None else "saw"
-        if act == "write":
-            return await self._write(self._text, keeps=self._asked is not None)
+        if act in ("write", "replace"):
+            return await self._write(self._text, keeps=act == "replace" or self._asked is not None)
         if act == "restore" and self._last is not None:
             return await self._write(text_of(self._last, self._here.ledger.folder), edited=True)
         if act == "saw" and found is not None:
@@ -349,3 +401,6 @@ async def began(effect: Edition, step: Step) -> Began:
     opened = step.ledger.fold.newest.opened_below(older)
     keys = [one.key for one in opened if (said := step.ledger.recorded(one.key).outcome) and said.type == _ANSWERED]
     return Began(effect.inputs, tuple(key.removeprefix(older).removesuffix(".1") for key in dict.fromkeys(keys)))
+
+
+HANDLERS: dict[type[Effect[Any]], Any] = {Edition: began, Keep: keeps, Look: saw, TreeHash: hashed}

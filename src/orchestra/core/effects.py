@@ -20,16 +20,22 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     AskWorkspace     QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
     ProposePatch     -                    PATCH_PRODUCED                                 patch/gatekeeper.py
+    ReviewPatch      APPROVAL_REQUESTED   the same | PATCH_PRODUCED (a person's own)     core/people.py
+    GrantRevision    -                    APPROVAL_GRANTED                               core/people.py
     AutoApprove      -                    APPROVAL_GRANTED                               patch/gatekeeper.py
     ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/gatekeeper.py
     RefusePatch      -                    PATCH_APPLY_FAILED                             patch/gatekeeper.py
     ProposeTakeBack  -                    PATCH_PRODUCED                                 patch/takeback.py
     TakeBack         -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/takeback.py
+    TakeOver         PHASE_STARTED        PHASE_COMPLETED                                patch/takeover.py
+    ProposeCommit    -                    PATCH_PRODUCED                                 patch/git/committing.py
+    WriteCommit      -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/git/committing.py
     Evaluate         -                    EVALUATION_PASSED | EVALUATION_FAILED_FIXABLE  workflows/loop/evaluation.py
                                           | EVALUATION_FAILED_BLOCKED
     KeepPlan         PHASE_STARTED        PHASE_COMPLETED                                workflows/loop/evaluation.py
     AdoptPlan        PHASE_STARTED        PHASE_COMPLETED                                workflows/dag/files.py
     Edition          -                    PHASE_COMPLETED                                core/editions.py
+    Keep             -                    PHASE_COMPLETED                                core/editions.py
     Look             -                    PHASE_COMPLETED                                core/looks.py
     TreeHash         -                    PHASE_COMPLETED                                core/looks.py
     WriteFile        PHASE_STARTED        PHASE_COMPLETED                                patch/looked.py
@@ -37,6 +43,11 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     Decline          PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     Conclude         PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
     SaveSession      PHASE_STARTED        PHASE_COMPLETED                                workflows/evidence/effects.py
+    SettlePhase      PHASE_STARTED        PHASE_COMPLETED                                workflows/team/effects.py
+    TakeRequest      PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    LookUp           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    ReadTests        PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    Settle           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """
@@ -81,6 +92,10 @@ class Effect(Struct, Generic[Outcome], frozen=True):
     def outcome_event(self, outcome: Outcome) -> EventType:
         """The type of the event that records this outcome."""
         return "PHASE_COMPLETED"
+
+    def outcome_in(self, event: EventType) -> Any:
+        """The type of the outcome that an event of this type has."""
+        return self.outcome
 
 
 # -- time and chance --------------------------------------------------------------------------------------------------
@@ -160,14 +175,22 @@ class ChildRun(Effect[ChildResult], frozen=True):
     params: dict[str, Any]
     childRunId: str
     workspace: str | UnsetType = UNSET  # a folder in the parent's workspace that the child works in; unset: all of it
+    copied: Literal[True] | UnsetType = UNSET  # the child works in its own copy of the project (core/copies.py)
     continues: ClassVar[bool] = True
     outcome: ClassVar[Any] = ChildResult
 
     def identity(self) -> str:
         # Without the child's id: it is derived from the parent's id, and a fork has another id.
         where = [] if isinstance(self.workspace, UnsetType) else [self.workspace]
+        where += [] if isinstance(self.copied, UnsetType) else ["", "copied"]  # no workspace has an empty name
         return digest_of([self.workflow, self.params, *where])
 
     def public(self) -> dict[str, Any]:
-        told = {"workflow": self.workflow, "childRunId": self.childRunId}
-        return told if isinstance(self.workspace, UnsetType) else {**told, "workspace": self.workspace}
+        told: dict[str, Any] = {"workflow": self.workflow, "childRunId": self.childRunId}
+        told |= {} if isinstance(self.workspace, UnsetType) else {"workspace": self.workspace}
+        return told if isinstance(self.copied, UnsetType) else {**told, "copied": self.copied}
+
+
+def named_ids(outcome: object) -> dict[str, Any]:
+    """The id of the request that an outcome answers, for readers of its event alone (S1-47, S1-48)."""
+    return {name: value for name in ("approvalId", "questionId") if (value := getattr(outcome, name, None))}

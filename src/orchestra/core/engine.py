@@ -30,6 +30,7 @@ import msgspec
 
 from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
+from orchestra.core.changing import CHANGES, Change, Changing
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
@@ -62,10 +63,19 @@ from orchestra.core.tables import Fold
 from orchestra.core.text import brief
 from orchestra.core.tree import Tree, child_id
 from orchestra.core.vouching import Standing
-from orchestra.core.work import ApplyPatch, Approve, AskPerson, AskWorkspace, TakeBack
+from orchestra.core.work import (
+    ApplyPatch,
+    Approve,
+    AskPerson,
+    AskWorkspace,
+    GrantRevision,
+    ReviewPatch,
+    Revise,
+    TakeBack,
+)
 
 # What a caller of the engine needs.
-__all__ = ["INHERITED", "Beginning", "Engine", "Kind", "RunEnd", "RunFolder"]
+__all__ = ["INHERITED", "Beginning", "ChildRun", "Engine", "Kind", "RunEnd", "RunFolder"]
 HandlersFor = Callable[[Ledger, Event], Handlers]
 BeforeEnd = Callable[[Ledger, Verdict], None]
 Worked = Callable[[RunFolder], int]  # a run -> the milliseconds that its tree has worked
@@ -218,40 +228,18 @@ class Engine:
         stale: list[str] | None = None,
     ) -> Verdict:
         await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
-        created = ledger.events[0]
-
-        def waits(request: Event) -> None:
-            self._face.tell(Waiting(ledger.folder, request))
-
-        people = People(
-            self._store,
-            patient=driving.patient,
-            arrivals=driving.arrivals,
-            on_wait=waits,
-            on_ask=driving.on_ask,
-        )
-
-        async def child(effect: ChildRun, step: Step) -> ChildResult:
-            return await self._child(effect, step, driving)
-
-        handlers: Handlers = {
-            AskPerson: people.ask,
-            AskWorkspace: people.look,
-            Approve: people.approve,
-            ChildRun: child,
-            **self._handlers_for(ledger, created),
-        }
         context = Context(
             ledger,
-            handlers,
+            self._handlers(ledger, driving),
             accepted_drift=driving.accept_drift,
             only=only,
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
             stale=stale,
             end_replaced=lambda: self._end_replaced(ledger),
+            changing=Changing(self._store.kept(ledger.folder, CHANGES, Change), ledger.events),
         )
         try:
-            params = msgspec.convert(created.payload["params"], kind.params)
+            params = msgspec.convert(ledger.events[0].payload["params"], kind.params)
             verdict = await kind.flow(context, params)
             context.raise_stopped()
             return verdict
@@ -268,6 +256,35 @@ class Engine:
                 result={"stack": stack},
                 exit_code=1,
             )
+
+    def _handlers(self, ledger: Ledger, driving: Driving) -> Handlers:
+        """The handlers of a run: people and child runs are the engine's own, the others those of the program."""
+
+        def waits(request: Event) -> None:
+            self._face.tell(Waiting(ledger.folder, request))
+
+        given = self._handlers_for(ledger, ledger.events[0])
+        people = People(
+            self._store,
+            patient=driving.patient,
+            arrivals=driving.arrivals,
+            on_wait=waits,
+            on_ask=driving.on_ask,
+            revise=given.get(Revise),
+        )
+
+        async def child(effect: ChildRun, step: Step) -> ChildResult:
+            return await self._child(effect, step, driving)
+
+        return {
+            AskPerson: people.ask,
+            AskWorkspace: people.look,
+            Approve: people.approve,
+            ReviewPatch: people.review,
+            GrantRevision: people.grant_revision,
+            ChildRun: child,
+            **given,
+        }
 
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).
@@ -388,7 +405,7 @@ class Engine:
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
         """How the child begins. A job that would be refused as a root run raises StepFailed before the child exists."""
         try:
-            return kind.admit_child(effect.params, effect.workspace, step.ledger.events[0])
+            return kind.admit_child(effect, step.ledger.events[0])
         except (UsageError, PolicyError) as refused:
             raise StepFailed(step.key, refused.code, f"{effect.workflow}: {refused}") from refused
 

@@ -170,6 +170,13 @@ class StepFailed(OrchestraError):
         self.details = details or {}  # recorded with the error: the raw reply, the usage
 
 
+def as_recorded(error: StepFailed | ContractError) -> dict[str, Any]:
+    """The failure of a step as its event has it."""
+    retriable = isinstance(error, StepFailed) and error.retriable
+    info = {"code": error.code, "message": str(error), "retriable": retriable}
+    return {**info, "reason": error.reason} if error.reason else info
+
+
 def end_of_run(failed: StepFailed) -> OrchestraError:
     """The error that ends a run after a failed model call: ProviderError, or a broken contract unchanged."""
     match failed.code:
@@ -189,7 +196,7 @@ class JournalCorrupt(DurabilityError):
 
     code = "JOURNAL_CORRUPT"
 
-    def __init__(self, path: str, line: int, why: str) -> None:
+    def __init__(self, path: str, why: str, *, line: int = 0) -> None:
         way = "Restore the file from a backup"
         if line:
             way += ", or go on from before that line: orchestra fork RUN --at EVENT"

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.copies import copy_of, found_copy, make_copy, owner_of, path_of
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ForeignRun, IllegalEvent, JournalCorrupt, OddFile, UsageError
 from orchestra.core.files import read_bounded
@@ -212,10 +213,14 @@ class Forks:
             else:
                 taken = await self.take(old, events, answer, accept_drift, RunCreated.of(parent).maxFixes)
             _refuse_illegal(kind, old, taken.events)
+            if (there := RunCreated.of(created)).copy:
+                found_copy(standing.workspace, there.copy)
         except (UsageError, ForeignRun):
             return False
         inherited = {name: parent.payload[name] for name in (*INHERITED, "policy") if name in parent.payload}
         place = {"workspace": standing.workspace} if standing.workspace else {}
+        if owner_of(there.copy) not in ("", old.id):
+            place["copy"] = RunCreated.of(parent).copy
         claim = self._store.create_fork(kind.root, workflow=kind.name, name="", run_id=child.id)
         self._fill(claim, kind, old, taken, {**inherited, **place, **facts}, answer)
         return True
@@ -229,6 +234,7 @@ class Forks:
         facts: Mapping[str, Any],
         answer: NewAnswer | None,
     ) -> RunFolder:
+        facts = {**facts, **_copied_again(claim, kind, RunCreated.of(taken.events[0]), facts)}
         for ref in artifacts_of(taken.events):  # rule 2
             if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
                 self._disk.publish(claim.folder.path / ref.path, read_bounded(path, ref.bytes), durable=True)
@@ -256,6 +262,15 @@ class Forks:
                 except (OSError, OddFile):
                     continue  # it is gone, or is no file: the new run writes it again
                 self._disk.publish(new.path / seen.path, data, durable=True)
+
+
+def _copied_again(claim: Claim, kind: Kind, old: RunCreated, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The new run's own copy of the project, if the old run worked in one (core/copies.py, rule 3)."""
+    if not old.copy or "copy" in facts:
+        return {}
+    project = str(facts.get("workspace", old.workspace))
+    make_copy(found_copy(project, old.copy), copy_of(claim.folder.path))
+    return {"copy": path_of(project, copy_of(kind.root / claim.folder.id))}
 
 
 def refuse_fork(folder: RunFolder, kept: list[Event], at: str) -> None:

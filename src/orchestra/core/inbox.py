@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.changing import CHANGES
 from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
@@ -52,6 +53,10 @@ class Message(Struct, frozen=True, omit_defaults=True):
     digest: str = ""
     accepted: tuple[str, ...] = ()
     end: bool = False
+    patch: str = ""  # the person's own version of the patch, exact: parts of it, or an edited one
+    chosen: str = ""  # the digest of that version, as the person saw it
+    declined: str = ""  # the parts that they left out, as a diff
+    edited: bool = False
     seal: str = ""
 
 
@@ -109,7 +114,7 @@ def kept(folder: RunFolder, name: str, kind: type[R], seal: Seal | None) -> R | 
 def free_name(request: str) -> str:
     """A name for a request that its author chose: another where it would take the place of orchestra's own (rule 7)."""
     plain = request.casefold()  # some file systems do not tell them apart
-    taken = plain in (CANCEL, MODELS) or plain.startswith("approval-") or plain.endswith(".refused")
+    taken = plain in (CANCEL, MODELS, CHANGES) or plain.startswith("approval-") or plain.endswith(".refused")
     return f"%{request}" if taken else request
 
 

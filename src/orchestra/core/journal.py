@@ -139,7 +139,7 @@ class FileJournal:
                 else:
                     event = whole(line, path, number)
                     if damage := chain.take(line, event):
-                        raise JournalCorrupt(path, number - 1, damage)
+                        raise JournalCorrupt(path, damage, line=number - 1)
                     events.append(event)
                 end += len(line)
         if self._adoption is not None:
@@ -351,7 +351,7 @@ def _checked(
         event = read(line, path, number)
         if not own:
             if much := allowance.spend(line, event):
-                raise JournalCorrupt(path, number, much)
+                raise JournalCorrupt(path, much, line=number)
             if damage := chain.take(line, event):
-                raise JournalCorrupt(path, number - 1, damage)
+                raise JournalCorrupt(path, damage, line=number - 1)
         yield line, event

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, UnsetType
+from msgspec import Struct
 
 from orchestra.core.context import Context, Verdict
+from orchestra.core.effects import ChildRun
 from orchestra.core.projections import Projection
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -33,8 +34,8 @@ class Kind(Struct, frozen=True):
     table: Table
     params: Any
     flow: Callable[[Context, Any], Awaitable[Verdict]]
-    # a job, a folder inside its parent's workspace or none, and its parent's RUN_CREATED; raises to refuse
-    admit_child: Callable[[dict[str, Any], str | UnsetType, Event], Beginning]
+    # the step that begins a child run, and its parent's RUN_CREATED; raises to refuse
+    admit_child: Callable[[ChildRun, Event], Beginning]
     projections: Callable[[RunFolder], tuple[Projection, ...]] = lambda folder: ()
     # Given the first and the last event of a run that ended: facts with which a new run goes on where this one reached
     # a limit, everything kept; None: what failed is done again.

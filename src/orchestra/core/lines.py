@@ -76,9 +76,9 @@ def open_journal(path: Path, *, write: bool = False) -> int:
     try:
         return open_bounded(path, MOST_BYTES, write=write)
     except OddFile as odd:
-        raise JournalCorrupt(str(path), 0, odd.what) from odd
+        raise JournalCorrupt(str(path), odd.what) from odd
     except PermissionError as error:
-        raise JournalCorrupt(str(path), 0, "cannot be read: permission denied") from error
+        raise JournalCorrupt(str(path), "cannot be read: permission denied") from error
 
 
 def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int = MIB) -> Iterator[bytes]:
@@ -88,9 +88,9 @@ def lines(fd: int, path: str, offset: int = 0, number: int = 0, *, buffer: int =
         while line := file.readline(MOST_LINE + 1):
             number += 1
             if len(line) > MOST_LINE:
-                raise JournalCorrupt(path, number, f"it has more than {size(MOST_LINE)}")
+                raise JournalCorrupt(path, f"it has more than {size(MOST_LINE)}", line=number)
             if number > MOST_EVENTS:
-                raise JournalCorrupt(path, 0, f"has more than {MOST_EVENTS:,} lines; no journal has")
+                raise JournalCorrupt(path, f"has more than {MOST_EVENTS:,} lines; no journal has")
             yield line
 
 
@@ -98,7 +98,7 @@ def whole(line: bytes, path: str, number: int) -> Event:
     """The unabridged event of a line of any writer."""
     event = sealed(line, path, number)
     if not is_time(event.ts):
-        raise JournalCorrupt(path, number, f"its time {event.ts} is none")
+        raise JournalCorrupt(path, f"its time {event.ts} is none", line=number)
     return event
 
 
@@ -106,10 +106,10 @@ def sealed(line: bytes, path: str, number: int) -> Event:
     """The unabridged event of a line that this user's key sealed (rule 5)."""
     try:
         if long := too_long(line):
-            raise JournalCorrupt(path, number, long)
+            raise JournalCorrupt(path, long, line=number)
         return _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise JournalCorrupt(path, number, str(error)) from error
+        raise JournalCorrupt(path, str(error), line=number) from error
 
 
 def viewed(line: bytes, path: str, number: int) -> Event:
@@ -119,7 +119,7 @@ def viewed(line: bytes, path: str, number: int) -> Event:
     try:
         return _fits(_abridged(line), path, number)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise JournalCorrupt(path, number, str(error)) from error
+        raise JournalCorrupt(path, str(error), line=number) from error
 
 
 def fitting(line: bytes, path: str, number: int) -> Event:
@@ -129,7 +129,7 @@ def fitting(line: bytes, path: str, number: int) -> Event:
 
 def _fits(event: Event, path: str, number: int) -> Event:
     if wrong := misfit(event, number):
-        raise JournalCorrupt(path, number, wrong)
+        raise JournalCorrupt(path, wrong, line=number)
     return event
 
 

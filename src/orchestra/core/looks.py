@@ -8,10 +8,12 @@ Rules
 3. If the file was edited and the run has a new text for it, that is a conflict, and a person decides. A file that was
    there before the run is one as well: it is nobody's to replace.
 4. Nothing of a person's is lost: an edited text is recorded, and one that is given up is kept as a file of the run.
+5. A flow may say which texts it can use. One that it cannot is given up without a question: the run's own is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from orchestra.core.context import Step
 
 Inside = Literal["project", "run"]  # where a file lies: in the project, or in the run's folder
-Act = Literal["same", "saw", "write", "restore", "conflict"]
+Usable = Callable[[str], bool]  # whether a person's text of a file can be used
+Act = Literal["same", "saw", "write", "restore", "replace", "conflict"]
 MOST_TEXT = MIB  # bytes of a file that is looked at
 _MOST_INLINE = 16 * 1024  # bytes of an edited text in an event; a longer one is a file of the run
 
@@ -128,6 +131,11 @@ class Files(Protocol):
         ...
 
     async def __call__(self, effect: WriteFile, step: Step, /) -> Seen: ...
+
+
+def any_text(text: str) -> bool:
+    """For a flow that can use any text."""
+    return True
 
 
 # -- what a look does ------------------------------------------------------------------------------------------------

@@ -144,6 +144,12 @@ class ProviderResponse(Struct, frozen=True, omit_defaults=True):
     requests: int = 1  # ours: how many requests the call made, if known
 
 
+def unasked(code: ProviderErrorCode, message: str, *, retriable: bool = False) -> ProviderResponse:
+    """The answer to a request that was not sent to a model, and why: it took no time and has no text."""
+    failure = ProviderFailure(code=code, message=message, retriable=retriable)
+    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
+
+
 class ProviderCapabilities(Struct, frozen=True, omit_defaults=True):
     """S1-29 … S1-35."""
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from orchestra.core.records import Event
 
-NUMBERED = frozenset({"Edition", "Look", "WriteFile", "TreeHash"})  # effects whose keys are numbered by rule 1
+NUMBERED = frozenset({"Edition", "Keep", "Look", "WriteFile", "TreeHash"})  # effects whose keys are numbered by rule 1
 _KEY = re.compile(r"(.*)@([0-9]{1,9})\.1", re.DOTALL)
 _EDITION = re.compile(r".@[0-9]{1,9}$", re.DOTALL)
 

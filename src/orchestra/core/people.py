@@ -1,11 +1,12 @@
-"""The people a run asks: handlers of AskPerson and Approve. They wait for a message in the run's inbox (core/inbox.py).
+"""The people a run asks: handlers of AskPerson, Approve and ReviewPatch. They wait for a message in the run's inbox.
 
 A question that only asks to see files (AskWorkspace) is answered here too, without waiting.
 
 Rules
 1. Without a person to wait for, the run parks (`Suspended`). After releasing the lock, the process that parked reads
    the inbox once more (core/engine.py), so an answer that came in between is not missed.
-2. An approval is for exactly the digest that was requested (D-11). A message about another digest is set aside.
+2. An approval is for exactly the digest that was requested (D-11). A message about another digest is set aside. A
+   person's own version of a patch is granted by its own digest: that of the text and the files which the person saw.
 3. With `on_ask` "default", a question that names a default is answered with it, unless a person has answered. The
    answer is marked as provisional: `orchestra fork --answer` can replace it. Approvals have no default.
 """
@@ -19,14 +20,24 @@ from pathlib import Path
 from msgspec import UnsetType
 
 from orchestra.core.arrivals import Arrivals
-from orchestra.core.context import Step
+from orchestra.core.context import Handler, Step
 from orchestra.core.errors import Suspended
 from orchestra.core.inbox import Message
 from orchestra.core.records import Event, OnAsk, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import clean
-from orchestra.core.work import Answer, Approval, Approve, AskPerson, AskWorkspace
+from orchestra.core.work import (
+    Answer,
+    Approval,
+    Approve,
+    AskPerson,
+    AskWorkspace,
+    GrantRevision,
+    PatchProposal,
+    ReviewPatch,
+    Revise,
+)
 
 OnWait = Callable[[Event], None]  # called when a patient run begins to wait for a request, so that a face can prompt
 DEFAULT = "default"  # who answers a question with its default (rule 3)
@@ -34,16 +45,27 @@ WORKSPACE = "workspace"  # who answers a question that only asks to see files
 
 
 class People:
-    """Handlers of AskPerson and Approve. `patient`: wait here for the answer; otherwise park."""
+    """Handlers of AskPerson, Approve and ReviewPatch. `patient`: wait here for the answer; otherwise park.
+
+    `revise` is the handler of Revise: it computes what a person's own version of a patch would change.
+    """
 
     def __init__(
-        self, store: Store, *, patient: bool, arrivals: Arrivals, on_wait: OnWait, on_ask: OnAsk = "park"
+        self,
+        store: Store,
+        *,
+        patient: bool,
+        arrivals: Arrivals,
+        on_wait: OnWait,
+        on_ask: OnAsk = "park",
+        revise: Handler | None = None,
     ) -> None:
         self._store = store
         self._patient = patient
         self._arrivals = arrivals
         self._on_ask = on_ask
         self._on_wait = on_wait
+        self._revise = revise
 
     async def ask(self, effect: AskPerson, step: Step) -> Answer:
         """Raise the question, wait for its answer, and keep both readable in ask/iter-NNNN.md (S1-109)."""
@@ -73,19 +95,36 @@ class People:
 
     async def approve(self, effect: Approve, step: Step) -> Approval:
         """Wait for a decision on exactly this digest (D-11)."""
-        said = await self._wait(effect.approvalId, step)
-        while said.digest != effect.digest:  # rule 2: a decision on another digest is set aside
-            self._store.set_aside(step.ledger.folder, effect.approvalId)
-            said = await self._wait(effect.approvalId, step)
+        return _decided(effect, await self._decision(effect, step))
+
+    async def review(self, effect: ReviewPatch, step: Step) -> Approval | PatchProposal:
+        """The same for a patch. If the person sent their own version of it, the outcome is that version."""
+        said = await self._decision(effect, step)
+        if said.kind != "approve" or not said.patch or self._revise is None:
+            return _decided(effect, said)
+        revised: PatchProposal = await self._revise(
+            Revise(effect, said.patch, said.chosen, said.by, said.text, said.declined, said.edited), step
+        )
+        return revised
+
+    async def grant_revision(self, effect: GrantRevision, step: Step) -> Approval:
+        """The grant of a person's own version: the message that brought it is the grant."""
         return Approval(
-            granted=said.kind == "approve",
-            by=said.by,
+            granted=True,
+            by=effect.by,
             digest=effect.digest,
-            reason=said.text,
-            accepted=said.accepted,
-            end=said.end,
+            reason=effect.reason,
+            accepted=effect.accepted,
             approvalId=effect.approvalId,
         )
+
+    async def _decision(self, effect: Approve | ReviewPatch, step: Step) -> Message:
+        """Wait for a message about exactly this digest (rule 2)."""
+        said = await self._wait(effect.approvalId, step)
+        while said.digest != effect.digest:
+            self._store.set_aside(step.ledger.folder, effect.approvalId)
+            said = await self._wait(effect.approvalId, step)
+        return said
 
     async def _wait(self, request: str, step: Step) -> Message:
         folder = step.ledger.folder
@@ -100,6 +139,18 @@ class People:
 
     def _has_mail(self, folder: RunFolder, request: str) -> bool:
         return self._store.mail(folder, request) is not None
+
+
+def _decided(effect: Approve | ReviewPatch, said: Message) -> Approval:
+    return Approval(
+        granted=said.kind == "approve",
+        by=said.by,
+        digest=effect.digest,
+        reason=said.text,
+        accepted=said.accepted,
+        end=said.end,
+        approvalId=effect.approvalId,
+    )
 
 
 def _write_question(effect: AskPerson | AskWorkspace, step: Step, *, answer: Answer | None) -> None:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile
@@ -54,6 +54,14 @@ class Projection(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Shared(Protocol):
+    """A projection whose file, or folder of files, may lie outside the run's folder (rule 5)."""
+
+    path: Path
+    mine: Mine
+
+
 def _always() -> AbstractContextManager[bool]:
     return nullcontext(True)
 
@@ -61,7 +69,7 @@ def _always() -> AbstractContextManager[bool]:
 def shared(projections: tuple[Projection, ...], folder: Path, mine: Mine) -> tuple[Projection, ...]:
     """The projections of the run in `folder`. Those outside it are written only while `mine` holds (rule 5)."""
     for one in projections:
-        if isinstance(one, Document | Lines) and not one.path.is_relative_to(folder):
+        if isinstance(one, Shared) and not one.path.is_relative_to(folder):
             one.mine = mine
     return projections
 

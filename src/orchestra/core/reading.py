@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from orchestra.core.records import Event
+from orchestra.core.records import Event, GitFacts
 from orchestra.core.shown import Conversation
 from orchestra.core.work import Masked
 
@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 # The effects whose outcome is a StepOutcome; "" is a step without the name of its effect.
 OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun"}
-OWN_EFFECTS |= {"Evaluate", "ModelCall", "NewId", "Now", "ProposePatch", "RefusePatch", "RunCommand", "Sleep"}
-OWN_EFFECTS |= {"KeepPlan", "ProposeTakeBack", "TakeBack"}
+OWN_EFFECTS |= {"Evaluate", "GrantRevision", "KeepPlan", "ModelCall", "NewId", "Now", "ProposeCommit", "ProposePatch"}
+OWN_EFFECTS |= {"ProposeTakeBack", "RefusePatch", "ReviewPatch", "RunCommand", "Sleep", "TakeBack", "WriteCommit"}
 
 
 class Failure(Struct, frozen=True):
@@ -155,13 +155,17 @@ class RunCreated(Struct, frozen=True):
     approval: Any = ""
     workspace: str = ""  # the project's folder; empty: not recorded
     folder: str = ""  # the folder in the project that the run works in, as a relative path; empty: the project itself
+    copy: str = ""  # the copy of the project that the run works in (core/copies.py); empty: the project itself
     policy: Any = ""
     typed: tuple[str, ...] = ()
     maxFixes: int | None = None  # of a retry: the limit of child runs that ended at theirs
     forkedFrom: Origin | None = None
-    inputRunId: str = ""  # the run whose files this one began with
+    inputRunId: str = ""  # the run whose files this one began with, or which it is about
+    git: GitFacts | None = None  # None: not in a repository, or an older run
+    aside: bool = False  # it only does something with another run (undo, apply): never `last`, not in the usual list
     inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""
+    asker: str = ""  # whose wish the commands are that this run hands to its child runs
     environment: str = ""  # of its commands: a folder, relative if it lies in the project, or `none`
     own: bool = False  # the workflow is a person's own, and may be unknown here
     maxFixIterations: int = 3

@@ -98,6 +98,14 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):  # gc=False: nev
     iteration: int | UnsetType = UNSET
 
 
+class GitFacts(Struct, frozen=True):
+    """The repository as a run began in it: the branch, its commit, and how many tracked files had other changes."""
+
+    commit: str = ""
+    branch: str = ""
+    uncommitted: int = 0
+
+
 class ErrorInfo(Struct, frozen=True):
     """`lastError` (S1-51)."""
 

@@ -1,14 +1,31 @@
-"""Scopes: the places of a flow. They make the keys of steps, branches, editions and looks (core/context.py, rule 1)."""
+"""Scopes: the places of a flow. They make the keys of steps, branches, editions and looks (core/context.py, rule 1).
+
+Labels are what a workflow itself calls its steps.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
 
 from orchestra.core.errors import DurabilityError
 
 _COUNTED = re.compile(r"\.\d+$")
+
+
+class Labels(Struct, frozen=True):
+    """A workflow's own names for its steps, for readers of their events. They are part of no digest."""
+
+    begun: Mapping[str, Any] = MappingProxyType({})  # in the event of the intent
+    ended: Mapping[str, Any] = MappingProxyType({})  # in the event of the outcome
+
+
+NO_LABELS = Labels()
 
 
 class Scope:

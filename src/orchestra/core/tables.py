@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
+from orchestra.core.changing import change_in
 from orchestra.core.errors import IllegalEvent
 from orchestra.core.newest import NUMBERED, Newest
 from orchestra.core.records import (
@@ -101,6 +102,7 @@ class Fold:
         self._last: Event | None = None
         self._seen: tuple[RunStatus, Phase | None, int] = ("created", None, 1)
         self._error: ErrorInfo | UnsetType = UNSET
+        self._most_fixes = 3  # S1-45
         self._steady: object = None  # the phase and iteration in which further steps change nothing visible
 
     @classmethod
@@ -115,6 +117,8 @@ class Fold:
         """Add one event to the summary."""
         self._last = event
         payload = event.payload
+        if event.type == "RUN_CREATED" or "changed" in payload:
+            self._note_limit(event)
         waited = len(self.pending)
         if "childRunId" in payload:
             key = payload.get("key", "")
@@ -137,6 +141,14 @@ class Fold:
             self._seen = seen
             self.changes += 1
         self._steady = (event.phase, event.iteration) if seen[0] == "running" else None
+
+    def _note_limit(self, event: Event) -> None:
+        """Note how many fixes the run may make: when it begins, and when a person changes it."""
+        said = change_in(event) if "changed" in event.payload else event.payload
+        limit = said.get("maxFixIterations")
+        if isinstance(limit, int) and limit != self._most_fixes:
+            self._most_fixes = limit
+            self.changes += 1
 
     def _note_requests(self, event: Event) -> None:
         payload = event.payload
@@ -202,7 +214,7 @@ class Fold:
             status=status,
             currentPhase=phase,
             iteration=iteration,
-            maxFixIterations=int(self._first.payload.get("maxFixIterations", 3)),  # S1-45
+            maxFixIterations=self._most_fixes,
             lastEventId=self._last.id,
             createdAt=self._first.ts,
             updatedAt=self._last.ts,

@@ -53,8 +53,8 @@ def checks_changed(names: Sequence[str]) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """The estimated number of tokens: four characters a token, or three bytes if that gives more (Hangul)."""
-    return max(-(-len(text) // 4), -(-len(text.encode("utf-8", "replace")) // 3))
+    """The estimated number of tokens: three bytes each. A Hangul character is one; English has a few less than that."""
+    return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
 def count(number: int, what: str) -> str:

@@ -16,6 +16,7 @@ from orchestra.core.records import ArtifactRef, Digest, EventType, Role
 from orchestra.core.shown import Lines, ShownLines, Wanted
 
 Asking = Literal["always", "risk", "never"]  # when a person must approve a change
+EARLIER = "an earlier run"  # how the names of notes begin that tell of the run that a run follows
 TOTAL_TIME = "TOTAL_TIMEOUT"  # the error of a step that the run has no time left for (S2-50)
 
 # -- models -----------------------------------------------------------------------------------------------------------
@@ -135,6 +136,16 @@ class Refusal(Struct, frozen=True, omit_defaults=True):
     path: str = ""
 
 
+class Revision(Struct, frozen=True, omit_defaults=True):
+    """How a person changed a model's patch: which parts of it they declined and why, and whether they edited it."""
+
+    reply: Reply  # the person's own patch, in the form of a reply
+    by: str
+    reason: str = ""
+    declined: str = ""  # the declined parts, as a diff
+    edited: bool = False
+
+
 class PatchProposal(Struct, frozen=True, omit_defaults=True):
     """A patch as it would change the workspace now; if it does not apply, `refusal` has the reason."""
 
@@ -151,6 +162,13 @@ class PatchProposal(Struct, frozen=True, omit_defaults=True):
     exact: ArtifactRef | None = None  # the reply with the exact patch, if the shown patch differs
     repaired: tuple[str, ...] = ()  # repairs of the reply's diff; `patch` has the repaired form
     doubts: tuple[str, ...] = ()  # guesses made while reading the diff; only a person may approve them
+    by: str = ""  # "person": it is not a model's patch, but what a person made of one
+    revision: Revision | None = None
+
+
+def refused_patch(patch: ArtifactRef, of: Digest, why: Refusal, *, repaired: tuple[str, ...] = ()) -> PatchProposal:
+    """A patch that does not apply: it changes nothing."""
+    return PatchProposal(patch, of, files=(), added=0, removed=0, refusal=why, repaired=repaired)
 
 
 class ProposePatch(Effect[PatchProposal], frozen=True):
@@ -206,6 +224,71 @@ class Approve(Effect[Approval], frozen=True, omit_defaults=True):
         return "APPROVAL_GRANTED" if outcome.granted else "APPROVAL_REJECTED"
 
 
+class ReviewPatch(Effect[Approval | PatchProposal], frozen=True, omit_defaults=True):
+    """Ask a person about a patch. They grant or reject it, or send their own version: parts of it, or an edited one.
+
+    Their own version is a patch of its own (PATCH_PRODUCED), and GrantRevision records its grant (D-11).
+    """
+
+    approvalId: str
+    digest: Digest
+    policy: str
+    reasons: tuple[str, ...]
+    summary: str
+    patch: ArtifactRef
+    files: tuple[PatchFile, ...]
+    masked: tuple[Masked, ...] = ()
+
+    intent: ClassVar[EventType | None] = "APPROVAL_REQUESTED"
+    continues: ClassVar[bool] = True
+
+    def identity(self) -> str:
+        return digest_of([Approve.__name__, self])  # as older runs recorded it, which may still wait
+
+    def outcome_event(self, outcome: Approval | PatchProposal) -> EventType:
+        if isinstance(outcome, PatchProposal):
+            return "PATCH_PRODUCED"
+        return "APPROVAL_GRANTED" if outcome.granted else "APPROVAL_REJECTED"
+
+    def outcome_in(self, event: EventType) -> Any:
+        return PatchProposal if event == "PATCH_PRODUCED" else Approval
+
+
+class Revise(Effect[PatchProposal], frozen=True):
+    """Compute how a person's own version of a patch would change the workspace. People performs it, and no flow does.
+
+    `digest` is that of the version as the person saw it: of its text and of the files it was computed against.
+    """
+
+    review: ReviewPatch
+    patch: str
+    digest: Digest
+    by: str
+    reason: str
+    declined: str
+    edited: bool
+
+    outcome: ClassVar[Any] = PatchProposal
+
+
+class GrantRevision(Effect[Approval], frozen=True):
+    """Record the grant of a person's own version of a patch: whoever wrote it has granted it."""
+
+    approvalId: str
+    digest: Digest
+    by: str
+    reason: str
+    accepted: tuple[str, ...]  # its files; empty: all that the model's patch has
+
+    intent: ClassVar[EventType | None] = None
+    acts: ClassVar[bool] = False
+    continues: ClassVar[bool] = True  # the event has the id of the request that it answers
+    outcome: ClassVar[Any] = Approval
+
+    def outcome_event(self, outcome: Approval) -> EventType:
+        return "APPROVAL_GRANTED"
+
+
 class AutoApprove(Effect[Approval], frozen=True):
     """Record the policy's own grant of a patch that needs no person (C-19, S1-75)."""
 
@@ -235,7 +318,8 @@ class Applied(Struct, frozen=True, omit_defaults=True):
     after: tuple[FileStat, ...]  # the same, verified by the hashes on disk; empty if nothing was written
     digest: Digest
     refusal: Refusal | None = None
-    undo: ArtifactRef | None = None  # what the files were before (patch/undo.py); None: an older run
+    undo: ArtifactRef | None = None  # what the files were before (patch/undo.py); None: an older run, or a commit
+    commit: str = ""  # the commit that the patch was written to, in place of the files
 
 
 class ApplyPatch(Effect[Applied], frozen=True):
@@ -252,10 +336,79 @@ class ApplyPatch(Effect[Applied], frozen=True):
         return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
 
 
+class Since(Struct, frozen=True):
+    """An event of a run, and when it was recorded."""
+
+    event: str
+    time: str
+
+
 class ProposeTakeBack(Effect[PatchProposal], frozen=True):
     """Compute the patch that restores what the patches of these runs, and of the runs below them, have changed."""
 
     runs: tuple[str, ...]
+    artifact: str
+    below: str | UnsetType = UNSET  # and those of steps of this run whose key begins so, and of their child runs
+    since: Since | UnsetType = UNSET  # an event of the first run: only what was applied after it is restored
+
+    intent: ClassVar[EventType | None] = None
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = PatchProposal
+
+    def outcome_event(self, outcome: PatchProposal) -> EventType:
+        return "PATCH_PRODUCED"
+
+
+class TakenOver(Struct, frozen=True, omit_defaults=True):
+    """What a run changed in its copy of the project, as a reply for the gate; None: it changed nothing."""
+
+    reply: Reply | None = None
+
+
+class TakeOver(Effect[TakenOver], frozen=True):
+    """Make a diff of everything that a run, and the runs below it, changed in the run's copy of the project."""
+
+    run: str
+    artifact: str
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = TakenOver
+
+
+class TakeBack(Effect[Applied], frozen=True):
+    """Restore these files, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
+
+    runs: tuple[str, ...]
+    digest: Digest
+    files: tuple[PatchFile, ...]
+    below: str | UnsetType = UNSET
+    since: Since | UnsetType = UNSET
+
+    intent: ClassVar[EventType | None] = None
+    outcome: ClassVar[Any] = Applied
+
+    def outcome_event(self, outcome: Applied) -> EventType:
+        return "PATCH_APPLY_FAILED" if outcome.refusal else "PATCH_APPLIED"
+
+
+class CommitTo(Struct, frozen=True):
+    """Where a run's result is committed, by whom and when. `parent` is the commit that it goes on from."""
+
+    branch: str
+    parent: str
+    checkedOut: bool  # the branch is checked out: the files must have the result already, and the index gets it too
+    name: str
+    email: str
+    seconds: int
+    zone: int  # of the time, in seconds east of UTC
+    message: str
+
+
+class ProposeCommit(Effect[PatchProposal], frozen=True):
+    """Compute what the net change of the first run does to the files of a commit. The other runs came after it."""
+
+    runs: tuple[str, ...]
+    to: CommitTo
     artifact: str
 
     intent: ClassVar[EventType | None] = None
@@ -266,10 +419,11 @@ class ProposeTakeBack(Effect[PatchProposal], frozen=True):
         return "PATCH_PRODUCED"
 
 
-class TakeBack(Effect[Applied], frozen=True):
-    """Restore these files, exactly once, all or nothing (D-12). The grant before it serves as its intent."""
+class WriteCommit(Effect[Applied], frozen=True):
+    """Write the commit and move the branch to it, exactly once. The grant before it serves as its intent."""
 
     runs: tuple[str, ...]
+    to: CommitTo
     digest: Digest
     files: tuple[PatchFile, ...]
 

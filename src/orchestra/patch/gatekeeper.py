@@ -16,12 +16,13 @@ Rules
    the repairs. If the place of a change is only a guess (`doubts`), a person decides; under approval `never` it is
    refused.
 7. A change of lines that the patch's writer was not shown is a reason to ask (patch/unseen.py).
+8. A person's own version of a patch (parts of it, or an edited one) is a patch like any other. Its grant is bound to
+   what the person saw: if a file has changed since, it is not applied.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -48,17 +49,29 @@ from orchestra.core.work import (
     Refusal,
     RefusePatch,
     Reply,
+    Revise,
+    Revision,
+    refused_patch,
 )
 from orchestra.patch.apply import names_beside, read_images
+from orchestra.patch.choosing import Part, parts_of
 from orchestra.patch.diff import FileChange, parse_diff
 from orchestra.patch.granted import Granted
 from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.locate import compute
+from orchestra.patch.markers import enclosed
 from orchestra.patch.prepared import Prepared
-from orchestra.patch.result import Patch, parse_result
+from orchestra.patch.result import Patch, Unparsable, parse_result
 from orchestra.patch.safety import NOTHING, check, guarded, judged_by, risks
 from orchestra.patch.sensitive import kind_of
 from orchestra.patch.unseen import unseen
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a diff would change, and the digest that its grant is bound to (D-11)."""
+
+    prepared: Prepared
+    digest: str
 
 
 class Gatekeeper:
@@ -96,15 +109,15 @@ class Gatekeeper:
         ledger = step.ledger
         exact = exact_patch(effect.reply, ledger.folder)
         if isinstance(exact, Refusal):
-            return PatchProposal(effect.reply.raw, effect.reply.raw.sha256, (), 0, 0, refusal=exact)
+            return refused_patch(effect.reply.raw, effect.reply.raw.sha256, exact)
         diff, path = exact.diff, ledger.folder.artifact(effect.artifact)
         changes = parse_diff(diff)
-        prepared = changes if isinstance(changes, Refusal) else self._judged(changes, ledger)
+        prepared = changes if isinstance(changes, Refusal) else self._judged(changes, ledger.redactor)
         shown = utf8(ledger.redactor.text(_readable(exact, prepared)))
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(prepared, Refusal):
-            return PatchProposal(reference, digest(utf8(diff)), (), 0, 0, refusal=prepared, repaired=exact.repaired)
+            return refused_patch(reference, digest(utf8(diff)), prepared, repaired=exact.repaired)
         assert not isinstance(changes, Refusal)
         made = self._files_made(ledger)
         judges = {change.path for change in changes if judged_by(change, made)}
@@ -136,9 +149,37 @@ class Gatekeeper:
             doubts=prepared.doubts,
         )
 
-    def _judged(self, changes: tuple[FileChange, ...], ledger: Ledger) -> Prepared | Refusal:
+    async def revise(self, effect: Revise, step: Step) -> PatchProposal:
+        """What a person's own version of a patch would do now (rule 8). Its exact text is kept like a raw reply."""
+        ledger = step.ledger
+        stem = effect.review.patch.path.removeprefix("artifacts/").removesuffix(".patch")
+        text, raw = enclosed(effect.patch), ledger.folder.artifact(f"{stem}.person.raw.txt")
+        ledger.disk.publish(raw, utf8(text), durable=True)
+        reply = Reply(text, ledger.folder.reference(raw, utf8(text)))
+        proposal = await self.propose(ProposePatch(reply, f"{stem}.person.patch"), step)
+        if proposal.refusal is None and proposal.digest != effect.digest:  # D-11
+            why = "a file has changed since this version of the patch was approved; nothing was written"
+            proposal = msgspec.structs.replace(proposal, refusal=Refusal("conflict", why))
+        revision = Revision(reply, effect.by, effect.reason, effect.declined, effect.edited)
+        return msgspec.structs.replace(proposal, digest=effect.digest, by="person", revision=revision)
+
+    def offer(self, diff: str, redactor: Redactor) -> tuple[Part, ...] | Refusal:
+        """The parts of a patch that a person decides on one by one."""
+        made = self.preview(diff, redactor)
+        return made if isinstance(made, Refusal) else parts_of(diff, made.prepared, self._prepare)
+
+    def preview(self, diff: str, redactor: Redactor) -> Preview | Refusal:
+        """What a diff would do to the files as they are now, and the digest that its grant is bound to."""
+        exact = parse_result(enclosed(diff))
+        if not isinstance(exact, Patch):
+            return Refusal("invalid_patch", exact.message if isinstance(exact, Unparsable) else "it holds no patch")
+        changes = parse_diff(exact.diff)
+        made = changes if isinstance(changes, Refusal) else self._judged(changes, redactor)
+        return made if isinstance(made, Refusal) else Preview(made, digest(utf8(exact.diff + made.digest)))
+
+    def _judged(self, changes: tuple[FileChange, ...], redactor: Redactor) -> Prepared | Refusal:
         """What the changes would do, unless their names alone refuse them."""
-        return _secret_name(changes, ledger) or self._shut(changes) or _unveiled(changes) or self._prepare(changes)
+        return _secret_name(changes, redactor) or self._shut(changes) or _unveiled(changes) or self._prepare(changes)
 
     async def grant(self, effect: AutoApprove, step: Step) -> Approval:
         """The policy's own grant."""
@@ -234,18 +275,20 @@ class Gatekeeper:
         return compute(changes, images)
 
 
-def parts_about(diff: str, paths: set[str]) -> str:
-    """The parts of a diff about these files; names may be quoted as git does it."""
-    parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
-    changes = [(part, parse_diff(part)) for part in parts]
-    return "".join(part for part, made in changes if isinstance(made, Refusal) or {c.path for c in made} & paths)
-
-
 def _readable(exact: Patch, prepared: Prepared | Refusal) -> str:
     """The diff that people read: that of the reply; if it had to be repaired, what will really change."""
     if isinstance(prepared, Prepared) and (exact.repaired or prepared.doubts):
         return prepared.diff
     return exact.diff
+
+
+def kept_diff(ledger: Ledger, artifact: str, diff: str) -> Reply:
+    """A diff as a reply for the gate: written to a file of the run, in the form that `exact_patch` reads."""
+    text = enclosed(diff)
+    data = utf8(text)
+    path = ledger.folder.artifact(artifact)
+    ledger.disk.publish(path, data, durable=True)
+    return Reply(ledger.redactor.text(text), ledger.folder.reference(path, data))
 
 
 def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refusal:
@@ -263,10 +306,10 @@ def exact_patch(reply: Reply, folder: RunFolder) -> Patch | Refusal:
     return result if isinstance(result, Patch) else Refusal("invalid_patch", "the reply holds no patch")
 
 
-def _secret_name(changes: tuple[FileChange, ...], ledger: Ledger) -> Refusal | None:
+def _secret_name(changes: tuple[FileChange, ...], redactor: Redactor) -> Refusal | None:
     """A refusal if a path contains a secret: such a path could not be recorded."""
     for path in (path for change in changes for path in change.paths):
-        if ledger.redactor.text(path) != path:
+        if redactor.text(path) != path:
             return Refusal("path_violation", "a file name in the patch holds a secret; choose another name")
     return None
 

@@ -50,6 +50,12 @@ def cut(text: str) -> MarkedReply:
     return _fallback(lines, reply)
 
 
+def enclosed(diff: str) -> str:
+    """A diff as a reply: its end is marked, whatever the counts of its last hunk say."""
+    diff = diff.rstrip("\n")  # only newlines: a context line may be a single space
+    return f"{PATCH_BEGIN}\n{diff}\n{PATCH_END}\n"
+
+
 def _marked(lines: Sequence[str]) -> MarkedReply:
     headers: list[Block] = []
     patches: list[Block] = []

@@ -10,6 +10,8 @@ Rules
    them. Then its old text cannot be had without that change, and nothing is taken back.
 4. A text is used only if it has the hash that was recorded for it.
 5. A file that is as it was before all patches is left alone.
+6. What patches changed in the end (`net_change`) is found the same way, from the files now. Patches of others that came
+   later are undone first, in memory. A file that somebody else changed since cannot be known: it is named.
 """
 
 from __future__ import annotations
@@ -49,6 +51,23 @@ class AppliedPatch(Struct, frozen=True):
 
     files: tuple[PatchFile, ...]
     undo: Undo | None
+
+
+class NetFile(Struct, frozen=True):
+    """A file before the first patch and after the last; None: the file did not exist."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    before_mode: int | None
+    after_mode: int | None
+
+
+class Net(Struct, frozen=True):
+    """What patches changed in the end. `unknown` are the files whose texts of then cannot be had any more."""
+
+    files: tuple[NetFile, ...]
+    unknown: tuple[str, ...] = ()
 
 
 class _State(Struct, frozen=True):
@@ -94,7 +113,7 @@ def taken_back(patches: Sequence[AppliedPatch], images: Mapping[str, Image | Non
     changed = [path for path, (first, last) in chains.items() if _changed(now[path], first, last)]
     if changed:
         what = f"{', '.join(changed)} changed since the run's patches were applied"
-        return Refusal("conflict", f"{what}; nothing was taken back", changed[0])
+        return Refusal("conflict", f"{what}", changed[0])
     todo = [p for p, (first, last) in chains.items() if not (now[p].is_like(first) or first.is_like(last))]
     done = {path for path, (_, last) in chains.items() if not now[path].is_like(last)}
     texts = _texts(patches, {path: _GONE if path in done else _data(images[path]) for path in chains})
@@ -109,6 +128,64 @@ def taken_back(patches: Sequence[AppliedPatch], images: Mapping[str, Image | Non
     return prepared(sorted(files, key=lambda part: _ORDER[part.file.change]))
 
 
+def left_changed(patches: Iterable[AppliedPatch]) -> tuple[str, ...]:
+    """The paths that these patches left in another state than they found them in."""
+    return tuple(path for path, (first, last) in _ends(patches).items() if not first.is_like(last))
+
+
+def net_change(
+    patches: Sequence[AppliedPatch], later: Sequence[AppliedPatch], images: Mapping[str, Image | None]
+) -> Net:
+    """What the patches changed in the end (rule 6). `later` are the patches of others that came after them."""
+    ends = _ends(patches)
+    changed = [path for path, (first, last) in ends.items() if not first.is_like(last)]
+    texts: dict[str, _Text] = {path: _data(images.get(path)) for path in (*ends, *paths_of(later))}
+    for patch in reversed(later):
+        _take_from(texts, patch)
+    after = {path: _known(texts[path], ends[path][1]) for path in changed}
+    for patch in reversed(patches):
+        _take_from(texts, patch)
+    before = {path: _known(texts[path], ends[path][0]) for path in changed}
+    files: list[NetFile] = []
+    unknown: list[str] = []
+    for path in changed:
+        old, new, (first, last) = before[path], after[path], ends[path]
+        if isinstance(old, _Unknown) or isinstance(new, _Unknown):
+            unknown.append(path)
+        else:
+            modes = (None if old is None else first.mode, None if new is None else last.mode)
+            files.append(NetFile(path, old, new, *modes))
+    return Net(tuple(files), tuple(unknown))
+
+
+def _ends(patches: Iterable[AppliedPatch]) -> dict[str, tuple[_State, _State]]:
+    """For each path its state before the first patch and after the last."""
+    ends: dict[str, tuple[_State, _State]] = {}
+    for target in (target for patch in patches for file in patch.files for target in targets_of(file)):
+        before, after = _State(target.before, target.before_mode), _State(target.after, target.mode)
+        ends[target.path] = ends.get(target.path, (before, before))[0], after
+    return ends
+
+
+def _take_from(texts: dict[str, _Text], patch: AppliedPatch) -> None:
+    """Undo one patch in memory. What cannot be undone is unknown from then on."""
+    kept = {file.path: file.back for file in patch.undo.files} if patch.undo else None
+    for file in reversed(patch.files):
+        now = texts[file.path]
+        if isinstance(now, _Unknown) or _hash(now) != file.after:
+            text: _Text | Refusal = _GONE
+        else:
+            text = _before(file, now, kept)
+        if file.oldPath is not None:
+            texts[file.path] = _GONE if isinstance(now, _Unknown) else None
+        texts[file.oldPath or file.path] = _GONE if isinstance(text, Refusal) else text
+
+
+def _known(text: _Text, state: _State) -> _Text:
+    """The text, if it is the one of this state (rule 4)."""
+    return text if isinstance(text, _Unknown) or _hash(text) == state.digest else _GONE
+
+
 def _chains(patches: Sequence[AppliedPatch]) -> dict[str, tuple[_State, _State]] | Refusal:
     """For each path its state before the first patch and after the last; a refusal if the chain breaks (rule 3)."""
     chains: dict[str, tuple[_State, _State]] = {}
@@ -117,7 +194,7 @@ def _chains(patches: Sequence[AppliedPatch]) -> dict[str, tuple[_State, _State]]
         first, last = chains.get(target.path, (before, before))
         if not last.is_like(before):
             why = f"{target.path} was changed by something else between two patches of the run"
-            return Refusal("conflict", f"{why}; nothing was taken back", target.path)
+            return Refusal("conflict", f"{why}", target.path)
         chains[target.path] = first, after
     return chains
 
@@ -150,7 +227,7 @@ def _before(file: PatchFile, now: _Text, kept: Mapping[str, tuple[Edit, ...]] | 
         return _GONE
     if kept is None or file.path not in kept:
         why = f"{file.path}: the run kept no record of its text before the patch (it is of an older version)"
-        return Refusal("conflict", f"{why}; nothing was taken back", file.path)
+        return Refusal("conflict", f"{why}", file.path)
     text = replaced(kept[file.path], FileText(after or b"").lines)
     # A path that all patches together left as it was may have changed since. Its text is not needed, nor used (rule 4).
     return text if _hash(text) == file.before else _GONE
@@ -179,7 +256,7 @@ def _prepared(path: str, first: _State, last: _State, *, old: bytes | None, new:
 
 
 def _lost(path: str) -> Refusal:
-    return Refusal("conflict", f"what {path} was before cannot be worked out; nothing was taken back", path)
+    return Refusal("conflict", f"what {path} was before cannot be worked out", path)
 
 
 def _state(image: Image | None) -> _State:

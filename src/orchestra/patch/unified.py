@@ -77,9 +77,9 @@ def inverse(edits: Sequence[Edit], old: Sequence[bytes]) -> tuple[Edit, ...]:
     return tuple(back)
 
 
-def render(names: Names, edits: Sequence[Edit], old: Sequence[bytes]) -> str:
-    """The whole diff of one file, ending with a line feed."""
-    return "".join(f"{line}\n" for line in [*_header(names, has_hunks=bool(edits)), *_hunks(edits, old)])
+def render(names: Names, edits: Sequence[Edit], old: Sequence[bytes], *, errors: str = "backslashreplace") -> str:
+    """The whole diff of one file, ending with a line feed. `errors` is for bytes that are no UTF-8 (rule 3)."""
+    return "".join(f"{line}\n" for line in [*_header(names, has_hunks=bool(edits)), *_hunks(edits, old, errors)])
 
 
 def git_line(old: str | None, new: str | None) -> str:
@@ -113,7 +113,7 @@ def _side(prefix: str, name: str | None) -> str:
     return f"{written}\t" if " " in name and not written.startswith('"') else written  # git's end mark after blanks
 
 
-def _hunks(edits: Sequence[Edit], old: Sequence[bytes]) -> list[str]:
+def _hunks(edits: Sequence[Edit], old: Sequence[bytes], errors: str) -> list[str]:
     lines: list[str] = []
     shift = 0  # how many lines the new file is ahead of the old one so far
     for group in _groups(edits):
@@ -121,11 +121,11 @@ def _hunks(edits: Sequence[Edit], old: Sequence[bytes]) -> list[str]:
         body: list[str] = []
         done = first
         for edit in group:
-            body += [line for context in old[done : edit.start] for line in _shown(" ", context)]
-            body += [line for gone in old[edit.start : edit.stop] for line in _shown("-", gone)]
-            body += [line for added in edit.lines for line in _shown("+", added)]
+            body += [line for context in old[done : edit.start] for line in _shown(" ", context, errors)]
+            body += [line for gone in old[edit.start : edit.stop] for line in _shown("-", gone, errors)]
+            body += [line for added in edit.lines for line in _shown("+", added, errors)]
             done = edit.stop
-        body += [line for context in old[done:last] for line in _shown(" ", context)]
+        body += [line for context in old[done:last] for line in _shown(" ", context, errors)]
         count = last - first
         grown = sum(len(edit.lines) - (edit.stop - edit.start) for edit in group)
         lines.append(f"@@ -{_range(first, count)} +{_range(first + shift, count + grown)} @@")
@@ -150,6 +150,6 @@ def _range(first: int, count: int) -> str:
     return f"{start}" if count == 1 else f"{start},{count}"
 
 
-def _shown(op: str, line: bytes) -> list[str]:
-    text = line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
+def _shown(op: str, line: bytes, errors: str) -> list[str]:
+    text = line.removesuffix(b"\n").decode("utf-8", errors)
     return [f"{op}{text}"] if line.endswith(b"\n") else [f"{op}{text}", "\\ No newline at end of file"]

@@ -75,12 +75,7 @@ def diff_of(files: Iterable[WrittenFile]) -> WrittenDiff:
 def _file(file: WrittenFile) -> tuple[str, FileChange] | Refusal:
     """The diff of one file, and the change that the gate reads from it."""
     old, new = FileText(file.before or b"").lines, FileText(file.after or b"").lines
-    names = Names(
-        old=None if file.before is None else file.path,
-        new=None if file.after is None else file.path,
-        old_mode=_git_mode(file.before_mode),
-        new_mode=_git_mode(file.after_mode),
-    )
+    names = _names(file)
     refused = Refusal("invalid_patch", f"{file.path}: a diff cannot express its text", file.path)
     whole = [Edit(0, len(old), tuple(new))] if old != new else []
     for edits in (edits_between(old, new), whole):
@@ -90,6 +85,21 @@ def _file(file: WrittenFile) -> tuple[str, FileChange] | Refusal:
             return diff, read
         refused = read
     return refused
+
+
+def diff_text(file: WrittenFile, *, errors: str = "backslashreplace") -> str:
+    """The diff of one file for people and for `git apply`; the gate need not be able to read it."""
+    old, new = FileText(file.before or b"").lines, FileText(file.after or b"").lines
+    return render(_names(file), edits_between(old, new), old, errors=errors)
+
+
+def _names(file: WrittenFile) -> Names:
+    return Names(
+        old=None if file.before is None else file.path,
+        new=None if file.after is None else file.path,
+        old_mode=_git_mode(file.before_mode),
+        new_mode=_git_mode(file.after_mode),
+    )
 
 
 def edits_between(old: Sequence[bytes], new: Sequence[bytes]) -> list[Edit]:

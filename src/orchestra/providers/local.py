@@ -26,9 +26,9 @@ from orchestra.core.installed import find_installed, import_installed
 from orchestra.core.model import (
     OnToken,
     ProviderCapabilities,
-    ProviderFailure,
     ProviderRequest,
     ProviderResponse,
+    unasked,
 )
 from orchestra.providers.http import Endpoint, Http
 from orchestra.providers.openai_compat import OpenAICompat, Wishes
@@ -80,8 +80,7 @@ class Local:
                 except (RuntimeError, ValueError, OSError) as error:
                     said = str(error).rstrip(".")
                     why = f"{self._gguf} cannot be loaded as a model: {said}. Name a GGUF file that llama.cpp reads"
-                    failure = ProviderFailure(code="BAD_REQUEST", message=why, retriable=False)
-                    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
+                    return unasked("BAD_REQUEST", why)
         headers = {"authorization": f"Bearer {self._key}"}
         http = Http(Endpoint(base_url=f"{self._server.listening_address}/v1", headers=headers, limits=self._limits))
         wishes = Wishes(

@@ -24,10 +24,10 @@ from orchestra.core.model import (
     FinishReason,
     OnToken,
     ProviderCapabilities,
-    ProviderFailure,
     ProviderRequest,
     ProviderResponse,
     Usage,
+    unasked,
 )
 from orchestra.providers.bounds import bounds
 from orchestra.providers.http import Endpoint, Http, is_here
@@ -80,10 +80,10 @@ class OpenAICompat:
                 model = self._only = _one(await self.models(request.runId))
             except OSError as error:
                 why = f"no model is named, and the server does not say which it has: {error}"
-                return _refused(why, retriable=True)
+                return unasked("UNKNOWN", why, retriable=True)
         if not model:
             why = f"{self._http.url('/models')} has more than one model, or none: name one with --model NAME"
-            return _refused(why, retriable=False)
+            return unasked("UNKNOWN", why)
         reply = StreamedReply(bounds(self._limit(request)), ChatWire())
         return await self._http.converse("/chat/completions", self.body(request, model), reply, request, on_token)
 
@@ -186,11 +186,6 @@ def _url(setup: ProviderSetup) -> tuple[str, str]:
 
 def _one(models: list[str]) -> str:
     return models[0] if len(models) == 1 else ""
-
-
-def _refused(message: str, *, retriable: bool) -> ProviderResponse:
-    failure = ProviderFailure(code="UNKNOWN", message=message, retriable=retriable)
-    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
 
 
 class _Delta(Struct):

@@ -34,10 +34,9 @@ class Patience:
         self._end = self._clock() + total
         self._alarm = asyncio.timeout_at(None)
 
-    async def __aenter__(self) -> Patience:
+    async def __aenter__(self) -> None:
         await self._alarm.__aenter__()
         self._set(self._limits.first_byte, "no first byte of a reply within")
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -14,7 +14,13 @@ from msgspec import UNSET
 from orchestra.core.calls import PastCall, past_calls
 from orchestra.core.errors import UsageError
 from orchestra.core.files import read_bounded
-from orchestra.core.model import OnToken, ProviderCapabilities, ProviderFailure, ProviderRequest, ProviderResponse
+from orchestra.core.model import (
+    OnToken,
+    ProviderCapabilities,
+    ProviderRequest,
+    ProviderResponse,
+    unasked,
+)
 from orchestra.core.records import Event, Phase, Role
 from orchestra.core.run import RunFolder
 from orchestra.providers.bounds import MOST_TEXT
@@ -58,14 +64,17 @@ class ReplayProvider:
         """Give the recorded reply to the same request; BAD_REQUEST if the recorded run never made it."""
         calls = self._calls[request_digest(request)]
         if not calls:
-            return _refused(
+            return unasked(
+                "BAD_REQUEST",
                 f"run {self._source.id} has no recorded reply to this request (role={request.role} "
-                f"phase={request.phase} iteration={request.iteration}); goal, checks and workspace must be those of it"
+                f"phase={request.phase} iteration={request.iteration}); goal, checks and workspace must be those of it",
             )
         call = calls.popleft()
         path = self._source.find(call.raw) if call.raw and call.raw.bytes <= MOST_TEXT else None
         if path is None:
-            return _refused(f"the raw reply of step {call.key} of run {self._source.id} is gone or was changed")
+            return unasked(
+                "BAD_REQUEST", f"the raw reply of step {call.key} of run {self._source.id} is gone or was changed"
+            )
         text = read_bounded(path, MOST_TEXT).decode("utf-8", "replace")  # not read_text: it converts line endings
         on_token(text)
         return ProviderResponse(
@@ -84,8 +93,3 @@ def make(setup: ProviderSetup) -> ReplayProvider:
         raise UsageError("provider replay needs a run: --provider replay:RUN")
     source = setup.find(setup.choice.argument)
     return ReplayProvider(source, setup.events(source))
-
-
-def _refused(message: str) -> ProviderResponse:
-    failure = ProviderFailure(code="BAD_REQUEST", message=message, retriable=False)
-    return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)

@@ -37,6 +37,7 @@ from orchestra.core.model import (
     ProviderRequest,
     ProviderResponse,
     Usage,
+    unasked,
 )
 from orchestra.core.records import Phase, Role, utf8
 from orchestra.core.run import digest
@@ -141,13 +142,11 @@ class ScriptedProvider:
         began = time.monotonic()
         index = self._next(request)
         if index is None:
-            failure = ProviderFailure(
-                code="BAD_REQUEST",
-                message=f"{self._name}: no unused reply fits role={request.role} phase={request.phase} "
+            return unasked(
+                "BAD_REQUEST",
+                f"{self._name}: no unused reply fits role={request.role} phase={request.phase} "
                 f"iteration={request.iteration} agent={request.agent or '-'}; add one, or mark one repeat: true",
-                retriable=False,
             )
-            return ProviderResponse(rawText="", finishReason="error", durationMs=0, error=failure)
         reply = self._replies[index]
         self._used.add(index)
         said: list[str] = []

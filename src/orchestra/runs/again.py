@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -73,7 +74,7 @@ class Again:
         facts = self._forked(folder, standing, events[0])
         if fixes is not None:
             workflow = self._workflows.named(RunCreated.of(events[0]).workflow)
-            facts |= _raised(workflow, events[0], fixes) if workflow.raised else {"maxFixes": fixes}
+            facts |= _raised(workflow, events, fixes) if workflow.raised else {"maxFixes": fixes}
         new = await self._engine.again(folder, events, facts, accept_drift=accept_drift)
         self._tell_changes(folder, new, events[0])
         return new
@@ -175,19 +176,20 @@ class Again:
             )
 
     def _tell_changes(self, folder: RunFolder, new: RunFolder, created: Event) -> None:
-        for difference in self._terms.changes(created):
+        for difference in self._terms.policy_changes(created):
             self._face.tell(Notice(new.id, f"another policy than that of {folder.id}: {difference}"))
 
 
 def beyond_limit(workflow: Workflow, created: Event, last: Event, fixes: int | None) -> dict[str, Any] | None:
     """The facts with which a run goes on beyond the limit it ended at; None if it ended otherwise."""
     error = RunEnded.of(last).error
-    return _raised(workflow, created, fixes) if error and error.code in workflow.limits else None
+    return _raised(workflow, (created, last), fixes) if error and error.code in workflow.limits else None
 
 
-def _raised(workflow: Workflow, created: Event, fixes: int | None) -> dict[str, Any]:
-    """The facts of a run with a higher limit of fixes."""
+def _raised(workflow: Workflow, events: Sequence[Event], fixes: int | None) -> dict[str, Any]:
+    """The facts of a run with a higher limit of fixes than the old one had at its end."""
     if workflow.raised is None:
         raise UsageError(f"--max-fixes: workflow {workflow.name} has no limit of fixes")
-    changed = workflow.raised(job_of(created), fixes)
-    return {"params": {**job_of(created), **changed}, **changed}
+    job, ended = job_of(events[0]), RunEnded.of(events[-1]).result
+    changed = workflow.raised({**job, **ended} if isinstance(ended, dict) else job, fixes)
+    return {"params": {**job, **changed}, **changed}

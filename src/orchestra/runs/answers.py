@@ -14,7 +14,8 @@ from __future__ import annotations
 import getpass
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from orchestra.core.cancel import may_be_applying
 from orchestra.core.errors import ForeignRun, UsageError
@@ -22,9 +23,12 @@ from orchestra.core.inbox import CANCEL, message
 from orchestra.core.newest import edition_of
 from orchestra.core.reading import Request, key_of, outcome_of
 from orchestra.core.records import FINAL, Event
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import brief, clean
+from orchestra.patch.choosing import Part
+from orchestra.runs.choosing import Choice, Choosing, GateOf, pick
 from orchestra.runs.find import Runs
 from orchestra.runs.meant import Meant
 from orchestra.runs.tree import OpenRequest, Trees, named, names_of
@@ -37,26 +41,54 @@ _YES, _NO = ("yes", "y", "예", "네"), ("no", "n", "아니오", "아니요")
 class Answers:
     """Where a person's answers to the runs of a project are recorded."""
 
-    def __init__(self, runs: Runs, store: Store) -> None:
+    def __init__(self, runs: Runs, store: Store, gate_of: GateOf, redactor: Redactor) -> None:
+        """`gate_of` gives the gate of a run, which offers the parts of its patches."""
         self.trees = Trees(runs, store)
         self.meant = Meant(runs, self.trees)
+        self.choosing = Choosing(gate_of, redactor)
         self._runs = runs
         self._store = store
 
-    def approve(self, folder: RunFolder, *, digest: str = "", only: tuple[str, ...] = (), by: str = "") -> OpenRequest:
-        """Record a grant for the pending approval, or for the one with this digest; returns the request."""
+    def approve(
+        self,
+        folder: RunFolder,
+        *,
+        digest: str = "",
+        only: Sequence[str] = (),
+        hunks: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        reason: str = "",
+        by: str = "",
+    ) -> OpenRequest:
+        """Record a grant for the pending approval, or for the one with this digest; returns the request.
+
+        With `only` or `hunks` it is for these files and hunks of a patch; `reason` tells why not for the others.
+        """
         request = self._approval(folder, digest)
-        wanted, asked = _digest(request), request.asked
-        known, subject = asked.paths, asked.subject
-        if only and subject != "patch":
-            raise UsageError(f"run {folder.id} waits with a {subject}, which is approved as a whole: leave --only out")
-        for path in only:
-            if path not in known:
-                raise UsageError(f"{path!r} is not in this patch; it touches: {', '.join(sorted(known))}")
-        self._store.deliver(
-            request.run.folder, request.id, message("approve", by or who(), digest=wanted, accepted=only)
-        )
+        if not only and not hunks:
+            said = message("approve", by or who(), digest=_digest(request))
+            self._store.deliver(request.run.folder, request.id, said)
+            return request
+        offered = self.offer(request)
+        return self.choose(request, Choice(pick(offered, only, hunks), offered, reason), by=by)
+
+    def offer(self, request: OpenRequest) -> tuple[Part, ...]:
+        """The parts of the patch that waits; UsageError if it is no patch, or does not fit the files any more."""
+        if (subject := request.asked.subject) != "patch":
+            raise UsageError(
+                f"run {request.run.folder.id} waits with a {subject}, which is approved as a whole: leave --only and"
+                " --hunks out"
+            )
+        return self.choosing.offer(request)
+
+    def choose(self, request: OpenRequest, choice: Choice, *, by: str = "") -> OpenRequest:
+        """Record a grant for what a person chose of a patch; UsageError if it does not fit the files."""
+        said = self.choosing.grant(request, choice, by=by or who(), digest=_digest(request))
+        self._store.deliver(request.run.folder, request.id, said)
         return request
+
+    def waiting(self, folder: RunFolder, digest: str) -> OpenRequest:
+        """The approval of this digest that the tree waits for; UsageError if it waits for none."""
+        return self._approval(folder, digest)
 
     def reject(
         self, folder: RunFolder, *, reason: str, digest: str = "", end: bool = False, by: str = ""
@@ -206,9 +238,10 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
     for option in options:
         if said == _plain(option):
             return option
-    same = [option for option in options if said == _plain(_shown(option))]  # as a person sees it
-    if len(same) == 1:
-        return same[0]
+    for form in (_shown, _name):  # as a person sees it; `R1` of `R1: a text`
+        same = [option for option in options if said == _plain(form(option))]
+        if len(same) == 1:
+            return same[0]
     for words in (_YES, _NO):
         same = [option for option in options if _plain(option) in words]
         if said in words and len(same) == 1:
@@ -219,6 +252,10 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
             f" the options are: {brief(', '.join(map(_shown, options)), 1000)}"
         )
     return text
+
+
+def _name(option: str) -> str:
+    return option.partition(": ")[0]
 
 
 def _shown(option: str) -> str:

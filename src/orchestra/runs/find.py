@@ -125,6 +125,8 @@ class Runs:
     def find(self, reference: str) -> RunFolder:
         """A run by its id, its number (`12` or `@12`), or `last`; else by the beginning or the end of its id, or by
         words of its goal, if these fit one run only (rule 3).
+
+        Child runs, undos and applies are meant only if nothing else fits.
         """
         if not reference.strip():
             raise UsageError("the run's id is empty; give an id, a number, a unique part of an id, or `last`")
@@ -145,7 +147,7 @@ class Runs:
         return self._ours(one for one in self.folders() if self.began(one).number == int(digits))
 
     def _beginning(self, reference: str) -> list[RunFolder]:
-        """The runs whose ids begin so. A child's id begins like its root's: the root is meant."""
+        """The runs whose ids begin so. A child's id begins like its root's, and the root is meant."""
         return self._roots_of(self._begun(self._store.runs(self.roots, reference)))
 
     def _ending(self, reference: str) -> list[RunFolder]:
@@ -156,15 +158,15 @@ class Runs:
     def _about(self, reference: str) -> list[RunFolder]:
         """The root runs of this user in whose goals each of these words begins a word."""
         wanted = _words(reference)
-        found = (one for one in self.folders() if not self._is_child(one))
+        found = (one for one in self.folders() if self._is_started(one))
         return self._ours(
             one for one in found if all(any(w.startswith(v) for w in _words(self.began(one).goal)) for v in wanted)
         )
 
     def _roots_of(self, folders: Iterable[RunFolder]) -> list[RunFolder]:
-        """Those of the runs that are no child runs; all, if every one is a child run."""
+        """Those of the runs that are a person started for their own sake; all, if there is none."""
         fitting = list(folders)
-        return [one for one in fitting if not self._is_child(one)] or fitting
+        return [one for one in fitting if self._is_started(one)] or fitting
 
     def _ours(self, folders: Iterable[RunFolder]) -> list[RunFolder]:
         """Those of the runs that this user's key began; all, if there are none: others can choose goals and numbers."""
@@ -205,7 +207,7 @@ class Runs:
 
         If there is none, the newest that a person started; else the newest of all.
         """
-        started = [folder for folder in folders if not self._is_child(folder)] or folders
+        started = [folder for folder in folders if self._is_started(folder)] or folders
         for folder in reversed(started):
             try:
                 if not self.summary(folder, keep=False).foreign:
@@ -214,8 +216,10 @@ class Runs:
                 return folder
         return started[-1]
 
-    def _is_child(self, folder: RunFolder) -> bool:
-        return bool(self.began(folder).parentRunId)
+    def _is_started(self, folder: RunFolder) -> bool:
+        """Whether a person started the run for its own sake: no child run, no undo, no apply."""
+        began = self.began(folder)
+        return not began.parentRunId and not began.aside
 
     def began(self, folder: RunFolder) -> RunCreated:
         """What a run recorded when it began; an empty record if its first line is damaged or gone."""
@@ -267,7 +271,7 @@ class Runs:
 
         standing = self._store.standing(folder, each=each, keep=keep)
         if standing.created is None:
-            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+            raise JournalCorrupt(str(folder.events), "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         driven = self._store.is_driven(folder)
         return RunSummary(folder, standing.created, standing.events, fold, driven, foreign, spent)
@@ -294,7 +298,7 @@ class Runs:
     def _drivable(self, folder: RunFolder) -> Drivable:
         standing = self._store.vouched(folder)
         if standing.created is None:
-            raise JournalCorrupt(str(folder.events), 0, "holds no event")
+            raise JournalCorrupt(str(folder.events), "holds no event")
         if foreign := standing.foreign or elsewhere(standing.workspace, str(self.project)):
             raise ForeignRun(folder.id, foreign)
         return Drivable(folder, standing.created, standing.events)

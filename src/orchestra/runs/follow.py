@@ -67,7 +67,7 @@ async def follow(
     meanwhile.
     """
     if store.first(run) is None:
-        raise JournalCorrupt(str(run.events), 0, "holds no event")
+        raise JournalCorrupt(str(run.events), "holds no event")
     following = _Following(store, run, redactor=redactor, root_of=root_of, own=own)
     patience, looked = _FIRST_S, 0.0
     with Watcher(polling=polling) as watcher:

@@ -4,6 +4,9 @@ Rules
 1. The text of a patch is the one with masked secrets, unless its exact bytes are asked for.
 2. Of an applied patch only the granted parts are shown.
 3. Files are named from the project's folder: a run that works in a folder of its own names them from there.
+4. Of a tree, the patches of runs in a copy of the project (core/copies.py) are left out: their result comes to the
+   project as one patch. A run in a copy has its own patches.
+5. The net change is one diff, as `git apply` takes it. Where a secret is masked it is not.
 """
 
 from __future__ import annotations
@@ -17,13 +20,18 @@ from msgspec.structs import replace
 from orchestra.core.errors import UsageError
 from orchestra.core.files import MIB
 from orchestra.core.reading import ChangedFile, Reference, outcome_as, outcome_of, scope_of
+from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Masked, PatchProposal, Refusal, Reply
+from orchestra.patch.choosing import parts_about
 from orchestra.patch.diff import parse_diff
-from orchestra.patch.gatekeeper import exact_patch, parts_about
+from orchestra.patch.gatekeeper import exact_patch
+from orchestra.patch.hidden import hidden_lines
 from orchestra.patch.paths import quote
 from orchestra.patch.result import Patch
+from orchestra.patch.undo import Net
 from orchestra.patch.unified import git_line, side_lines
+from orchestra.patch.written import diff_text
 from orchestra.runs.find import RunSummary
 from orchestra.runs.tree import OpenRequest, TreeEvent
 
@@ -36,6 +44,7 @@ class ShownPatch(Struct, frozen=True):
     folder: RunFolder
     diff: str
     masked: tuple[Masked, ...] = ()
+    data: bytes = b""  # the same to the byte, if no secret is masked; empty: it is not known
 
 
 def waiting(request: OpenRequest, *, exact: bool = False) -> ShownPatch:
@@ -46,12 +55,32 @@ def waiting(request: OpenRequest, *, exact: bool = False) -> ShownPatch:
     return _from_project(shown, request.run.facts.folder)
 
 
-def applied(events: Iterable[TreeEvent], *, exact: bool = False) -> Iterator[ShownPatch]:
-    """The granted parts of the applied patches of a tree, in the order in which they were applied."""
+def exact_text(request: OpenRequest) -> str:
+    """The exact patch that an approval is about, with the names that its files have in the run's own folder."""
+    asked = request.asked
+    made = _proposals(request.run).get(_path(asked.patch))
+    return _patch(request.run.folder, asked.patch, made, asked.files, exact=True).diff
+
+
+def proposed(request: OpenRequest) -> PatchProposal:
+    """The patch that an approval is about, as it was recorded; UsageError if its record cannot be read."""
+    made = _proposals(request.run).get(_path(request.asked.patch))
+    if made is None:
+        raise UsageError(f"run {request.run.folder.id} does not say what its patch changes: approve or reject it whole")
+    return made
+
+
+def applied(events: Iterable[TreeEvent], *, copy: str, exact: bool = False) -> Iterator[ShownPatch]:
+    """The granted parts of the applied patches of a tree, in the order in which they were applied.
+
+    `copy` is the copy of the project that its first run works in; empty: the project itself (rule 4).
+    """
     made: dict[tuple[str, str], Reference | None] = {}  # by run and scope: the newest patch is the one that is applied
     proposals: dict[str, dict[str, PatchProposal]] = {}
     for one in events:
         event, member = one.event, one.member
+        if member.summary.facts.copy != copy:  # rule 4
+            continue
         place = (member.folder.id, scope_of(event))
         if event.type == "PATCH_PRODUCED":
             made[place] = outcome_of(event).patch
@@ -62,6 +91,23 @@ def applied(events: Iterable[TreeEvent], *, exact: bool = False) -> Iterator[Sho
             proposal = proposals[member.folder.id].get(_path(patch))
             shown = _patch(member.folder, patch, proposal, outcome_of(event).applied, exact=exact)
             yield _from_project(shown, member.summary.facts.folder)
+
+
+def net_patch(folder: RunFolder, net: Net, redactor: Redactor, *, exact: bool = False) -> ShownPatch:
+    """The net change of a tree as one diff (rule 4)."""
+    files = sorted(net.files, key=lambda file: file.path)
+    diff = "".join(map(diff_text, files))
+    shown = diff if exact else redactor.text(diff)
+    masked = () if exact else tuple(s for f in files for s in hidden_lines(f.path, diff_text(f), redactor))
+    data = "".join(diff_text(file, errors="surrogateescape") for file in files)
+    return ShownPatch(folder, shown, masked, data.encode("utf-8", "surrogateescape") if shown == diff else b"")
+
+
+def about(patch: ShownPatch, paths: Iterable[str]) -> ShownPatch:
+    """The part of a patch that is about these files."""
+    wanted = set(paths)
+    masked = tuple(span for span in patch.masked if span.path in wanted)
+    return replace(patch, diff=parts_about(patch.diff, wanted), masked=masked)
 
 
 def _proposals(run: RunSummary) -> dict[str, PatchProposal]:

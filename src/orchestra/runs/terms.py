@@ -4,17 +4,22 @@ Rules
 1. The narrower applies of what a run recorded and what the project has now (policy/binding.py).
 2. A run uses the models that a person chose last when resuming it, or those it began with. The budget and the time in
    the configuration file now apply, unless a person typed others.
+3. A person's flag may change the job of a run that goes on, and so allow more than the file does. A file may not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.changing import CHANGES, Change
 from orchestra.core.errors import ForeignRun, UsageError
 from orchestra.core.inbox import MODELS
 from orchestra.core.reading import RunCreated
-from orchestra.core.records import Event
+from orchestra.core.records import Event, now
 from orchestra.core.run import RunFolder
 from orchestra.core.vouching import Standing, elsewhere
 from orchestra.policy.binding import bound, differences, opened_ports, recorded, weaker
@@ -65,7 +70,7 @@ class Terms:
         tier = "" if policy.tier == "strict" else weaker(policy.tier)
         return tuple(filter(None, (tier, opened_ports(policy.loopback))))
 
-    def changes(self, created: Event) -> list[str]:
+    def policy_changes(self, created: Event) -> list[str]:
         """The differences between the project's current policy and the run's, as lines for a person."""
         return differences(self.recorded_policy(created), self._project.policy)
 
@@ -93,6 +98,15 @@ class Terms:
         usd = models.maxBudgetUsd if models.typedBudget else _least(models.maxBudgetUsd, most.max_usd)
         seconds = models.maxTimeSec if models.typedTime else _least(models.maxTimeSec, most.max_sec)
         return msgspec.structs.replace(models, maxBudgetUsd=usd, maxTimeSec=seconds)
+
+    def changes(self, run: RunFolder) -> Mapping[str, Any]:
+        """What a person changed of a run's job while it went on."""
+        kept = self._project.store.kept(run, CHANGES, Change)
+        return kept.values if kept is not None else {}
+
+    def keep_changes(self, run: RunFolder, values: Mapping[str, Any], by: str) -> None:
+        """Keep a change of a run's job: the next event of the run records it (core/changing.py)."""
+        self._project.store.keep(run, CHANGES, Change({**self.changes(run), **values}, by, now()))
 
     def keep_models(self, root: RunFolder, models: Models) -> None:
         """Keep the models for later drives: a raised budget also holds when an approval or answer resumes the run."""

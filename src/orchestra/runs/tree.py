@@ -30,6 +30,7 @@ from orchestra.core.records import FINAL, Event, RunStatus
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
 from orchestra.core.text import clean
+from orchestra.runs.changes import Changes
 from orchestra.runs.find import Member, Runs, RunSummary
 
 _APPROVAL = "APPROVAL_REQUESTED"
@@ -93,6 +94,7 @@ class Trees:
     def __init__(self, runs: Runs, store: Store) -> None:
         self._runs = runs
         self._store = store
+        self.changes = Changes(runs)
 
     # -- what waits ---------------------------------------------------------------------------------------------------
 
@@ -151,8 +153,11 @@ class Trees:
 
     # -- all trees ----------------------------------------------------------------------------------------------------
 
-    def listing(self, *, sessions: bool = False) -> Iterator[list[Listed]]:
-        """Every tree of the project, the oldest root first; each as its runs, parents before children (rules 6, 7)."""
+    def listing(self, *, sessions: bool = False, asides: bool = True) -> Iterator[list[Listed]]:
+        """Every tree of the project, the oldest root first; each as its runs, parents before children (rules 6, 7).
+
+        Without `asides`, an undo or an apply that has ended is left out.
+        """
         folders = self._runs.folders()
         here = {folder.id for folder in folders}
         below: dict[str, list[RunFolder]] = {}
@@ -163,17 +168,26 @@ class Trees:
             if began.parentRunId in here and began.parentRunId != folder.id:
                 below.setdefault(began.parentRunId, []).append(folder)
                 continue
+            if began.aside and not asides and self._has_ended(folder):
+                continue
             roots.append(folder)
             if sessions and began.params.session and not began.forkedFrom:
                 turns.setdefault(began.params.session, []).append(folder)
         newest = dict(filter(None, map(self._newest_turn, turns.values())))
         hidden = {one.id for some in newest.values() for one in some}
         seen = {folder.id for folder in _with_below((root for root in roots if root.id in hidden), below)}
-        for root in (*roots, *folders):  # a forged circle of parents has no root: its runs come last
+        circles = (folder for folder in folders if self._runs.began(folder).parentRunId)
+        for root in (*roots, *circles):  # a forged circle of parents has no root: its runs come last
             if root.id not in seen:
                 first, *rest = self._tree_of(root, below, seen)
                 earlier = newest.get(root.id)
                 yield [first if earlier is None else msgspec.structs.replace(first, turns=len(earlier) + 1), *rest]
+
+    def _has_ended(self, folder: RunFolder) -> bool:
+        try:
+            return self._runs.summary(folder, keep=False).fold.state.status in FINAL.values()
+        except (JournalCorrupt, FileNotFoundError):
+            return False
 
     def _newest_turn(self, turns: Sequence[RunFolder]) -> tuple[str, Sequence[RunFolder]] | None:
         """The newest run of a session that is not foreign, and the runs before it; None if there is none (rule 7)."""

@@ -200,6 +200,7 @@ class _Steps:
     def __init__(self) -> None:
         self._open: set[str] = set()
         self._asked: dict[str, str] = {}  # digests, by request id
+        self._requests: dict[str, str] = {}  # request ids, by step
 
     def see(self, number: int, event: Event) -> Findings:
         where, key = f"events.ndjson:{number}", key_of(event)
@@ -212,6 +213,9 @@ class _Steps:
         elif event.type == "APPROVAL_REQUESTED":
             request = Request.of(event)
             self._asked[request.approvalId] = request.digest
+            self._requests[key] = request.approvalId
+        elif event.type == "PATCH_PRODUCED" and key in self._requests:  # a person's own version of what was requested
+            self._asked[self._requests[key]] = outcome_of(event).digest
         elif event.type == "APPROVAL_GRANTED":
             asked = self._asked.get(StepEvent.of(event).approvalId)
             if asked is not None and asked != outcome_of(event).digest:

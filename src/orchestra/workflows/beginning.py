@@ -1,9 +1,10 @@
-"""What every root run records at its start of what models are shown: the project's rules, and the configured files.
+"""What every root run records at its start: the commit it begins from, the project's rules, the configured files.
 
 Rules
 1. Everything here is read once. The runs below, and a fork, use what the root recorded (handlers.py).
 2. A project without rules and without such lines in its configuration adds nothing to its runs.
-3. The configuration may be a clone's: it opens no file that is a secret by its name. Only a person does (`--context`).
+3. The commit is read as files, without git. If that cannot be, the run begins all the same, and a notice says why.
+4. The configuration may be a clone's: it opens no file that is a secret by its name. Only a person does (`--context`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ from msgspec import Struct
 
 from orchestra.config.sections import ContextSection
 from orchestra.context.rules import FILE, find_rules, record_of
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.globs import wrong_glob
 from orchestra.core.reading import ContextFacts
+from orchestra.core.records import GitFacts
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
+from orchestra.patch.git.repository import find_repository
+from orchestra.patch.git.status import uncommitted
+
+_NAMED = 5  # files in a notice
 
 
 class Recorded(Struct, frozen=True):
@@ -38,7 +44,7 @@ def refuse_context(section: ContextSection) -> None:
     for file in section.show:
         if os.path.isabs(file) or os.path.normpath(file).split("/")[0] in ("..", "."):
             raise UsageError(f"context.show: {file} is not a file of the project; write its path in the project")
-        if why := secret_by_name(file):  # rule 3
+        if why := secret_by_name(file):  # rule 4
             raise UsageError(
                 f"context.show: {file} is a secret by its name ({why}); only a person can open it: --context {file}"
             )
@@ -58,6 +64,31 @@ def shown_to_models(path: Path, section: ContextSection, mask: Callable[[str], s
     folder = RunFolder(path)  # only the file's name counts in a reference
     reference = folder.reference(folder.path / FILE, data)
     return Recorded({**facts, "rules": msgspec.to_builtins(reference)}, {FILE: data}, _unread(rules.unread))
+
+
+def begun_from(path: Path, homes: tuple[str, ...], *, warns: bool) -> Recorded:
+    """The commit that a new run begins from. With `warns` a notice names uncommitted changes, which mix with the run's.
+
+    Nothing outside a repository (rule 3).
+    """
+    try:
+        repository = find_repository(path, homes)
+        if repository is None:
+            return Recorded({}, {})
+        head = repository.head()
+        changed = uncommitted(repository, head) or ()
+    except (OrchestraError, OSError) as error:
+        return Recorded({}, {}, (f"the commit that this run begins from is not recorded: {error}",))
+    facts = GitFacts(head.commit, head.branch, len(changed))
+    told = _told_of(changed) if warns and changed else ()
+    return Recorded({"git": msgspec.to_builtins(facts)}, {}, told)
+
+
+def _told_of(changed: tuple[str, ...]) -> tuple[str, ...]:
+    shown = ", ".join(changed[:_NAMED]) + (f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else "")
+    return (
+        f"uncommitted changes will mix with the run's: {shown}. To keep them apart, commit first or use --worktree",
+    )
 
 
 def _unread(files: tuple[str, ...]) -> tuple[str, ...]:

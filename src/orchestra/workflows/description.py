@@ -123,7 +123,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     defaults: Callable[[Project], dict[str, Any]] = lambda project: {}  # parameters from the configuration
     prepare: Callable[[Project, Any, Models], tuple[Any, Models]] = lambda project, job, models: (job, models)
     reserved: frozenset[str] = frozenset()  # parameters that only its own verbs may set, not `start` or a parent
-    as_child: Callable[[Project, Any], Any] = lambda project, job: job  # with no more authority than a parent has
+    # the job with no more authority than the parent has, whose first event is given
+    as_child: Callable[[Project, Any, Event], Any] = lambda project, job, parent: job
     facts: Callable[[Project, Any], dict[str, Any]] = lambda project, job: {}  # recorded beside the usual ones
     files: Callable[[Project, Any], Mapping[str, bytes]] = lambda project, job: {}  # a run begins with
     # the last two parts of a run's id; None: the workflow's name, and a slug of the goal
@@ -149,19 +150,27 @@ class Workflow(Struct, frozen=True, kw_only=True):
     # Given the job, and how many fixes a person allows (None: not said): the fields of the job that change.
     raised: Callable[[Mapping[str, Any], int | None], dict[str, Any]] | None = None
 
+    # Given the job and what a person wishes to change of it: the fields that change; raises to refuse. None: none may.
+    changed: Callable[[Project, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+
     # A run goes on with the job it recorded, and says so if the files are others; `rerun --stale` takes them.
     renewed: Callable[[Project, Mapping[str, Any]], Renewed] = lambda project, params: Renewed()
 
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
+    outline: Callable[[Iterable[Event]], Iterable[ShownLine]] = lambda events: ()  # its parts, and how far each is
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
+    # what a person who decides on a patch must know of the run: in short, or whole
+    about: Callable[[Mapping[str, Any], Iterable[Event], bool], Iterable[ShownLine]] = lambda params, events, whole: ()
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # shown at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()
     printed: Callable[[Any], str] = lambda result: ""  # the text on stdout for a completed run's result
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run
+    # Files of its own that are no run, for `verify`: the folder that a name means, and its findings (at PATH:LINE).
+    verified: Callable[[Path, str], tuple[Path, Findings] | None] = lambda project, name: None
     title: str = ""  # "a loop": as documents call one of its runs
     start: str = ""  # the command that starts one, as an example for who has no run yet
     inner: tuple[Inner, ...] = ()

@@ -7,7 +7,7 @@ over a durable context, like every flow; the handlers of the effects are in patc
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.command import NOT_GRANTED, CommandOutcome, RunCommand
 from orchestra.core.context import Context
@@ -21,6 +21,7 @@ from orchestra.core.work import (
     Approval,
     Approve,
     AutoApprove,
+    GrantRevision,
     PatchFile,
     PatchProposal,
     ProposePatch,
@@ -28,6 +29,8 @@ from orchestra.core.work import (
     Refusal,
     RefusePatch,
     Reply,
+    ReviewPatch,
+    Since,
     TakeBack,
 )
 from orchestra.policy.binding import stricter
@@ -36,7 +39,10 @@ from orchestra.policy.policy import ApprovalPolicy
 
 
 class Passage(Struct, frozen=True):
-    """The result at the gate: the patch was applied, could not be applied (`done.refusal`), or was rejected."""
+    """The result at the gate: the patch was applied, could not be applied (`done.refusal`), or was rejected.
+
+    `proposal` is the patch that was decided on: a person's own version of it, if they sent one.
+    """
 
     proposal: PatchProposal
     approval: Approval | None = None
@@ -48,7 +54,9 @@ class Ticket(Struct, frozen=True):
     """A change at the gate: the name of its patch file, its approval id, the approval mode, a summary.
 
     `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged. `scope` has the files that
-    the patch may change; None: any.
+    the patch may change; None: any. `granted` says where these changes were granted before (in a copy of the project):
+    then a person is asked again only about guesses, and about files that orchestra obeys. `rejected` has the digests of
+    patches that a person has rejected before.
     """
 
     artifact: str
@@ -57,60 +65,97 @@ class Ticket(Struct, frozen=True):
     summary: str
     shown: ShownLines | None = None
     scope: Scope | None = None
+    granted: str = ""
+    rejected: tuple[str, ...] = ()
 
 
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
     """Apply a change to the files, if it is granted. Every grant is recorded, also the policy's own (S1-75)."""
     shown = UNSET if ticket.shown is None else ticket.shown
     proposal = await ctx.perform("patch", ProposePatch(reply, ticket.artifact, shown))
-    outside = ticket.scope.refusal(proposal.files) if ticket.scope else None
-    refusal = proposal.refusal or outside or _unasked(proposal, stricter(ticket.policy, proposal.approval))
+    refusal = _refusal(proposal, ticket) or _unasked(proposal, ticket)
     if refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(refusal, proposal.digest))
         return Passage(proposal, done=refused)
     approval = await _approve(ctx, proposal, ticket)
+    if isinstance(approval, PatchProposal):
+        return await _pass_revised(ctx, proposal, approval, ticket)
     if not approval.granted:
         return Passage(proposal, approval)
+    # older runs: the grant of a whole patch names the files that it is for
     files = tuple(f for f in proposal.files if not approval.accepted or f.path in approval.accepted)
     done = await ctx.perform("apply", ApplyPatch(reply, proposal.digest, files))
     return Passage(proposal, approval, done, files)
 
 
-async def take_back(ctx: Context, runs: tuple[str, ...], artifact: str) -> Passage:
+async def _pass_revised(ctx: Context, made: PatchProposal, own: PatchProposal, ticket: Ticket) -> Passage:
+    """Apply a person's own version of a patch. The grant names the version's own digest (D-11)."""
+    assert own.revision is not None
+    paths = tuple(file.path for file in own.files)
+    left_out = {file.path for file in made.files} - set(paths)
+    accepted = paths if left_out else ()
+    grant = GrantRevision(ticket.approval_id, own.digest, own.revision.by, own.revision.reason, accepted)
+    approval = await ctx.perform("grant", grant)
+    if refusal := _refusal(own, ticket):
+        refused = await ctx.perform("apply", RefusePatch(refusal, own.digest))
+        return Passage(own, approval, refused)
+    done = await ctx.perform("apply", ApplyPatch(own.revision.reply, own.digest, own.files))
+    return Passage(own, approval, done, own.files)
+
+
+def _refusal(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
+    """Why a patch cannot be applied, whoever would grant it."""
+    return proposal.refusal or (ticket.scope.refusal(proposal.files) if ticket.scope else None)
+
+
+async def take_back(
+    ctx: Context,
+    runs: tuple[str, ...],
+    artifact: str,
+    *,
+    below: str | UnsetType = UNSET,
+    since: Since | UnsetType = UNSET,
+) -> Passage:
     """Restore the files that the patches of these runs, and of the runs below, have changed: exactly or not at all.
 
+    With `below`, also those of this run's own steps whose keys begin so, and of their child runs.
     If a file changed since, `done.refusal` names it and nothing is changed. Without `done` nothing was to be restored.
     No person is asked: every byte was in the project before. `artifact` is the name of the file with the diff.
+    `since` is an event of the first run: only what was applied after it is restored.
     """
-    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact))
+    proposal = await ctx.perform("patch", ProposeTakeBack(runs, artifact, below, since))
     if proposal.refusal is not None:
         refused = await ctx.perform("apply", RefusePatch(proposal.refusal, proposal.digest))
         return Passage(proposal, done=refused)
     if not proposal.files:
         return Passage(proposal)
     approval = await ctx.perform("approve", AutoApprove(proposal.digest, "take back"))
-    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files))
+    done = await ctx.perform("apply", TakeBack(runs, proposal.digest, proposal.files, below, since))
     return Passage(proposal, approval, done, proposal.files)
 
 
-def _unasked(proposal: PatchProposal, policy: ApprovalPolicy) -> Refusal | None:
+def _unasked(proposal: PatchProposal, ticket: Ticket) -> Refusal | None:
     """A refusal for a patch that contains guesses, if the policy never asks a person; else None."""
-    if not proposal.doubts or policy != "never":
+    if not proposal.doubts or ticket.granted or stricter(ticket.policy, proposal.approval) != "never":
         return None
     return Refusal("context_mismatch", f"{'; '.join(proposal.doubts)}. Write the patch again with the file's own lines")
 
 
-async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval:
-    """Get a person's decision, or record the policy's grant."""
+async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> Approval | PatchProposal:
+    """Get a person's decision, which may be their own version of the patch; or record the policy's grant."""
     policy = stricter(ticket.policy, proposal.approval)
-    reasons = reasons_to_ask(policy, proposal.risks, proposal.guarded)
+    unexpected = ticket.scope.unexpected(proposal.files) if ticket.scope else ()
+    reasons = reasons_to_ask(policy, proposal.risks, (*proposal.guarded, *unexpected))
+    if ticket.granted:
+        reasons = (*proposal.guarded, *unexpected, *proposal.doubts)
     if not reasons:
-        return await ctx.perform("approve", AutoApprove(proposal.digest, policy))
-    request = Approve(
+        return await ctx.perform("approve", AutoApprove(proposal.digest, ticket.granted or policy))
+    again = ("it is the same patch that you rejected",) if proposal.digest in ticket.rejected else ()
+    request = ReviewPatch(
         approvalId=ticket.approval_id,
         digest=proposal.digest,
         policy=policy,
-        reasons=reasons,
+        reasons=(*reasons, *again),
         summary=ticket.summary,
         patch=proposal.patch,
         files=proposal.files,

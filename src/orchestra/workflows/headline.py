@@ -50,7 +50,8 @@ def headline(event: Event) -> str:
             if outcome.refusal:
                 return "patch: it does not fit the files"
             repaired = "".join(f"; repaired: {text}" for text in outcome.repairs)
-            return f"patch: {count(len(outcome.files), 'file')}, +{outcome.added} -{outcome.removed}{short(repaired)}"
+            what = "your version of the patch" if outcome.by == "person" else "patch"
+            return f"{what}: {count(len(outcome.files), 'file')}, +{outcome.added} -{outcome.removed}{short(repaired)}"
         case "APPROVAL_REQUESTED":
             return f"approval requested: {short('; '.join(Request.of(event).reasons))}"
         case "APPROVAL_GRANTED":

@@ -37,6 +37,7 @@ from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.opening import opened_file, recorded, written
 from orchestra.context.rules import Rules, find_rules
 from orchestra.context.view import View
+from orchestra.core.copies import copy_of, found_copy, path_of
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import SandboxError, UsageError
 from orchestra.core.globs import Globs
@@ -52,7 +53,9 @@ from orchestra.patch.safety import wrong_path
 from orchestra.policy.policy import Policy, within
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
-from orchestra.workflows.beginning import Recorded, refuse_context, shown_to_models
+from orchestra.workflows.beginning import Recorded, begun_from, refuse_context, shown_to_models
+from orchestra.workflows.copying import copy_project
+from orchestra.workflows.gitplace import CommitPlace, commit_place
 from orchestra.workflows.guard import closed_folders, environment_folders
 from orchestra.workflows.workspace import make_folder, wrong_folder
 
@@ -79,6 +82,7 @@ class Project:
             raise UsageError(f"{path} is not a folder; give -C DIR")
         self.path = path.resolve()
         self.folder = ""  # the folder in the project that a run works in (`inside`); empty: the project itself
+        self.copy = ""  # the copy of the project that a run works in (`at`); empty: the project itself
         self.environ = environ
         self.overlay = overlay
         self.config_path = config or find_config(self.path)
@@ -114,8 +118,25 @@ class Project:
 
     @property
     def workspace(self) -> Path:
-        """The folder that a run works in: the project, or a folder inside it (workflows/workspace.py)."""
-        return self.path / self.folder
+        """The folder that a run works in: the project or a copy of it, or a folder inside (workflows/workspace.py)."""
+        return self._top / self.folder
+
+    @property
+    def _top(self) -> Path:
+        return Path(os.path.normpath(self.path / self.copy))
+
+    def at(self, copy: str) -> Project:
+        """The project as a run sees it that works in this copy; UsageError if that is gone, or is no copy."""
+        if not copy:
+            return self
+        found_copy(self.path, copy, (self.path / ".runs" / "workflows", self.runs_folder))
+        return self._seen_from("", copy)
+
+    def copied(self, run: Path) -> Project:
+        """The project as the run with this folder sees it, which works in a copy of its own, made now."""
+        made = copy_of(run)
+        copy_project(self.path, made, self._closed)
+        return self.at(path_of(self.path, made))
 
     def below(self, above: str, wanted: str | UnsetType) -> Project:
         """The project as a child run sees it: in its parent's folder, or in the folder that the child wants inside it.
@@ -123,26 +144,26 @@ class Project:
         UsageError if no run may work there. The folder need not exist yet.
         """
         if isinstance(wanted, UnsetType):
-            return self._seen_from(above) if above else self
+            return self._seen_from(above, self.copy) if above else self
         if why := wrong_path(wanted):
             raise UsageError(f"workspace {wanted!r}: {why}")
         folder = f"{above}/{wanted}" if above else wanted
-        if why := wrong_folder(self.path, folder, self._closed):
+        if why := wrong_folder(self._top, folder, self._closed):
             raise UsageError(f"workspace {wanted!r}: {why}")
-        return self._seen_from(folder)
+        return self._seen_from(folder, self.copy)
 
     def inside(self, folder: str) -> Project:
         """The project as a run sees it that works in this folder, which is made if it is missing."""
         if not folder:
             return self
-        if why := wrong_folder(self.path, folder, self._closed):
+        if why := wrong_folder(self._top, folder, self._closed):
             raise UsageError(f"the run works in {folder} of the project, and that cannot be used now: {why}")
-        make_folder(self.path, folder)
-        return self._seen_from(folder)
+        make_folder(self._top, folder)
+        return self._seen_from(folder, self.copy)
 
-    def _seen_from(self, folder: str) -> Project:
+    def _seen_from(self, folder: str, copied: str) -> Project:
         inner = copy.copy(self)
-        inner.folder = folder
+        inner.folder, inner.copy = folder, copied
         inner.__dict__["workshop"] = self.workshop.inside(inner.workspace)
         return inner
 
@@ -284,6 +305,14 @@ class Project:
     def shown_to_models(self) -> Recorded:
         """What a root run records of what its models are shown: the project's rules, the configuration's files."""
         return shown_to_models(self.path, self.config.context, self.redactor.text)
+
+    def begun_from(self, *, warns: bool) -> Recorded:
+        """What a root run records of the commit it begins from; `warns`: uncommitted changes are told."""
+        return begun_from(self.path, homes(self.environ), warns=warns)
+
+    def commit_to(self, branch: str, began: str) -> CommitPlace:
+        """Where a run's result can be committed; UsageError if nowhere. `began` is the commit where the run began."""
+        return commit_place(self.path, homes(self.environ), self.environ, branch, began)
 
     # -- what a start refuses -----------------------------------------------------------------------------------------
 

@@ -445,6 +445,15 @@ def test_of_many_tasks_that_may_write_ten_are_named_and_the_others_counted(
     assert asked.payload["reasons"] == [f"may change the workspace: {', '.join(names[:10])}{more}"]
 
 
+@pytest.mark.parametrize(("count", "rest"), [(10, ""), (12, "\n- and 2 more")])
+def test_of_many_problems_of_a_plan_ten_are_named_and_the_others_counted(count: int, rest: str) -> None:
+    plan = json.dumps([task(f"t{number}", "nobody") for number in range(count)])
+    with pytest.raises(ContractError) as refused:
+        read_plan(plan, "r", POLICY)
+    lines = [f"- task 't{number}' depends on 'nobody', which is not in the plan" for number in range(10)]
+    assert str(refused.value) == "\n".join(("the plan cannot be used:", *lines)) + rest
+
+
 ONE = json.dumps([task("one")])
 TWO = json.dumps([task("two")])
 

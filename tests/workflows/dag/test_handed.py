@@ -1,4 +1,4 @@
-"""What a task hands over reaches the tasks that depend on it, for reading; plans and denials in words (issue 17)."""
+"""What a task hands over reaches the tasks that depend on it, for reading; plans and denials in words."""
 
 from __future__ import annotations
 

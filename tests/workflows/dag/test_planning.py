@@ -58,6 +58,7 @@ def planned(project: Tasks) -> list[str]:
 def test_a_planner_that_asks_is_shown_it_and_asked_again(project: Tasks, need: str) -> None:
     replies(project, need, PLAN)
     assert project.dag().returncode == 0
+    assert {line["component"]: line["state"] for line in project.lines()} == dict.fromkeys(("L1", "L2", "L3"), "done")
     assert planned(project) == ["plan.1", "plan.2"]
     assert "보이나요" not in text_of(project, "plan/iter-0001")
     shown = text_of(project, "plan/iter-0002")

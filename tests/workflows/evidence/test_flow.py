@@ -75,6 +75,8 @@ def test_without_json_stdout_is_the_answer_only(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, f"{ANSWER}\n")
     for line in ("planning-result: collect_evidence", "tool-start: step 1: $ grep -n", "tool-result: step 1: exit 0,0"):
         assert line in ran.stderr  # S5-80 … S5-82 are shown live, on stderr
+    [found] = [line for line in ran.stderr.splitlines() if line.startswith("  evidence, step 1: $ ")]
+    assert f"{GREP} (exit 0,0, lines 1-1): " in found and Path(found.rpartition(": ")[2]).exists()
 
 
 @pytest.mark.spec("S5-36", "S5-37", "S5-38")
@@ -223,7 +225,8 @@ def test_a_goal_that_needs_no_evidence_is_answered_at_once(tmp_path: Path) -> No
 @pytest.mark.spec("S5-03", "S5-10", "S5-63", "S5-64", "S5-65", "S5-67")
 def test_a_long_conversation_is_compacted_before_the_next_call(tmp_path: Path) -> None:
     lines = [tool(f"head -n {number} 긴.txt") for number in range(60, 74)]
-    project = Project(tmp_path / "p", planning(), *lines, finalize(), decision(answer="길다"))
+    more = decision("continue", guidance="더 보라", needed_evidence=["몇 줄인가"])
+    project = Project(tmp_path / "p", planning(), finalize(), more, *lines, finalize(), decision(answer="길다"))
     (project.path / "긴.txt").write_text("".join(f"{number} 아주 긴 줄입니다 정말로 긴 줄\n" for number in range(100)))
     ran = ask_agent(project, "--max-steps", "20")
     assert ran.stdout == "길다\n", ran.stderr
@@ -238,6 +241,9 @@ def test_a_long_conversation_is_compacted_before_the_next_call(tmp_path: Path) -
             assert event.payload["outcome"]["after"] < 0.85 * 8192 <= event.payload["outcome"]["before"] + 2000
     texts = said(project)
     assert any(text.startswith("[SESSION_COMPACTION]\nGoal: add()는") for text in texts)
+    for key in ("worker.16", "decision.2"):  # the calls after the last compaction have the goal and the open points
+        user = project.run("show", "last", "--prompt", key).stdout.rpartition("\n# user\n")[2]
+        assert "Goal:\nadd()는 무엇을 하나?" in user and "- 몇 줄인가" in user, key
     for event in events_of(project):
         if told := event.payload.get("conversation"):
             assert told["tokens"] < 8192, told

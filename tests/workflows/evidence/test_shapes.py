@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from orchestra.workflows.evidence.effects import MOST_FILES, files_of
-from orchestra.workflows.evidence.shapes import Evidence, FoundFile, Job, Loop, worker_prompt
+from orchestra.workflows.evidence.prompting import worker_prompt
+from orchestra.workflows.evidence.shapes import Evidence, FoundFile, Job, Loop
 
-HINT = "Your last two commands were the same"
+HINT = "You ran your last command before"
 
 
 def piece(command: str, text: str = "") -> Evidence:
@@ -25,9 +26,10 @@ def piece(command: str, text: str = "") -> Evidence:
         (("ls", "rg 값"), False),
         (("ls", "ls", "rg 값"), False),
         (("rg 값", "ls", "ls"), True),
+        (("ls", "rg 값", "ls"), True),
     ],
 )
-def test_a_worker_that_repeats_its_last_command_is_given_a_hint(commands: tuple[str, ...], repeated: bool) -> None:
+def test_a_worker_that_repeats_a_command_is_given_a_hint(commands: tuple[str, ...], repeated: bool) -> None:
     loop = Loop(evidence=tuple(piece(command) for command in commands))
     assert (HINT in worker_prompt(Job(goal="왜?"), loop).user) is repeated
 

@@ -8,8 +8,9 @@ import pytest
 from orchestra.core.command import CommandOutcome
 from orchestra.workflows.loop.checks import Baseline, check_results, missing_outside, prove_nothing
 from orchestra.workflows.loop.effects import Result
-from orchestra.workflows.loop.shapes import EDITION, Job, Opinion
+from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.loop.verdict import decide
+from orchestra.workflows.replies import Opinion
 
 JOB = Job(goal="g", checks=(("pytest", "-q"),), edition=EDITION)
 TWO = msgspec.structs.replace(JOB, checks=(("pytest", "-q"), ("ruff", "check")))

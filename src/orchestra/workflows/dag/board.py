@@ -171,15 +171,16 @@ class Board:
         """Count a model call for the level that made it."""
         outcome = outcome_of(event)
         who = self._planning if event.phase == "plan" else self._run
-        if who is not None and outcome.tokens:
+        assert who is not None
+        if outcome.tokens:
             used = (who.metrics.tokens_used or 0) + outcome.tokens
             who.metrics = msgspec.structs.replace(who.metrics, tokens_used=used)
-        if event.type == "PHASE_FAILED" and who is not None:
+        if event.type == "PHASE_FAILED":
             message = f"model call failed: {StepEvent.of(event).message}"
             self._tell(who, event.ts, "warn", message, {"error": recorded(event, "error").get("error") or {}})
         elif event.phase == "evaluate":
             self.summary = outcome.text
-        elif who is not None and (asked := request_in_words(outcome.text)):
+        elif asked := request_in_words(outcome.text):
             self._tell(who, event.ts, "info", f"the planner asks to see {asked}")
 
     def _adopt(self, event: Event) -> None:

@@ -13,20 +13,32 @@ Rules
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from msgspec import UnsetType
 from msgspec.structs import replace
 
 from orchestra.core.command import RunCommand
-from orchestra.core.context import Context, Labels, Verdict
+from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import ContractError, Refused, StepFailed, end_of_run
-from orchestra.core.model import Prompt
+from orchestra.core.scopes import Labels
 from orchestra.core.work import AskPerson
 from orchestra.policy.words import parse_line
 from orchestra.workflows.evidence import protocol
 from orchestra.workflows.evidence.asking import ACTION, ANSWER, DECISION, FORCED, PLANNING, Asked, call
 from orchestra.workflows.evidence.effects import Conclude, Decline, SaveSession
 from orchestra.workflows.evidence.memory import Message, tagged
+from orchestra.workflows.evidence.prompting import (
+    answer_prompt,
+    decision_prompt,
+    fallback_answer,
+    for_main,
+    for_worker,
+    planning_prompt,
+    with_quotes,
+    worker_prompt,
+)
 from orchestra.workflows.evidence.protocol import AskUser, CallTool, Decision, Finalize, Planning
 from orchestra.workflows.evidence.shapes import (
     KEPT_CHARACTERS,
@@ -34,16 +46,10 @@ from orchestra.workflows.evidence.shapes import (
     Job,
     Loop,
     Result,
-    answer_prompt,
     begin,
-    decision_prompt,
     evidence_of,
-    fallback_answer,
-    for_main,
-    for_worker,
-    planning_prompt,
     refused_evidence,
-    worker_prompt,
+    steps_left,
 )
 from orchestra.workflows.gate import run_command
 
@@ -76,7 +82,7 @@ async def evidence(ctx: Context, job: Job) -> Verdict:
 
 async def plan_intent(ctx: Context, job: Job, loop: Loop) -> Loop:
     """PlanIntent: main reads the request and decides where to begin (S5-02)."""
-    loop, planning = await call(ctx, job, loop, PLANNING, lambda now: planning_prompt(job), protocol.read_planning)
+    loop, planning = await call(ctx, job, loop, PLANNING, planning_prompt, protocol.read_planning)
     if planning is None:
         return replace(loop.heard(tagged("user", "PLANNING_FAIL")), planning=protocol.FALLBACK_PLANNING)
     loop = loop.heard(tagged("assistant", "PLANNING_RESULT", _planned(planning)))  # S5-66
@@ -86,12 +92,10 @@ async def plan_intent(ctx: Context, job: Job, loop: Loop) -> Loop:
 
 async def acquire(ctx: Context, job: Job, loop: Loop) -> tuple[Loop, bool]:
     """AcquireEvidence: the worker acts until it hands over to main; False if it cannot (rule 1)."""
-    while loop.step < job.maxSteps:
+    while steps_left(job, loop):
         step = loop.step + 1
         shown = for_worker(loop)
-        loop, action = await call(
-            ctx, job, loop, ACTION, lambda now: worker_prompt(job, now), protocol.read_action, shown
-        )
+        loop, action = await call(ctx, job, loop, ACTION, worker_prompt, protocol.read_action, shown)
         loop = replace(loop, step=step)
         match action:
             case CallTool():
@@ -157,9 +161,7 @@ async def ask_user(ctx: Context, loop: Loop, action: AskUser) -> Loop:
 
 async def assess(ctx: Context, job: Job, loop: Loop) -> tuple[Loop, Decision]:
     """AssessSufficiency: main decides whether the evidence is enough (S5-05)."""
-    loop, decision = await call(
-        ctx, job, loop, DECISION, lambda now: decision_prompt(job, now), protocol.read_decision, for_main(loop)
-    )
+    loop, decision = await call(ctx, job, loop, DECISION, decision_prompt, protocol.read_decision, for_main(loop))
     if decision is None:
         loop = loop.heard(tagged("user", "MAIN_DECISION_FAIL", number=loop.step))
         decision = protocol.FALLBACK_DECISION
@@ -175,7 +177,7 @@ async def assess(ctx: Context, job: Job, loop: Loop) -> tuple[Loop, Decision]:
 async def conclude(ctx: Context, job: Job, loop: Loop, decision: Decision) -> tuple[Loop, str]:
     """The answer of main's decision, or another call for it if that is empty or JSON (S5-51, S5-59)."""
     try:
-        return loop, protocol.read_answer(decision.answer)
+        return loop, with_quotes(protocol.read_answer(decision.answer), decision.summary_evidence, loop)
     except ContractError:
         return await write_answer(ctx, job, loop, ANSWER, draft=decision.answer)
 
@@ -183,10 +185,7 @@ async def conclude(ctx: Context, job: Job, loop: Loop, decision: Decision) -> tu
 async def write_answer(ctx: Context, job: Job, loop: Loop, asked: Asked, *, draft: str = "") -> tuple[Loop, str]:
     """Have main write the final answer; fixed words if it does not (S5-56, S5-61)."""
     forced = asked.state == "ForcedSynthesis"
-
-    def prompt(now: Loop) -> Prompt:
-        return answer_prompt(job, now, draft=draft, forced=forced)
-
+    prompt = partial(answer_prompt, draft=draft, forced=forced)
     loop, answer = await call(ctx, job, loop, asked, prompt, protocol.read_answer, for_main(loop))
     if answer is not None:
         return loop, answer

@@ -46,6 +46,7 @@ _SUMMED_UP = (
 _FAILURES = ("PLANNING_FAIL", "WORKER_VALIDATION_FAIL", "MAIN_DECISION_FAIL", "MAIN_FORCE_FINALIZE_FAIL")
 _FAILURES_KEPT = 5
 _TAGS = frozenset((*(tag for tag, _, _ in _SUMMED_UP), *_FAILURES, "PLANNING_RESULT"))
+_IN_PROMPT = ("AGENT_GOAL", "PLANNING_RESULT", "WORKER_TOOL", "WORKER_TOOL_RESULT")  # of the current turn
 
 Speaker = Literal["system", "user", "assistant"]
 
@@ -103,13 +104,13 @@ def harmless(output: str) -> str:
 
 
 def told(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The conversation for a model: without the tool calls and results of the current turn, which its prompt shows."""
+    """The conversation for a model: without what its prompt shows of the current turn."""
     goals = [index for index, one in enumerate(messages) if tag_of(one) == "AGENT_GOAL"]
     begun = goals[-1] if goals else 0
     return tuple(
         _marked(one) if tag_of(one) == "WORKER_TOOL_RESULT" else one
         for index, one in enumerate(messages)
-        if index < begun or tag_of(one) not in ("WORKER_TOOL", "WORKER_TOOL_RESULT")
+        if index < begun or tag_of(one) not in _IN_PROMPT
     )
 
 

@@ -5,8 +5,7 @@ Rules
 2. Every reply is checked against its record (S5-42, S5-52). A wrong reply raises ContractError with one sentence for
    the model that wrote it, and `repair` makes the next request of it (S5-43, S5-53).
 3. A worker's reply of more than WORKER_TOKENS estimated tokens is refused, whatever it says (S5-44, S5-45).
-4. The schemas are for providers that can constrain a reply. Every text in them has a maximal length, because a small
-   model that must follow a schema may never end one.
+4. What a provider that can constrain a reply is given is narrower, and depends on the state: see offered.py.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ REASON_CHARACTERS = 120
 
 _FENCE = re.compile(r"^\s*```[A-Za-z]*[ \t]*\n(.*?)\n?```\s*$", re.DOTALL)
 _MOST_OBJECTS = 20  # places of a reply at which an object is looked for
-_TEXT = {"type": "string", "maxLength": 400}
-_TEXTS = {"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 8}
 
 T = TypeVar("T")
 
@@ -203,45 +200,3 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(value, dict):
             yield value
-
-
-# -- schemas for providers that can constrain a reply (rule 4) --------------------------------------------------------
-
-
-def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {**required, **optional},
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-PLANNING_SCHEMA: dict[str, Any] = _object(
-    {"next": {"enum": ["collect_evidence", "main_decision", "final_report"]}, "reason": _TEXT},
-    evidence_goals=_TEXTS,
-    guidance=_TEXT,
-    answer_hint=_TEXT,
-)
-ACTION_SCHEMA: dict[str, Any] = {
-    "oneOf": [
-        _object(
-            {
-                "action": {"const": "call_tool"},
-                "tool": {"const": "shell"},
-                "args": _object({"cmd": {"type": "string", "minLength": 1, "maxLength": 300}}),
-                "reason": {"type": "string", "minLength": 1, "maxLength": REASON_CHARACTERS},
-            }
-        ),
-        _object({"action": {"const": "ask"}, "question": {"type": "string", "minLength": 1, "maxLength": 200}}),
-        _object({"action": {"const": "finalize"}}),
-    ]
-}
-DECISION_SCHEMA: dict[str, Any] = _object(
-    {"decision": {"enum": ["finalize", "continue"]}},
-    answer={"type": "string", "maxLength": 2000},
-    guidance=_TEXT,
-    summary_evidence=_TEXTS,
-    needed_evidence=_TEXTS,
-    forced_synthesis_enable_think={"type": "boolean"},
-)

@@ -15,7 +15,8 @@ from orchestra.core.shown import Conversation, Omitted, Piece
 from orchestra.core.text import brief, estimated_tokens
 from orchestra.core.work import ModelCall
 from orchestra.workflows.evidence.memory import PER_MESSAGE, Message, label_of, tag_of
-from orchestra.workflows.evidence.shapes import Evidence, Job, Loop, shown_of
+from orchestra.workflows.evidence.prompting import shown_of
+from orchestra.workflows.evidence.shapes import Evidence, Job, Loop
 
 _COMMAND = 80  # characters of a command
 

@@ -12,15 +12,17 @@ from msgspec.structs import replace
 
 from orchestra.commands.tools import NoTool
 from orchestra.config.sections import Config, EvidenceAgent
+from orchestra.context.walk import walk
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, UsageError
+from orchestra.core.globs import Globs
 from orchestra.core.reading import Request, StepEvent, effect_of, job_of, outcome_as
 from orchestra.core.records import FINAL, Event
-from orchestra.core.text import brief, cell, clean, count
+from orchestra.core.text import brief, cell, clean, count, estimated_tokens
 from orchestra.core.work import ModelReply
 from orchestra.providers.choose import Models
-from orchestra.workflows.description import Running, Workflow
+from orchestra.workflows.description import Ended, Hint, Running, Workflow
 from orchestra.workflows.evidence import protocol
 from orchestra.workflows.evidence.effects import (
     Compact,
@@ -34,6 +36,8 @@ from orchestra.workflows.evidence.effects import (
     SaveSession,
 )
 from orchestra.workflows.evidence.flow import evidence
+from orchestra.workflows.evidence.offered import likeliest, search_words
+from orchestra.workflows.evidence.prompting import SHOWN_TO_MAIN
 from orchestra.workflows.evidence.sessions import Session, Sessions, checked_id
 from orchestra.workflows.evidence.shapes import CONTEXT_TOKENS, Evidence, Job, Result, evidence_of, exit_codes
 from orchestra.workflows.evidence.states import TABLE
@@ -94,10 +98,29 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     models = _routed(project, job, models)
     lengths = [project.provider(models, role, agent).capabilities.maxContextTokens for agent, role in _CALLED]
     limit = min(CONTEXT_TOKENS if isinstance(length, UnsetType) else length for length in lengths)
+    _refuse_too_long(job.goal, [length for length in lengths if not isinstance(length, UnsetType)])
     chosen = tuple((name, models.roles[name]) for name in AGENTS if name in models.roles)
-    return replace(job, contextTokens=limit, models=chosen), models
+    names, words = likeliest(_listed(project), job.goal, most=limit // 16), search_words(job.goal)
+    return replace(job, contextTokens=limit, models=chosen, names=names, words=words), models
 
 
+def _refuse_too_long(goal: str, contexts: Sequence[int]) -> None:
+    """UsageError for a goal of more than half of a known context: it is in every prompt, beside the evidence."""
+    tokens = estimated_tokens(goal)
+    if contexts and tokens > min(contexts) // 2:
+        raise UsageError(
+            f"the goal has about {tokens} tokens, and the models take {min(contexts)} with everything else."
+            " Put the text into a file of the project, and name that file in the goal"
+        )
+
+
+def _listed(project: Project) -> list[str]:
+    """The files whose names a model may be told: not those that the configuration hides."""
+    hides = Globs(project.config.context.hide, below=project.folder)
+    return [found.path for found in walk(project.workspace, most=_MOST_WALKED).files if not hides(found.path)]
+
+
+_MOST_WALKED = 5_000  # files whose names are looked at
 _CALLED = (("main", "planner"), ("worker", "planner"), ("main", "evaluator"))
 
 
@@ -191,13 +214,21 @@ def _said(native: str, text: str) -> str:
                 return f"{planning.next}: {planning.reason}"
             case "worker-action":
                 action = protocol.read_action(text)
-                return action.reason if isinstance(action, protocol.CallTool) else type(action).__name__.lower()
+                return action.reason if isinstance(action, protocol.CallTool) else str(action.__struct_config__.tag)
             case "main-decision":
                 decision = protocol.read_decision(text)
                 return f"{decision.decision}{f': {decision.guidance}' if decision.guidance else ''}"
     except ContractError:
         pass
     return brief(text, 100)
+
+
+def _results(ended: Ended) -> Iterator[Hint]:
+    """The evidence that an answer stands on: each command, the lines of its output, and the file that has all of it."""
+    for one in list(_pieces(ended.events))[:SHOWN_TO_MAIN]:
+        lines = f", lines {one.lines[0]}-{one.lines[1]}" if one.lines[1] else ""
+        what = f"evidence, step {one.step}: $ {brief(one.command, 80)} (exit {exit_codes(one)}{lines})"
+        yield Hint(what, path=str(ended.folder.path / one.artifact) if one.artifact else "no output")
 
 
 def _report(run: Reported) -> Iterator[str]:
@@ -239,7 +270,8 @@ EVIDENCE = Workflow(
     root=lambda project: project.runs_folder,  # D-06
     defaults=_defaults,
     prepare=prepare,
-    reserved=frozenset({"tools", "absent", "models", "memory", "session", "turn", "previous", "contextTokens"}),
+    reserved=frozenset({"tools", "absent", "models", "memory", "session", "turn", "previous", "contextTokens"})
+    | {"names", "words"},
     facts=_facts,
     agents=AGENTS,
     routed=_of_child,
@@ -247,6 +279,7 @@ EVIDENCE = Workflow(
     effects=_effects,
     needs_commands=lambda params: True,
     headline=_headline,
+    results=_results,
     printed=_printed,
     report=_report,
     title="an evidence loop",

@@ -36,12 +36,13 @@ class Baseline(Struct, frozen=True):
 
     outcomes: tuple[CommandOutcome, ...] = ()
     known: bool = False
+    checks: tuple[tuple[str, ...], ...] = ()  # those that were run
 
-    def before(self, number: int) -> Result | UnsetType:
-        """The result of the check of this number, counted from 0."""
-        if self.outcomes:
-            return self.outcomes[number].status
-        return "not_run" if self.known else UNSET
+    def before(self, check: tuple[str, ...]) -> Result | UnsetType:
+        """The result of this check; a person may have added it later."""
+        if check in self.checks:
+            return self.outcomes[self.checks.index(check)].status
+        return "not_run" if self.known or self.checks else UNSET
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -50,6 +51,8 @@ class Baseline(Struct, frozen=True):
 async def run_baseline(ctx: Context, job: Job) -> Baseline:
     """Run every check before the plan. While something outside the project is missing, ask a person and run again."""
     known = job.edition >= 2
+    if job.before:
+        return Baseline(job.before, known=known)
     if not job.baseline or not job.checks:
         return Baseline(known=known)
     here, asked = ctx.at("plan", 1), 0
@@ -57,7 +60,7 @@ async def run_baseline(ctx: Context, job: Job) -> Baseline:
         outcomes = tuple([await _before(here, job, number, asked) for number in range(1, len(job.checks) + 1)])
         missing = missing_outside(job, outcomes)
         if not missing:
-            return Baseline(outcomes, known=known)
+            return Baseline(outcomes, known=known, checks=job.checks)
         asked += 1
         file = f"{artifact('ask', 1)}.{BASELINE}{asked}.md"
         await ctx.at("ask", 1).perform("question", ask_for_environment(missing, f"question-{BASELINE}{asked}", file))
@@ -96,7 +99,13 @@ async def run_checks(ctx: Context, job: Job, iteration: int, *, again: int) -> t
 def _check(job: Job, number: int, name: str) -> RunCommand:
     # A person's: `--check` or the configuration; those of a parent run are a model's (workflow.py).
     return RunCommand(
-        argv=job.checks[number - 1], timeoutMs=job.checkTimeoutMs, artifact=name, asker=job.asker, keeps="layer"
+        argv=job.checks[number - 1],
+        timeoutMs=job.checkTimeoutMs,
+        artifact=name,
+        asker=job.asker,
+        keeps="layer",
+        env=job.testEnv or (),
+        reports=not isinstance(job.testEnv, UnsetType),
     )
 
 
@@ -154,8 +163,8 @@ def ask_for_environment(missing: tuple[Missing, ...], question_id: str, file: st
 def check_results(job: Job, outcomes: tuple[CommandOutcome, ...], baseline: Baseline) -> tuple[CheckResult, ...]:
     """The rows of evaluate/iter-NNNN.json (G1-9)."""
     return tuple(
-        CheckResult(command_line(argv), done.status, done.exitCode, baseline.before(number))
-        for number, (argv, done) in enumerate(zip(job.checks, outcomes, strict=True))
+        CheckResult(command_line(argv), done.status, done.exitCode, baseline.before(argv))
+        for argv, done in zip(job.checks, outcomes, strict=True)
     )
 
 

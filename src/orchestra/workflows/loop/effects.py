@@ -9,9 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core.effects import Effect
 from orchestra.core.records import ArtifactRef, EventType
 from orchestra.core.work import FileStat
-
-Decision = Literal["pass", "fixable", "blocked"]
-
+from orchestra.workflows.replies import Decision
 
 Result = Literal["pass", "fail", "not_run"]
 

@@ -10,7 +10,8 @@ from orchestra.core.text import checks_changed
 from orchestra.core.work import ModelCall, ModelReply, Note
 from orchestra.workflows.loop.checks import describe_checks
 from orchestra.workflows.loop.planning import Plan
-from orchestra.workflows.loop.shapes import Change, Job, Opinion, Turn, artifact, prompt, read_decision
+from orchestra.workflows.loop.shapes import Change, Job, Turn, artifact, prompt
+from orchestra.workflows.replies import Opinion, read_decision
 
 DECISION_REPAIRS = 2  # new calls after an invalid reply; they do not count as fixes (C-09)
 

@@ -3,7 +3,7 @@
 Rules
 1. The job says which workflow explores. It gets the goal and returns `{answer, evidence[], files[]}`.
 2. What it found is a note for the planner. Its files are shown to all calls of the loop, around the lines it names.
-3. A loop does not depend on it: if the child fails or finds nothing, the planner plans without.
+3. A loop does not depend on it: if the child is refused, fails or finds nothing, the planner plans without.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.core.context import Context
+from orchestra.core.errors import Refused, StepFailed
 from orchestra.core.shown import Wanted
 from orchestra.core.text import brief, count
 from orchestra.core.work import Note
@@ -52,7 +53,10 @@ async def explore(ctx: Context, job: Job) -> Explored:
     """Run the exploring workflow, if the job names one and brings no plan along."""
     if not job.explore or job.plan:
         return Explored()
-    child = await ctx.at("plan", 1).call(EXPLORE, job.explore, {"goal": job.goal})
+    try:
+        child = await ctx.at("plan", 1).call(EXPLORE, job.explore, {"goal": job.goal})
+    except (Refused, StepFailed):  # such as a goal that is too long for it; that is recorded
+        return Explored()  # rule 3
     found = _read(child.result) if child.status == "completed" else None
     if found is None or not found.answer:
         return Explored()  # rule 3

@@ -5,6 +5,8 @@ checks ─ explore ─ plan → develop → gate → evaluate ─ pass ──▶
           └NEED   │  └── answer ◀───┼─ ask ◀┴ blocked
           (shown) │                 └ answer ◀ a check lacks its environment: evaluate again, never fix
                   └── rejected, does not apply, unreadable: fix, with the exact reason
+
+A person's rejection leads to the next iteration too, but it is no fix: it uses up nothing of maxFixIterations.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ from orchestra.workflows.loop.effects import Diffstat, Evaluate, Evaluation
 from orchestra.workflows.loop.evaluator import hear_evaluator, write_question
 from orchestra.workflows.loop.exploring import explore
 from orchestra.workflows.loop.planning import Plan, before_notes, make_plan
-from orchestra.workflows.loop.shapes import Change, Job, Opinion, Turn, artifact, prompt, read_result
+from orchestra.workflows.loop.shapes import Change, Job, Turn, artifact, as_changed, prompt
 from orchestra.workflows.loop.verdict import blocked, decide
 from orchestra.workflows.need import read_needed
+from orchestra.workflows.replies import Opinion, read_result
 
 FIX_LIMIT = "FIX_LIMIT"  # the error of a run whose fixes are used up (S1-71)
 _NOTHING = Applied(before=(), after=(), digest="sha256:" + "0" * 64)
@@ -71,20 +74,22 @@ class Problem(Struct, frozen=True):
     kind: str
     text: str
     end: bool = False  # a person's rejection ends the run (S1-77)
+    rejected: str = ""  # the digest of the patch that a person rejected
 
 
 async def loop(ctx: Context, job: Job) -> Verdict:
     """Run the loop until the goal is reached or the run fails."""
     baseline = await run_baseline(ctx, job)
     plan = await make_plan(ctx, job, baseline, await explore(ctx, job))
-    turn = Turn("execute", 1, before_notes(job, baseline), traces=failing_output(baseline.outcomes), wanted=plan.wanted)
+    turn = first_turn(job, plan, baseline)
     checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
     untouched = True
     while True:
+        job = as_changed(job, ctx.changes)
         try:
             written = await write(ctx, job, plan, turn)
         except StepFailed as failed:
-            next_turn = fix_or_end(job, turn, _unreadable(failed))
+            next_turn = fix_or_end(ctx, job, turn, _unreadable(failed))
         else:
             match written.result:
                 case Ask() as asked:
@@ -95,8 +100,9 @@ async def loop(ctx: Context, job: Job) -> Verdict:
                 case Patch() as patch:
                     applied = await apply(ctx, job, turn, written, patch)
                     if isinstance(applied, Problem):
-                        next_turn = fix_or_end(job, turn, applied)
+                        next_turn = fix_or_end(ctx, job, turn, applied)
                     else:
+                        turn = turn.told(applied.said) if job.edition >= 3 else turn
                         untouched = False
                         checks = tuple(dict.fromkeys((*checks, *applied.checks)))
                         next_turn = await judge(ctx, job, plan, turn, replace(applied, checks=checks), baseline)
@@ -105,6 +111,14 @@ async def loop(ctx: Context, job: Job) -> Verdict:
         if isinstance(next_turn, Verdict):
             return next_turn
         turn = next_turn
+
+
+def first_turn(job: Job, plan: Plan, baseline: Baseline) -> Turn:
+    """The first turn: the developer's; the fixer's, if the job brings along what an earlier attempt left to repair."""
+    notes, traces = before_notes(job, baseline), failing_output(baseline.outcomes)
+    if job.problem:
+        return Turn("fix", 1, (*notes, Note("what failed", job.problem)), traces=traces, wanted=plan.wanted)
+    return Turn("execute", 1, notes, traces=traces, wanted=plan.wanted)
 
 
 # -- plan, execute, fix -----------------------------------------------------------------------------------------------
@@ -161,21 +175,44 @@ async def apply(ctx: Context, job: Job, turn: Turn, written: Written, patch: Pat
         summary=patch.summary,
         shown=written.shown if job.edition >= 2 else None,
         scope=job.scope or None,
+        rejected=turn.rejected,
     )
     passage = await pass_gate(ctx.at(turn.phase, turn.iteration), written.reply, ticket)
     match passage:
         case Passage(done=Applied(refusal=None) as done, approval=Approval() as approval):
             checks = tuple(file.oldPath or file.path for file in passage.files if file.judges)
-            return Change(done, _as_applied(patch.diff, passage.proposal, approval), checks)
+            return Change(done, _as_applied(patch.diff, passage.proposal, approval), checks, said=_said(passage))
         case Passage(done=Applied() as done):
             return _not_applied(done)
         case Passage(approval=Approval(reason=reason, end=end)):
-            return Problem("rejected", f"A person rejected the patch. Reason: {reason or 'none given'}", end=end)
+            same = "It is the same patch that the person rejected before. Write another one. "
+            again = same if passage.proposal.digest in turn.rejected else ""
+            why = f"A person rejected the patch. {again}Reason: {reason or 'none given'}"
+            return Problem("rejected", why, end=end, rejected=passage.proposal.digest)
     raise AssertionError("a passage ends applied or rejected")
 
 
+def _said(passage: Passage) -> tuple[Note, ...]:
+    """What a person said with their own version of a patch, for the fixer."""
+    own = passage.proposal.revision
+    if own is None:
+        return ()
+    notes: list[Note] = []
+    if own.declined:
+        why = f"Reason: {own.reason or 'none given'}\n\n"
+        notes.append(Note("a person declined", f"Do not bring this change again as it is. {why}{own.declined}"))
+    if own.edited:
+        notes.append(Note("a person edited", "The patch was applied as a person edited it. Keep what they wrote.\n"))
+    return tuple(notes)
+
+
 def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
-    """The patch for the evaluator and the fixer. Files that the person left out are listed first."""
+    """The patch for the evaluator and the fixer: a person's own version of it, or what they left out listed first."""
+    if proposal.revision is not None:
+        own = read_result(proposal.revision.reply.text)
+        left = "\n\nA person declined this part of it:\n" + proposal.revision.declined
+        said = f"The patch as a person changed it:\n{own.diff if isinstance(own, Patch) else ''}"
+        return said + (left if proposal.revision.declined else "")
     declined = [file.path for file in proposal.files if approval.accepted and file.path not in approval.accepted]
     note = f"Of this patch a person declined, and it was not applied: {', '.join(declined)}\n\n" if declined else ""
     return note + diff
@@ -186,6 +223,7 @@ def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
 
 async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, baseline: Baseline) -> Turn | Verdict:
     """Run the checks, call the evaluator, record the verdict, and return the next turn or the end."""
+    job = as_changed(job, ctx.changes)
     checks, turn = await run_with_environment(ctx, job, turn, change, baseline)
     opinion = await hear_evaluator(ctx, job, plan, turn, change, checks)
     verdict = decide(checks, opinion, job, baseline, untouched=change.untouched)
@@ -201,14 +239,14 @@ async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, 
             problem = Problem(
                 "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{change.diff}"
             )
-            return fix_or_end(job, turn, problem, failing_output(checks))
+            return fix_or_end(ctx, job, turn, problem, failing_output(checks))
         case "blocked" if fixes_used_up(job, turn):
-            return fix_or_end(job, turn, Problem("evaluation", verdict.grounds))  # an answer would not help
+            return fix_or_end(ctx, job, turn, Problem("evaluation", verdict.grounds))  # an answer would not help
         case "blocked":
             question = verdict.question or await write_question(ctx, job, turn, verdict)
             answered = await ask_person(ctx, turn, question, verdict.grounds, ())
             problem = Problem("evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}")
-            return fix_or_end(job, answered, problem, failing_output(checks))
+            return fix_or_end(ctx, job, answered, problem, failing_output(checks))
         case unreachable:
             assert_never(unreachable)
 
@@ -305,20 +343,24 @@ def _question_file(turn: Turn, number: int) -> str:
 # -- what a failure leads to ------------------------------------------------------------------------------------------
 
 
-def fix_or_end(job: Job, turn: Turn, problem: Problem, traces: tuple[str, ...] = ()) -> Turn | Verdict:
+def fix_or_end(ctx: Context, job: Job, turn: Turn, problem: Problem, traces: tuple[str, ...] = ()) -> Turn | Verdict:
     """The next fix, with the problem; or the end, if a person ended the run or the fixes are used up."""
+    job = as_changed(job, ctx.changes)
     if problem.end:
         return Verdict(status="canceled", result={"reason": problem.text})
-    if fixes_used_up(job, turn):
+    if not problem.rejected and fixes_used_up(job, turn):
         fixes = "1 fix" if job.maxFixIterations == 1 else f"{job.maxFixIterations} fixes"
         error = ErrorInfo(FIX_LIMIT, f"still failing after {fixes}. Last problem: {problem.text}")
-        return Verdict(status="failed", error=error, exit_code=1)
-    return turn.fixing(Note(f"what failed ({problem.kind})", problem.text), traces=traces if job.edition >= 2 else ())
+        return Verdict(status="failed", result=dict(ctx.changes), error=error, exit_code=1)
+    failed = Note(f"what failed ({problem.kind})", problem.text)
+    if problem.rejected:
+        return turn.rejecting(failed, problem.rejected, job.edition)
+    return turn.fixing(failed, traces=traces if job.edition >= 2 else ())
 
 
 def fixes_used_up(job: Job, turn: Turn) -> bool:
-    """Iteration 1 is no fix: the fixes done are iteration - 1. The third is allowed, the fourth not (S1-71, S1-72)."""
-    return turn.iteration > job.maxFixIterations
+    """Whether no fix is left: the third is allowed, the fourth not (S1-71, S1-72)."""
+    return turn.fixes >= job.maxFixIterations
 
 
 def _unreadable(failed: StepFailed) -> Problem:

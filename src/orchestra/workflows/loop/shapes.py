@@ -1,34 +1,31 @@
-"""The records and texts of a loop: the job, the prompts, and the evaluator's decision. Pure.
+"""The records and texts of a loop: the job and the prompts. Pure.
 
-Replies of the developer and the fixer are read by orchestra.patch (S1 §5).
+Replies are read by workflows/replies.py.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
-import re
 import shlex
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestra.core.command import Asker
+from orchestra.core.command import Asker, CommandOutcome
 from orchestra.core.context import Retry
-from orchestra.core.errors import ContractError
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase, Role
 from orchestra.core.scope import Scope
 from orchestra.core.shown import Wanted
-from orchestra.core.work import Applied, ModelReply, Note, Refusal
-from orchestra.patch.diff import parse_diff
-from orchestra.patch.result import Ask, Noop, Patch, Unparsable, parse_result
-from orchestra.patch.safety import check
+from orchestra.core.work import EARLIER, Applied, Note
 from orchestra.policy.policy import ApprovalPolicy
-from orchestra.workflows.loop.effects import Decision
 
-EDITION = 2  # files are shown in parts, and models may ask to see more
+EDITION = 3  # 2: files are shown in parts, and models may ask to see more; 3: what a person said stays with the fixer
+_MOST_EARLIER = 6
+_KEPT = ("answer to: ", "a person ")  # how the names of notes begin that all later fixes get
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -55,6 +52,9 @@ class Job(Struct, frozen=True, kw_only=True):
     scope: Scope | UnsetType = UNSET  # the files that patches may change
     explore: str | UnsetType = UNSET  # the workflow that looks for facts and files before the plan (exploring.py)
     agent: str | UnsetType = UNSET  # the name of the developer and fixer in events, scripts and `--role`
+    problem: str | UnsetType = UNSET  # what an earlier attempt left to repair: the loop begins with the fixer
+    before: tuple[CommandOutcome, ...] | UnsetType = UNSET  # a given baseline: the checks are not run before the plan
+    testEnv: tuple[tuple[str, str], ...] | UnsetType = UNSET  # the checks are test runs with these variables
 
     def writer(self, role: Role) -> str:
         """The agent's name of a call that writes code."""
@@ -72,6 +72,20 @@ class Job(Struct, frozen=True, kw_only=True):
         return Retry(times=self.retries, base_sec=self.backoffSec)
 
 
+def as_changed(job: Job, changes: Mapping[str, Any]) -> Job:
+    """The job with what a person changed since the run began. The limit of fixes is only ever raised."""
+    if not changes:
+        return job
+    changed = convert({**to_builtins(job), **changes}, Job)
+    return replace(changed, maxFixIterations=max(job.maxFixIterations, changed.maxFixIterations))
+
+
+def earlier_notes(params: Mapping[str, Any]) -> tuple[Note, ...]:
+    """The notes about still earlier runs that a run was given, for one that follows it; the newest of them."""
+    notes = convert(params.get("notes", ()), tuple[Note, ...])
+    return tuple(note for note in notes if note.name.startswith(EARLIER))[-_MOST_EARLIER:]
+
+
 class Turn(Struct, frozen=True):
     """The loop's position: the phase that writes next, the iteration, and the notes for it."""
 
@@ -82,6 +96,8 @@ class Turn(Struct, frozen=True):
     traces: tuple[str, ...] = ()  # output of the checks that failed last
     wanted: tuple[Wanted, ...] = ()  # what a model asked to see; all later calls of the run are shown it
     looked: frozenset[str] = frozenset()  # the phases that asked: each may ask once
+    fixes: int = 0  # the fixes begun: iterations after a failure. One after a person's rejection is none
+    rejected: tuple[str, ...] = ()  # the digests of the patches that a person rejected
 
     def answered(self, question: str, text: str) -> Turn:
         """The same phase again, with the answer. This does not count as a fix (G1-3)."""
@@ -92,11 +108,22 @@ class Turn(Struct, frozen=True):
         wanted = tuple(dict.fromkeys((*self.wanted, *wanted)))
         return replace(self, asked=self.asked + 1, wanted=wanted, looked=self.looked | {self.phase})
 
+    def told(self, notes: tuple[Note, ...]) -> Turn:
+        """The same, with what a person said about a patch."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def fixing(self, *notes: Note, traces: tuple[str, ...] = ()) -> Turn:
-        """The next fix, with all answers of the person, and the newest problem only."""
-        kept = tuple(note for note in self.notes if note.name.startswith("answer to: "))
+        """The next fix, with everything that the person said, and the newest problem only."""
+        kept = tuple(note for note in self.notes if note.name.startswith(_KEPT))
         turn = replace(self, phase="fix", iteration=self.iteration + 1, notes=(*kept, *notes), asked=0)
-        return replace(turn, traces=traces)
+        return replace(turn, traces=traces, fixes=self.fixes + 1)
+
+    def rejecting(self, why: Note, digest: str, edition: int) -> Turn:
+        """The next iteration after a person's rejection, which is no fix. The reason stays with all later ones."""
+        if edition < 3:
+            return replace(self.fixing(why), fixes=self.fixes)
+        turn = self.fixing(Note(f"a person rejected iteration {self.iteration}", why.content))
+        return replace(turn, fixes=self.fixes, rejected=(*self.rejected, digest), traces=self.traces)
 
 
 class Change(Struct, frozen=True):
@@ -106,49 +133,7 @@ class Change(Struct, frozen=True):
     diff: str
     checks: tuple[str, ...]
     untouched: bool = False  # no patch of the run has been applied
-
-
-class Opinion(Struct, frozen=True):
-    """A judgement, from the evaluator's reply or from exit codes."""
-
-    decision: Decision
-    grounds: str
-    question: str = ""
-
-
-_DECISION = re.compile(r"^[\s>*_`#-]*DECISION\s*:\s*[*_`]*\s*(PASS|FIX|ASK)\b[*_`.\s]*$", re.MULTILINE)
-_QUESTION = re.compile(r"^[\s>*_`#-]*QUESTION\s*:\s*(.+)$", re.MULTILINE)
-_MEANING: dict[str, Decision] = {"PASS": "pass", "FIX": "fixable", "ASK": "blocked"}
-
-
-def read_decision(reply: ModelReply) -> Opinion:
-    """The decision in the evaluator's reply; ContractError unless there is exactly one (F1-07)."""
-    found: list[str] = _DECISION.findall(reply.text)
-    if len(found) != 1:
-        what = "no DECISION line" if not found else f"{len(found)} DECISION lines ({', '.join(found)})"
-        raise ContractError(
-            "no_decision", f"the evaluator's reply has {what}; it must say DECISION: PASS, FIX or ASK once"
-        )
-    question = _QUESTION.search(reply.text)
-    grounds = _QUESTION.sub("", _DECISION.sub("", reply.text)).strip()
-    return Opinion(_MEANING[found[0]], grounds, question.group(1).strip() if question else "")
-
-
-def read_result(text: str) -> Patch | Ask | Noop:
-    """A developer's or fixer's reply as one of the three forms (S1-79); ContractError if its patch is never allowed.
-
-    Whether the patch fits the files is checked later. A reply that was cut at the length limit needs its closing
-    marker too, even if a part of it would apply (G1-7).
-    """
-    result = parse_result(text)
-    if isinstance(result, Unparsable):
-        raise ContractError(result.reason, result.message)
-    if isinstance(result, Patch):
-        changes = parse_diff(result.diff)
-        refused = changes if isinstance(changes, Refusal) else check(changes)
-        if refused is not None:
-            raise ContractError(refused.reason, refused.message)
-    return result
+    said: tuple[Note, ...] = ()  # what a person said with their own version of the patch
 
 
 _ADDED = {  # what edition 2 adds to a prompt

@@ -46,6 +46,7 @@ _EDGES: dict[str, dict[str, str]] = {
         "PHASE_STARTED plan": "plan",  # the next check of the baseline, then the planner; it may ask to see more
         "QUESTION_RAISED": "plan_asked",  # a check of the baseline lacks its environment (G1-16)
         "PHASE_STARTED execute": "execute",  # S1-62
+        "PHASE_STARTED fix": "fix",  # a loop that repairs what an earlier one left (Job.problem)
     },
     "plan_asked": {"QUESTION_ANSWERED": "plan_answered"},
     "plan_answered": {"PHASE_STARTED plan": "plan"},  # the baseline again
@@ -56,7 +57,12 @@ _EDGES: dict[str, dict[str, str]] = {
         "APPROVAL_GRANTED": "approval_granted",  # by policy (C-19)
         "PATCH_APPLY_FAILED": "patch_failed",  # it does not fit the files, so no person is asked
     },
-    "approval_requested": {"APPROVAL_GRANTED": "approval_granted", "APPROVAL_REJECTED": "approval_rejected"},
+    "approval_requested": {
+        "APPROVAL_GRANTED": "approval_granted",
+        "APPROVAL_REJECTED": "approval_rejected",
+        "PATCH_PRODUCED": "patch_revised",  # a person's own version: parts of the patch, or an edited one
+    },
+    "patch_revised": {"APPROVAL_GRANTED": "approval_granted"},  # by whoever wrote it, for its own digest (D-11)
     "approval_granted": {"PATCH_APPLIED": "patch_applied", "PATCH_APPLY_FAILED": "patch_failed"},  # S1-66
     "approval_rejected": _FIX,  # S1-76
     "patch_failed": _FIX,  # G1-5

@@ -12,7 +12,8 @@ from __future__ import annotations
 from orchestra.core.command import CommandOutcome
 from orchestra.workflows.loop.checks import Baseline, Missing, check_results, compared, prove_nothing, turned_by_itself
 from orchestra.workflows.loop.effects import CheckResult
-from orchestra.workflows.loop.shapes import Job, Opinion, command_line
+from orchestra.workflows.loop.shapes import Job, command_line
+from orchestra.workflows.replies import Opinion
 
 NOTHING_PROVED = "every check was green before the plan too: they do not show that the goal is reached"
 TWO_RESULTS = "It gives two results for the same files, or somebody else changed them meanwhile"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UnsetType
 
 from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
+from orchestra.core.changing import change_in
 from orchestra.core.command import Asker
 from orchestra.core.context import Handlers
 from orchestra.core.effects import ChildResult
@@ -18,12 +18,13 @@ from orchestra.core.errors import ContractError, PolicyError, UsageError
 from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_as, outcome_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
-from orchestra.core.text import cell, checks_changed, clean, count
+from orchestra.core.text import brief, cell, checks_changed, clean, count
+from orchestra.patch.result import Noop, parse_result
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
 from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
-from orchestra.workflows.headline import VERDICTS, headline, short
+from orchestra.workflows.headline import VERDICTS, headline, how_it_ended, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
 from orchestra.workflows.loop.evaluation import keep_plan, record_evaluation
@@ -37,6 +38,7 @@ from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
 
 _LINES_SHOWN, _LINES_REPORTED = 15, 60  # of a failing check's output
+_LINES_ABOUT, _CHARACTERS_ABOUT = 4, 160  # of a plan, or of what failed, before a decision
 
 
 def _defaults(project: Project) -> dict[str, Any]:
@@ -67,6 +69,8 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
         )
     if job.scope:
         job.scope.check()
+    if job.before and len(job.before) != len(job.checks):
+        raise UsageError(f"`before` has {len(job.before)} outcomes for {len(job.checks)} checks; give one for each")
     for role in ROLES:
         writes = role in ("developer", "fixer")
         capabilities = project.provider(models, role, job.writer(role) if writes else "").capabilities
@@ -80,10 +84,15 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     return job, models
 
 
-def _as_child(project: Project, job: Job) -> Job:
-    """The checks of a child count as a model's, which need the whitelist; those of the configuration are a person's."""
+def _as_child(project: Project, job: Job, parent: Event) -> Job:
+    """The checks of a child count as a model's, which need the whitelist.
+
+    Those of the configuration are a person's. So are those of a parent whose workflow makes them of a person's command,
+    and has recorded that.
+    """
     named = {tuple(shlex.split(check)) for check in project.config.loop.checks}
-    return msgspec.structs.replace(job, asker="person" if named.issuperset(job.checks) else "model")
+    persons = named.issuperset(job.checks) or RunCreated.of(parent).asker == "person"
+    return msgspec.structs.replace(job, asker="person" if persons else "model")
 
 
 def _refuse_check(project: Project, argv: tuple[str, ...], asker: Asker) -> None:
@@ -116,6 +125,16 @@ def _raised(params: Mapping[str, Any], fixes: int | None) -> dict[str, Any]:
     return {"maxFixIterations": had + max(had, 1) if fixes is None else fixes}
 
 
+def _changed(project: Project, params: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person may change of a loop that goes on: more fixes, other checks, another approval mode."""
+    if (fixes := wishes.get("maxFixIterations")) is not None:
+        _raised(params, fixes)
+    for argv in wishes.get("checks", ()):
+        project.refuse_secrets(*argv)
+        _refuse_check(project, tuple(argv), "person")
+    return dict(wishes)
+
+
 def _effects(running: Running) -> Handlers:
     return {Evaluate: record_evaluation, KeepPlan: keep_plan}
 
@@ -127,12 +146,20 @@ def _headline(event: Event) -> str:
     if event.type == "PHASE_COMPLETED" and key_of(event).startswith(f"{EXPLORE}."):
         child = outcome_as(event, ChildResult)
         return told(child.result) if child and child.status == "completed" else headline(event)
+    if event.type == "PHASE_COMPLETED" and event.phase in ("execute", "fix") and (why := _noop(outcome.text)):
+        return f"nothing to change: {short(why)} ({key_of(event)})"
     if event.type != "PHASE_COMPLETED" or not outcome.is_command:
         return headline(event)
     if not key_of(event).startswith(BASELINE):
         return f"check {headline(event)}"
     green = "; it is green already, so it cannot show that the goal is reached" if outcome.status == "pass" else ""
     return f"before any change: {headline(event)}{green}"
+
+
+def _noop(text: str) -> str:
+    """Why a writer's reply changes nothing; empty if it is a patch or a question."""
+    result = parse_result(text) if "NOOP" in text.upper() else None
+    return result.reason or "no reason given" if isinstance(result, Noop) else ""
 
 
 def _asked_to_see(text: str) -> str:
@@ -147,6 +174,39 @@ def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iter
     """The last lines that a failing check printed: who decides about the next patch must know what failed."""
     for line in _last_lines(event, _LINES_SHOWN):
         yield ShownLine(f"    {line}", "dim")
+
+
+def _about(params: Mapping[str, Any], events: Iterable[Event], whole: bool) -> Iterator[ShownLine]:
+    """What a person decides on a patch with: the plan, what failed last, and which checks run next."""
+    plan, failed, changes = "", StepOutcome(), dict[str, Any]()
+    for event in events:
+        changes |= change_in(event)
+        outcome = outcome_of(event)
+        if event.type == "PHASE_COMPLETED" and key_of(event).startswith("plan.") and not _asked_to_see(outcome.text):
+            plan = outcome.text
+        if event.type == "PHASE_COMPLETED" and outcome.is_command:
+            failed = (
+                outcome if outcome.status != "pass" else failed if failed.command != outcome.command else StepOutcome()
+            )
+    yield from _folded("plan", plan or str(params.get("plan", "")), whole, last=False)
+    if failed.command:
+        title = f"failed last: `{failed.command}` ({how_it_ended(failed)})"
+        yield from _folded(title, failed.output or "it printed nothing", whole, last=True)
+    checks = [shlex.join(map(str, argv)) for argv in changes.get("checks", params.get("checks", ()))]
+    yield ShownLine(clean(f"  then runs: {'; '.join(checks) or 'no check'}"), "dim")
+
+
+def _folded(title: str, text: str, whole: bool, *, last: bool) -> Iterator[ShownLine]:
+    """A text under its title: whole, or its first or last lines and how to see all of it."""
+    lines = [line for line in clean(text).splitlines() if line.strip()]
+    if not lines:
+        return
+    most = _LINES_REPORTED if whole else _LINES_ABOUT
+    shown = lines[-most:] if last else lines[:most]
+    more = f" ({count(len(lines) - len(shown), 'more line')}: i)" if len(lines) > len(shown) and not whole else ""
+    yield ShownLine(clean(f"  {title}{more}"), "dim")
+    for line in shown:
+        yield ShownLine(f"    {line if whole else brief(line, _CHARACTERS_ABOUT)}", "dim")
 
 
 def _last_lines(event: Event, most: int) -> list[str]:
@@ -188,20 +248,30 @@ def _results(ended: Ended) -> Iterator[Hint]:
 
 
 class _FixLimit:
-    """Checks that a run has no more fixes than allowed (S1-71)."""
+    """Checks that a run has no more fixes than allowed (S1-71): after a failed evaluation or apply, not a rejection."""
+
+    _FAILED = ("EVALUATION_FAILED_FIXABLE", "EVALUATION_FAILED_BLOCKED", "PATCH_APPLY_FAILED")
 
     def __init__(self, folder: RunFolder) -> None:
         self._limit = 3
+        self._fixes = 0
+        self._failed = False  # the last patch was not applied, or its evaluation failed
         self._over = False
 
     def see(self, number: int, event: Event) -> Findings:
         if number == 1:
             self._limit = RunCreated.of(event).maxFixIterations
-        fixes = 0 if isinstance(event.iteration, UnsetType) else event.iteration - 1
-        if event.phase == "fix" and fixes > self._limit and not self._over:
+        elif isinstance(limit := change_in(event).get("maxFixIterations"), int):
+            self._limit = max(self._limit, limit)
+        if event.type in self._FAILED:
+            self._failed = True
+        elif event.type == "PHASE_STARTED" and event.phase == "fix":
+            self._fixes += self._failed
+            self._failed = False
+        if self._fixes > self._limit and not self._over:
             self._over = True
             yield Finding(
-                "S1-71", f"events.ndjson:{number}", f"fix {fixes} is more than maxFixIterations {self._limit}"
+                "S1-71", f"events.ndjson:{number}", f"fix {self._fixes} is more than maxFixIterations {self._limit}"
             )
 
     def end(self) -> Findings:
@@ -228,12 +298,14 @@ LOOP = Workflow(
     approval=lambda config: config.loop.approval,
     needs_commands=_needs_commands,
     headline=_headline,
+    about=_about,
     after_no=lambda params, subject: "goes to the fixer",
     details=_details,
     warning=_warning,
     results=_results,
     limits=frozenset({FIX_LIMIT}),
     raised=_raised,
+    changed=_changed,
     report=_report,
     checks=lambda folder: (_FixLimit(folder),),
     title="a loop",

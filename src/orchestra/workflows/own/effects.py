@@ -27,9 +27,8 @@ from msgspec import Struct
 from orchestra.core.context import Step
 from orchestra.core.effects import Effect, digest_of
 from orchestra.core.errors import OrchestraError, StepFailed
-from orchestra.core.records import utf8
 from orchestra.core.work import Reply
-from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
+from orchestra.patch.gatekeeper import kept_diff
 
 FAILED = "STEP_FAILED"  # the error of a step whose function raised
 NOT_JSON = "NOT_JSON"
@@ -151,13 +150,7 @@ async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -
 
 async def keep_diff(effect: KeepDiff, step: Step) -> Reply:
     """Handler of KeepDiff."""
-    ledger = step.ledger
-    diff = effect.diff.rstrip("\n")  # only newlines: a context line may be a single space
-    text = f"{PATCH_BEGIN}\n{diff}\n{PATCH_END}\n"
-    data = utf8(text)
-    path = ledger.folder.artifact(effect.artifact)
-    ledger.disk.publish(path, data, durable=True)
-    return Reply(ledger.redactor.text(text), ledger.folder.reference(path, data))
+    return kept_diff(step.ledger, effect.artifact, effect.diff)
 
 
 def _shown(argument: Any) -> Any:

@@ -1,46 +1,86 @@
-"""Phases that build: the agents of a phase of mode `loop` have that workflow write code, as child runs.
+"""Phases that build: the agent of such a phase has another workflow write code, as a child run.
 
 Rules
-1. A child works on the project, with the planning artifacts as notes. Its patches go through the gate as always: a
-   person approves them in the child, under its own checks.
-2. Its code-writing calls carry the name of the phase's agent.
-3. A child that does not complete is a failure of its agent. `retry` goes on with the child.
+1. The child works in its own copy of the project (core/copies.py), with the planning artifacts as notes. Its calls that
+   write code carry the agent's name. Its patches go through the gate there, under its own checks.
+2. When it has completed, everything it changed comes to the project as one patch, through the gate again. What was
+   granted in the copy is not asked again; guesses are, and files that orchestra obeys (workflows/gate.py). Until then
+   the project is as it was.
+3. A child that does not complete, and a result that the project cannot take, are failures of the agent. `retry` goes on
+   with the child, or with its result.
+4. BUILDERS are the workflows that build, each with the job that it is given. To let another one build, add its line.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from orchestra.core.context import Context
-from orchestra.core.effects import ChildResult
 from orchestra.core.errors import StepFailed
+from orchestra.core.looks import file_name
+from orchestra.core.names import shortened
+from orchestra.core.text import clean
+from orchestra.core.work import TakeOver
+from orchestra.patch.takeover import NOT_TAKEN
+from orchestra.workflows.gate import Ticket, pass_gate
 from orchestra.workflows.team.asking import AgentFailed, begin
 from orchestra.workflows.team.board import Board
 from orchestra.workflows.team.definitions import Phase
 from orchestra.workflows.team.shapes import BUILD, NOT_THERE, Brief, Work
 
 
-async def build(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
-    """Have each agent of a phase build, one after another. The board gets a list of the changed files."""
-    for name in phase.agents:
-        sources = board.shown(work.definition, name)
-        brief = Brief(work, work.definition.agent(name), BUILD, phase, (), sources)
-        here = await begin(ctx, f"{name}-build", brief)
-        done = await here.call("build", phase.mode, _job(brief))
-        if done.status != "completed":
-            why = done.error or f"its {phase.mode} run {done.status}"
-            raise AgentFailed(brief, StepFailed(here.peek_key("build"), "CHILD_FAILED", why))
-        board = board.with_built(name, _told(done))
-    return board
-
-
-def _job(brief: Brief) -> dict[str, Any]:
-    """The job of the child run: the agent's prompt as goal, its inputs as notes (rule 1)."""
+def _loop_job(brief: Brief) -> dict[str, Any]:
+    """The job of a loop: the agent's prompt as goal, its inputs as notes (rule 1)."""
     direction = brief.work.definition.task.direction.strip()
     notes = [{"name": name, "content": str(text)} for name, text in brief.sources.items() if str(text) != NOT_THERE]
     role = [{"name": f"role of {brief.agent.name}", "content": brief.agent.role}] if brief.agent.role else []
     return {"goal": f"{brief.agent.prompt.strip()}\n\n{direction}", "notes": [*role, *notes], "agent": brief.agent.name}
 
 
-def _told(done: ChildResult) -> str:
-    return "\n".join(f"- {path}" for path in done.paths) or "no file was changed"
+BUILDERS: Mapping[str, Callable[[Brief], dict[str, Any]]] = MappingProxyType({"loop": _loop_job})
+
+
+async def build(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
+    """Have each agent of a phase build, one after another. The board gets a list of the changed files."""
+    for name in phase.agents:
+        brief = Brief(work, work.definition.agent(name), BUILD, phase, (), board.shown(work.definition, name))
+        here = await begin(ctx, f"{name}-build", brief)
+        done = await here.call("build", phase.mode, BUILDERS[phase.mode](brief), copied=True)
+        if done.status != "completed":
+            why = done.error or f"its {phase.mode} run {done.status}"
+            raise AgentFailed(brief, StepFailed(here.peek_key("build"), "CHILD_FAILED", why))
+        files = await take_over(here, brief, done.childRunId)
+        board = board.with_built(name, "\n".join(f"- {path}" for path in files) or "no file was changed")
+    return board
+
+
+async def take_over(here: Context, brief: Brief, child: str) -> tuple[str, ...]:
+    """Bring what a child run changed in its copy into the project (rule 2); the paths of the changed files."""
+    name = file_name(here.peek_key("result"))
+    try:
+        taken = await here.perform("result", TakeOver(child, f"execute/{name}.md"))
+    except StepFailed as failed:
+        raise AgentFailed(brief, failed) from failed
+    if taken.reply is None:
+        return ()
+    ticket = Ticket(
+        artifact=f"execute/{name}.patch",
+        approval_id=f"approval-{shortened(name)}",
+        policy="never",
+        summary=f"what {brief.agent.name} built in {child}",
+        granted=f"as granted in {child}",
+    )
+    passage = await pass_gate(here, taken.reply, ticket)
+    if passage.done is None:
+        reason = passage.approval.reason if passage.approval else ""
+        raise _not_taken(here, brief, f"a person rejected it: {clean(reason) or 'no reason given'}")
+    if passage.done.refusal is not None:
+        raise _not_taken(here, brief, passage.done.refusal.message)
+    return tuple(file.path for file in passage.files)
+
+
+def _not_taken(here: Context, brief: Brief, why: str) -> AgentFailed:
+    failed = StepFailed(here.peek_key("result"), NOT_TAKEN, f"its result is not in the project: {why}")
+    return AgentFailed(brief, failed)

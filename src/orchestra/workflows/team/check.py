@@ -4,8 +4,8 @@ Rules
 1. `wrong` are faults across files that make a run pointless; a start refuses them. `notes` are worth a look only.
 2. Calls are counted without retries and without decisions about conflicts: one round of reviews and revisions at least,
    two at most (S4-51), and one update of an agent whose input is made during its phase (S4-83).
-3. The cost is a limit from above: every text that a call sees counts as a reply of the greatest length. In a phase of
-   mode `loop` or `contracts` a child run works first, whose calls are not counted here; then the agent writes its file.
+3. The cost is a limit from above: every text that a call sees counts as a reply of the greatest length. In a phase
+   that builds a child run works first, whose calls are not counted here; then the agent writes its file.
 4. An agent without a file only reviews, so it needs a phase with others.
 """
 
@@ -105,7 +105,7 @@ def forecast(definition: Definition, limits: Limits) -> Forecast:
         artifacts=tuple(one.path for one in team.artifacts if one.owner in working or one.path == DECISIONS),
         calls_least=sum(call.certain for call in made),
         calls_most=len(made),
-        child_runs=tuple(phase.mode for phase in team.phases if _is_child(phase)),
+        child_runs=tuple(phase.mode for phase in team.phases if phase.builds),
         cost_usd_most=cost_at_most(definition, limits),
         notes=tuple(notes(definition)),
         digest=definition.digest,
@@ -139,10 +139,6 @@ def _state(definition: Definition, phase: Phase, agent: str, path: str) -> State
     if path in made_before(definition, phase):
         return "ready"
     return "late" if path in definition.late(phase, agent) else "missing"
-
-
-def _is_child(phase: Phase) -> bool:
-    return phase.mode in ("loop", "contracts")
 
 
 # -- calls and their cost ---------------------------------------------------------------------------------------------
@@ -198,7 +194,7 @@ def wrong(definition: Definition) -> Iterator[Fault]:
     """What makes a run pointless (rule 1): a phase in which nobody has a file to write."""
     team = definition.team
     for phase in team.phases:
-        if not _is_child(phase) and not any(definition.artifacts_of(agent) for agent in phase.agents):
+        if not phase.builds and not any(definition.artifacts_of(agent) for agent in phase.agents):
             owners = " or ".join(f"`{agent}`" for agent in phase.agents)
             expected = f"a row with the owner {owners} in the table of artifacts"
             yield Fault(team.source, phase.line, f"phase {phase.number} makes no artifact", expected)

@@ -62,6 +62,11 @@ class Phase(Struct, frozen=True, omit_defaults=True):
     mode: Mode = "solo"
     line: int = 0
 
+    @property
+    def builds(self) -> bool:
+        """Whether another workflow writes code in this phase (building.py)."""
+        return self.mode not in ("solo", "turns")
+
 
 class Artifact(Struct, frozen=True, omit_defaults=True):
     """A file that the team makes, and the agent that makes it."""

@@ -17,7 +17,6 @@ from orchestra.core.calls import calls_in
 from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile
 from orchestra.core.projections import Document, Lines
-from orchestra.core.reading import StepEvent
 from orchestra.core.records import Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.workflows.team.progress import Progress, log_line
@@ -42,7 +41,6 @@ class TeamFiles:
         self._progress = Progress()
         self._meta = Document(folder.path / "run-meta.json", disk, self._render)
         self._logs: dict[str, Lines] = {}  # by agent
-        self._written: dict[str, bytes] = {}  # by path: what was written last
 
     def restore(self, events: Sequence[Event]) -> None:
         """Bring the files up to date with the journal."""
@@ -54,7 +52,9 @@ class TeamFiles:
         self._remove_unfinished()
         for agent in self._progress.definition.agents if self._progress.definition else ():
             self._log_of(agent.name).restore(events)
-        self._write_texts(compare=True)
+        for path in (*self._progress.reviews, *self._progress.own_files):
+            if self._on_disk(path) != utf8(self._progress.text(path)):
+                self._write_text(path)
 
     def write(self, event: Event) -> None:
         """Take over an event."""
@@ -64,8 +64,8 @@ class TeamFiles:
         self._meta.write(event)
         if (line := log_line(event)) is not None:
             self._log_of(line.agent).write(event)
-        if StepEvent.of(event).stage:
-            self._write_texts()
+        for path in self._progress.touched:
+            self._write_text(path)
 
     def ending(self, event: Event) -> None:
         """Nothing: no file here is about the end alone."""
@@ -101,15 +101,10 @@ class TeamFiles:
         meta = self._progress.meta(account.costUsd, (account.tokens.input, account.tokens.output))
         return None if meta is None else msgspec.json.format(_encode(meta), indent=2) + b"\n"
 
-    def _write_texts(self, *, compare: bool = False) -> None:
-        """Write the reviews and drafts that have changed; with `compare`, those that are not on the disk."""
-        texts = {file: self._progress.review_text(file) for file in self._progress.reviews}
-        for path, text in {**texts, **self._progress.own_texts}.items():
-            data = utf8(text)
-            if self._written.get(path) == data or (compare and self._on_disk(path) == data):
-                continue
-            self._disk.publish(self._folder.path / path, data, durable=False)
-            self._written[path] = data
+    def _write_text(self, path: str) -> None:
+        """Write a review or a draft, unless it is a person's by now."""
+        if text := self._progress.text(path):
+            self._disk.publish(self._folder.path / path, utf8(text), durable=False)
 
     def _on_disk(self, path: str) -> bytes | None:
         try:

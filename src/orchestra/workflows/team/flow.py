@@ -64,7 +64,7 @@ async def bring_in(ctx: Context, work: Work) -> Board:
 async def run_phase(work: Work, phase: Phase, board: Board, ctx: Context) -> Board:
     """One phase, from its first draft to the look at its files (rule 1)."""
     done = Settled(phase.number)
-    if phase.mode in ("loop", "contracts"):
+    if phase.builds:
         board = await build(ctx, work, phase, board)
     board = await draft(ctx, work, phase, board)
     if phase.mode == "turns":

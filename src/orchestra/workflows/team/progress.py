@@ -108,6 +108,7 @@ class Progress:
         self.looked: dict[str, str] = {}  # by path: the digest of the file, when it was last looked at
         self.settled: dict[int, Settled] = {}
         self.kept_out: list[tuple[str, Kept]] = []  # by agent: blocks of replies that were kept out
+        self.touched: set[str] = set()  # the paths of texts that the last event changed
         self._started = self._ended = ""
         self._phases: dict[int, dict[str, str]] = {}
 
@@ -122,6 +123,7 @@ class Progress:
     def add(self, event: Event) -> None:
         """Take over one event."""
         self.fold.add(event)
+        self.touched.clear()
         if event.type == "RUN_CREATED":
             self._begin(event)
         elif event.type in FINAL:
@@ -166,6 +168,7 @@ class Progress:
         self._note_phase(event, step)
         if (done := outcome_as(event, Settled)) is not None and effect_of(event) == "SettlePhase":
             self.settled[done.phase] = done
+            self.touched.add(DECISIONS)
         if effect_of(event) not in _WORK:
             return
         if event.type == "PHASE_FAILED":
@@ -177,6 +180,7 @@ class Progress:
             file = self.definition.review_file(step.stage, step.agent, step.target)
             before = {number: text for number, text in self.reviews.get(file, {}).items() if number < step.round}
             self.reviews[file] = {**before, step.round: outcome_of(event).text}  # rule 2
+            self.touched.add(file)
 
     def _note_phase(self, event: Event, step: StepEvent) -> None:
         """Rule 1."""
@@ -195,6 +199,7 @@ class Progress:
         except ContractError:
             return  # of another version
         self.drafts |= reply.files
+        self.touched |= reply.files.keys()
         self.kept_out += [(step.agent, one) for one in reply.out]
 
     # -- what is shown ------------------------------------------------------------------------------------------------
@@ -205,20 +210,25 @@ class Progress:
         return Board(self.drafts, tuple(self.settled[number] for number in sorted(self.settled)))
 
     @property
-    def own_texts(self) -> dict[str, str]:
-        """The files that are still the run's own, by path (rule 3)."""
-        texts = {path: text for path, text in self.drafts.items() if path != DECISIONS}
-        texts |= {DECISIONS: decisions} if (decisions := self.board.decisions_file) else {}
-        return {path: text for path, text in texts.items() if path not in self.looked}
+    def own_files(self) -> tuple[str, ...]:
+        """The paths of deliverables that are still the run's own (rule 3)."""
+        return tuple(path for path in dict.fromkeys((*self.drafts, DECISIONS)) if self.text(path))
 
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of all deliverables so far."""
-        return tuple(dict.fromkeys((*self.looked, *self.own_texts)))
+        return tuple(dict.fromkeys((*self.looked, *self.own_files)))
 
-    def review_text(self, file: str) -> str:
+    def text(self, path: str) -> str:
+        """The text of a file that is the run's own: a review, a deliverable; empty if it is not (rule 3)."""
+        if path in self.reviews:
+            return self._review(self.reviews[path])
+        if path in self.looked:
+            return ""
+        return self.board.decisions_file if path == DECISIONS else self.drafts.get(path, "")
+
+    def _review(self, rounds: dict[int, str]) -> str:
         """The text of a review file: all rounds (G4-4)."""
-        rounds = self.reviews[file]
         return "\n".join(
             f"{text.strip()}\n" if number == 1 else f"## Round {number}\n\n{text.strip()}\n"
             for number, text in sorted(rounds.items())

@@ -93,6 +93,11 @@ def is_unchanged(text: str) -> bool:
     return _UNCHANGED.fullmatch(text.strip().strip("*_`\"'").strip()) is not None
 
 
+def asks(text: str) -> bool:
+    """Whether a reply has a question for a person (rule 3)."""
+    return any(name == QUESTION for name, _ in _blocks(_unfenced(split_thinking(text)[1].strip())))
+
+
 def _only(own: Sequence[str]) -> str:
     """The one file that a reply without blocks is."""
     files = [path for path in own if path != DECISIONS] or list(own)

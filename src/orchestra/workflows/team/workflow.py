@@ -22,6 +22,7 @@ from orchestra.workflows.headline import again, headline, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
 from orchestra.workflows.team.board import Result
+from orchestra.workflows.team.building import BUILDERS
 from orchestra.workflows.team.decisions import Decisions, read_decisions
 from orchestra.workflows.team.definitions import DECISIONS, Definition
 from orchestra.workflows.team.effects import HANDLERS, Settled
@@ -30,7 +31,7 @@ from orchestra.workflows.team.findings import ReviewFinding
 from orchestra.workflows.team.flow import team
 from orchestra.workflows.team.load import agent_names, load_team
 from orchestra.workflows.team.progress import LogLine, Meta, Progress, what_is_done
-from orchestra.workflows.team.replies import read_reply
+from orchestra.workflows.team.replies import asks, read_reply
 from orchestra.workflows.team.shapes import Given, Job
 from orchestra.workflows.team.states import TABLE
 
@@ -58,10 +59,10 @@ def _defaults(project: Project) -> dict[str, Any]:
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     """Refuse a team whose models are not available or that cannot be run yet, before a run exists."""
     definition = job.definition
-    if later := [phase for phase in definition.team.phases if phase.mode == "contracts"]:
+    for phase in (phase for phase in definition.team.phases if phase.builds and phase.mode not in BUILDERS):
         raise UsageError(
-            f"{definition.team.source}: phase {later[0].number} has the execution mode `contracts`, which this version"
-            " cannot run; `loop` builds as well"
+            f"{definition.team.source}: phase {phase.number} has the execution mode `{phase.mode}`, which this version"
+            f" cannot run; choose one of {', '.join(BUILDERS)}"
         )
     chosen = tuple(
         (agent.name, agent.model)
@@ -169,6 +170,8 @@ def _headline(event: Event) -> str:
             return f"{doing}: {short(step.message)}{again(event)}"
         case "PHASE_COMPLETED" if outcome_of(event).status not in ("", "completed"):
             return f"{doing}: {outcome_of(event).status}"
+        case "PHASE_COMPLETED" if asks(outcome_of(event).text):
+            return f"{where} · {step.agent} has a question"
         case _:
             return f"{doing}: done"
 

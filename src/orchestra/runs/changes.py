@@ -1,0 +1,139 @@
+"""What a tree of runs changed in the project's files: what is left of it, and the net change.
+
+Rules
+1. The patches of a tree are those of the run and of the runs below it. An undo of it is a run of its own, and a part of
+   what its files went through: with it, `left` is what is really left.
+2. Runs about a run (`aside`) are found by the first event of each. Foreign ones are not counted: they prove nothing.
+3. Of runs in a copy of the project (core/copies.py) only those count that share the copy of the tree's first run: what
+   others changed in theirs reaches the project as one patch.
+4. `net` is about the tree's own patches. What came later, of any run, is only undone in memory to get at the texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
+from orchestra.core.run import RunFolder
+from orchestra.core.work import Refusal
+from orchestra.patch.apply import read_files
+from orchestra.patch.journaled import Journaled, Timed, applied_in, in_order
+from orchestra.patch.undo import Net, left_changed, net_change, paths_of
+from orchestra.runs.find import Runs, RunSummary
+
+
+class Changes:
+    """The changes of the runs of one project."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    # -- what a run's files went through ------------------------------------------------------------------------------
+
+    def history(self, folder: RunFolder) -> tuple[RunFolder, ...]:
+        """The run, and the undos of it or of a run below it, of those again, and so on; the oldest first (rule 1)."""
+        return self._with_undos(folder, self._asides())
+
+    def _asides(self) -> list[tuple[RunFolder, str]]:
+        """The runs about other runs, each with the run that it is about; the oldest first."""
+        found = [(folder, self._runs.began(folder)) for folder in self._runs.folders()]
+        return [(one, began.inputRunId) for one, began in found if began.aside and not self._is_foreign(one)]
+
+    def _with_undos(self, folder: RunFolder, asides: Iterable[tuple[RunFolder, str]]) -> tuple[RunFolder, ...]:
+        about = {one.id for one in self._runs.tree(folder)}
+        found = [folder]
+        for other, run_id in asides:  # an undo comes after what it undoes
+            if run_id in about and other.id not in about:
+                found.append(other)
+                about.add(other.id)
+        return tuple(found)
+
+    def left(self, folder: RunFolder) -> tuple[str, ...]:
+        """The files that are not as they were before the run, as far as journals tell; nobody's own edits count."""
+        return self._left(self.history(folder))
+
+    def _left(self, history: Iterable[RunFolder]) -> tuple[str, ...]:
+        journals = (run for one in history for run in self._tree(one))
+        return left_changed(in_order(patch for run in journals for patch in applied_in(run, kept=False)))
+
+    def undoable(self) -> list[RunFolder]:
+        """The runs that a person started, that are not foreign, and that have left something in the files."""
+        asides, found = self._asides(), list[RunFolder]()
+        for folder in self._runs.folders():
+            began = self._runs.began(folder)
+            mine = not began.parentRunId and not began.aside and not self._is_foreign(folder)
+            if mine and self._left(self._with_undos(folder, asides)):
+                found.append(folder)
+        return found
+
+    def changed_by(self, folder: RunFolder, paths: Iterable[str]) -> tuple[str, ...]:
+        """The later runs whose patches changed these files too, the newest first."""
+        own = {run.folder.id for one in self.history(folder) for run in self._tree(one)}
+        wanted = set(paths)
+        last = max((one.time for one in self._patches(folder)), default="")
+        later = [one for one in self._others(own) if one.time > last and wanted & set(paths_of((one.patch,)))]
+        return tuple(dict.fromkeys(one.run_id for one in reversed(later)))
+
+    # -- the net change -----------------------------------------------------------------------------------------------
+
+    def net(self, folder: RunFolder, *, own: bool = False) -> Net:
+        """What the patches of a tree changed in the end; with `own`, only those of the run itself."""
+        workspace, mine = self._workspace(folder), self._patches(folder, own=own)
+        patches = in_order(mine)
+        images = read_files(workspace, paths_of(patches))
+        if isinstance(images, Refusal):
+            return Net((), left_changed(patches))
+        found = net_change(patches, (), images)
+        if not found.unknown:
+            return found
+        last = max(one.time for one in mine)
+        others = self._others({one.run_id for one in mine}, kept=True)
+        later = in_order(one for one in others if one.time > last)
+        images = read_files(workspace, paths_of((*patches, *later)))
+        return found if isinstance(images, Refusal) else net_change(patches, later, images)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _patches(self, folder: RunFolder, *, own: bool = False) -> list[Timed]:
+        """The patches of a tree, or of the run alone, with what they kept, if that can be read."""
+        found: list[Timed] = []
+        for run in itertools.islice(self._tree(folder), 1 if own else None):
+            try:
+                found += applied_in(run)
+            except UsageError:
+                found += applied_in(run, kept=False)
+        return found
+
+    def _others(self, own: set[str], *, kept: bool = False) -> list[Timed]:
+        """The patches of all runs but these, in order of time. A run that cannot be read is left out."""
+        found: list[Timed] = []
+        for folder in self._runs.folders():
+            if folder.id in own or self._is_foreign(folder):
+                continue
+            try:
+                run = _journaled(self._runs.summary(folder, keep=False))
+                found += applied_in(run, kept=kept) if not run.copy else ()  # rule 3
+            except OrchestraError:
+                continue
+        return sorted(found, key=lambda one: one.time)
+
+    def _tree(self, folder: RunFolder) -> Iterator[Journaled]:
+        copy = self._runs.began(folder).copy
+        runs = (_journaled(member.summary) for member in self._runs.members(folder))
+        return (run for run in runs if run.copy == copy)  # rule 3
+
+    def _workspace(self, folder: RunFolder) -> Path:
+        """The project, or the copy of it that the run works in."""
+        return self._runs.project / self._runs.began(folder).copy
+
+    def _is_foreign(self, folder: RunFolder) -> bool:
+        try:
+            return bool(self._runs.summary(folder, keep=False).foreign)
+        except JournalCorrupt:
+            return True
+
+
+def _journaled(summary: RunSummary) -> Journaled:
+    return Journaled(summary.folder, summary.facts.folder, summary.facts.copy, summary.events)

@@ -1,0 +1,1 @@
+"""Writing a run's result as a commit."""

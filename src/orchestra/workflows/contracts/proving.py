@@ -1,0 +1,198 @@
+"""What the passed tests of a subtask prove: coverage of `coverage_targets`, and small faults that they notice.
+
+Rules
+1. Both are reported and never block: they show tests that prove nothing.
+2. Coverage is measured by one more run of the tests, with coverage.py, where the contract has targets and the runner
+   can (contracts/coverage.py). Else each target is unknown.
+3. Each fault is put over the implemented file for one run of the subtask's tests (mutating.py); the project's own file
+   is never touched. So many as the job says, each with a limit of time.
+4. A fault is noticed if the tests fail or do not end. What could not be run is neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from orchestra.core.command import CommandOutcome, InputFile, RunCommand
+from orchestra.core.context import Context, Handlers, Step
+from orchestra.core.effects import Effect
+from orchestra.core.errors import ContractError, OddFile
+from orchestra.core.files import MIB, read_below
+from orchestra.core.looks import file_name
+from orchestra.core.reading import key_of, outcome_as
+from orchestra.core.records import Event
+from orchestra.core.run import RunFolder
+from orchestra.core.work import PatchProposal
+from orchestra.workflows.contracts.coverage import MOST_BYTES, Covered, covered, measuring
+from orchestra.workflows.contracts.hunks import hunks_of
+from orchestra.workflows.contracts.mutating import Mutant, mutants
+from orchestra.workflows.contracts.records import TestContract
+from orchestra.workflows.contracts.shapes import Work
+from orchestra.workflows.contracts.testcommand import TestCommand
+from orchestra.workflows.project import Project
+
+FOLDER = "{artifacts}"  # stands for the folder that a test run writes its report into (core/command.py)
+_REPORT = "coverage.json"
+_MOST_FILE = 64 * 1024  # bytes of a file that faults are put into: its text is in the journal
+_LIMIT_MS = 60_000  # of the tests of one fault
+
+
+class Fault(Struct, frozen=True):
+    """A fault, and whether the tests noticed it."""
+
+    said: str
+    verdict: Literal["noticed", "not noticed", "not run"]
+
+
+class Proved(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True):
+    """What the flow records about the tests of a subtask."""
+
+    coverage: tuple[Covered, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def lines(self) -> Iterable[str]:
+        """For people: each target, then the faults that nothing noticed."""
+        yield from (f"coverage of {one.said}" for one in self.coverage)
+        if self.faults:
+            noticed = sum(one.verdict == "noticed" for one in self.faults)
+            yield f"{noticed} of {len(self.faults)} small faults were noticed by the tests"
+        yield from (f"not noticed: {one.said}" for one in self.faults if one.verdict == "not noticed")
+
+
+# -- effects ----------------------------------------------------------------------------------------------------------
+
+
+class Faults(Struct, frozen=True):
+    """The outcome of PlanFaults."""
+
+    mutants: tuple[Mutant, ...]
+
+
+class PlanFaults(Effect[Faults], frozen=True):
+    """Choose faults in the lines that a child run implemented. Only reads."""
+
+    child: str
+    most: int
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Faults
+
+
+class Coverage(Struct, frozen=True):
+    """The outcome of ReadCoverage."""
+
+    covered: tuple[Covered, ...]
+
+
+class ReadCoverage(Effect[Coverage], frozen=True):
+    """Read the coverage of targets from the report that a step of this run left."""
+
+    of: str
+    targets: tuple[str, ...]
+
+    acts: ClassVar[bool] = False
+    outcome: ClassVar[Any] = Coverage
+
+
+class Proving:
+    """The handlers of these effects, for one run."""
+
+    def __init__(self, project: Project, children: Path) -> None:
+        """`children` is the folder of the child runs that implement."""
+        self._project = project
+        self._children = children
+
+    @property
+    def handlers(self) -> Handlers:
+        return {PlanFaults: self.plan, ReadCoverage: self.read}
+
+    async def plan(self, effect: PlanFaults, step: Step) -> Faults:
+        folder = RunFolder(self._children / effect.child)
+        lines: dict[str, set[int]] = {}
+        for event in self._project.store.all_events(folder):
+            proposal = outcome_as(event, PatchProposal) if event.type == "PATCH_PRODUCED" else None
+            if proposal is not None:
+                diff = folder.recorded(proposal.patch, MIB).decode("utf-8", "replace")
+                for hunk in hunks_of(diff):
+                    lines.setdefault(hunk.path, set()).update(range(hunk.first, hunk.last + 1))
+        return Faults(tuple(_chosen(self._project.workspace, lines, effect.most)))
+
+    async def read(self, effect: ReadCoverage, step: Step) -> Coverage:
+        ends = [event for event in step.ledger.events if key_of(event) == effect.of]
+        return Coverage(_coverage(step.ledger.folder, ends, effect.targets))
+
+
+def _chosen(workspace: Path, lines: Mapping[str, set[int]], most: int) -> Iterable[Mutant]:
+    """The faults, shared evenly among the files."""
+    share = -(-most // max(len(lines), 1))
+    found: list[Mutant] = []
+    for path in sorted(lines):
+        try:
+            text = read_below(workspace, path, _MOST_FILE).decode()
+        except (OSError, OddFile, UnicodeDecodeError):
+            continue
+        found += mutants(path, text, lines[path], share)
+    return found[:most]
+
+
+def _coverage(folder: RunFolder, events: Iterable[Event], targets: tuple[str, ...]) -> tuple[Covered, ...]:
+    outcomes = [outcome for event in events if (outcome := outcome_as(event, CommandOutcome)) is not None]
+    reports = [one for outcome in outcomes for one in outcome.artifacts if one.path.endswith(_REPORT)]
+    if not reports:
+        return covered(targets, None, "coverage.py is not installed beside the tests, or it could not run them")
+    try:
+        return covered(targets, folder.recorded(reports[-1], MOST_BYTES))
+    except ContractError as unreadable:
+        return covered(targets, None, str(unreadable))
+
+
+# -- the flow's part --------------------------------------------------------------------------------------------------
+
+
+async def prove(here: Context, work: Work, contract: TestContract, command: TestCommand, child: str) -> Proved:
+    """What the tests of a subtask prove, which passed just now (rules 2 and 3)."""
+    coverage = await _measure(here, work, contract, command) if contract.coverage_targets else ()
+    faults = await _try_faults(here, work, command, child) if work.job.mutants else ()
+    return Proved(coverage, faults)
+
+
+async def _measure(here: Context, work: Work, contract: TestContract, command: TestCommand) -> tuple[Covered, ...]:
+    argv = measuring(command, f"{FOLDER}/{_REPORT}")
+    if argv is None:
+        return covered(contract.coverage_targets, None)
+    key = here.peek_key("coverage")
+    effect = RunCommand(
+        argv=argv,
+        timeoutMs=work.job.testTimeoutMs,
+        artifact=f"tests/{file_name(key)}.txt",
+        asker=work.job.asker,
+        keeps="layer",
+        reports=True,
+    )
+    await here.perform("coverage", effect)
+    read = await here.perform("coverage-results", ReadCoverage(key, contract.coverage_targets))
+    return read.covered
+
+
+async def _try_faults(here: Context, work: Work, command: TestCommand, child: str) -> tuple[Fault, ...]:
+    planned = await here.perform("faults", PlanFaults(child, work.job.mutants))
+    found: list[Fault] = []
+    for mutant in planned.mutants:
+        effect = RunCommand(
+            argv=command.argv,
+            timeoutMs=min(work.job.testTimeoutMs, _LIMIT_MS),
+            artifact=f"tests/{file_name(here.peek_key('fault'))}.txt",
+            asker=work.job.asker,
+            keeps="nothing",
+            files=(InputFile(mutant.path, mutant.text),),
+        )
+        outcome = await here.perform("fault", effect)
+        verdicts: dict[str, Literal["noticed", "not noticed", "not run"]] = {"pass": "not noticed", "fail": "noticed"}
+        known = "noticed" if outcome.limit else verdicts.get(outcome.status, "not run")
+        found.append(Fault(mutant.said, "not run" if outcome.blocked else known))
+    return tuple(found)

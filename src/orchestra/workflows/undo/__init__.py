@@ -1,0 +1,1 @@
+"""Taking a run's changes back."""

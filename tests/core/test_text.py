@@ -1,0 +1,41 @@
+"""Text that is shown: short enough, in one line, and never longer than was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestra.core.text import brief, cell, checks_changed, count, estimated_tokens, some
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("열 글자입니다, 네", "열 글자입니다, 네"),
+        ("열한 글자입니다, 네", "열한 글자입니다,…"),
+        ("  두\n줄\t\n", "두 줄"),
+        ("a" + " " * 159, "a"),  # as much as is read
+        ("a" + " " * 160, "a…"),  # more than is read: there may be something after it
+        ("\x1b[31m빨강\x1b[0m\x07", "빨강\\x07"),
+    ],
+)
+def test_a_text_is_one_line_of_at_most_so_many_characters(text: str, shown: str) -> None:
+    assert brief(text, 10) == shown
+
+
+def test_a_cell_stays_within_its_length_when_its_markup_is_escaped() -> None:
+    assert cell("a|b <i> c\\d") == "a\\|b &lt;i> c\\\\d"
+    assert cell("<" * 5, 20) == "&lt;" * 5
+    assert cell("<" * 6, 20) == "&lt;" * 4 + "&lt…"
+
+
+def test_of_many_names_the_first_are_shown_and_the_others_counted() -> None:
+    names = [f"n{number}" for number in range(12)]
+    assert some(names[:10]) == ", ".join(names[:10])
+    assert some(names) == ", ".join(names[:10]) + " and 2 more"
+    assert (checks_changed([]), checks_changed(["a"])) == ("", "the checks were changed by this run: a")
+    assert [count(number, "run") for number in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abc", 1), ("abcd", 2), ("가", 1), ("가나다라", 4)])
+def test_three_bytes_are_a_token(text: str, tokens: int) -> None:
+    assert estimated_tokens(text) == tokens
