@@ -67,7 +67,7 @@ def test_a_file_that_was_changed_meanwhile_is_not_handed_over(tmp_path: Path) ->
 
 
 def test_a_task_hangs_below_one_that_it_depends_on(tmp_path: Path) -> None:
-    """S2: the tree had `see` below `web`, and it depends on `make` (newuser, annoys 12)."""
+    """S2: the tree had `see` below `web`, and it depends on `make`."""
     tasks = Tasks(
         tmp_path / "p",
         *(step(name, tool="echo") for name in ("make", "bad", "web")),
