@@ -22,13 +22,11 @@ from orchestra.core.errors import NoConsent, OrchestraError, RunLocked, UsageErr
 from orchestra.core.faces import Bell, Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event, OnAsk
-from orchestra.core.work import Note
 from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Drivable, Runs, RunSummary
-from orchestra.runs.following import told
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
@@ -56,8 +54,14 @@ class App:
         self.workflows = Workflows(self.project, more)
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
+<<<<<<< HEAD
         store, redactor = self.project.store, self.project.redactor
         self.answers = Answers(self.runs, store, lambda run: wiring.gate(run), redactor)
+=======
+        self.answers = Answers(
+            self.runs, self.project.store, gate_of=lambda run: wiring.gate(run), redactor=self.project.redactor
+        )
+>>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
         self.trees = self.answers.trees
         self.meant = self.answers.meant
         self.face: Face = Bell(GuardedFace(face or Silent()), self._notify)
@@ -306,10 +310,6 @@ class App:
         whole = events if summary.foreign else events.whole()
         status, roots = summary.fold.state.status, self.workflows.root
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, status, whole, roots)
-
-    def told(self, run: RunSummary) -> tuple[Note, ...]:
-        """What a run that follows an ended one is told of it: its goal, what it changed, and how it ended."""
-        return told(run, self.trees.changes.net(run.folder), self.project.redactor)
 
     def rebuild(self, summary: RunSummary) -> None:
         """Write the derived files of a run anew that are missing or not what its journal gives, if that can be."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestra.patch.choosing import Part
-from orchestra.runs.choosing import Choice
+from orchestra.runs.choosing import Choice, Part
 
 HELP = (
     "y - apply this hunk",

@@ -12,6 +12,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
 from orchestra.policy.policy import ApprovalPolicy
+from orchestra.runs.following import told
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
 from orchestra.workflows.loop.workflow import LOOP
@@ -108,7 +109,7 @@ def more(
     params = job_of(before.created) if before.workflow == LOOP.name else {}
     kept = {name: value for name, value in params.items() if name not in _OF_THE_RUN}
     wishes = {name: value for name, value in given.items() if value not in (None, ())}
-    notes = (*earlier_notes(params), *app.told(before))
+    notes = (*earlier_notes(params), *told(before, app.trees.changes.net(before.folder), app.project.redactor))
     job = app.job(LOOP.name, {**kept, **wishes, "goal": _goal(goal), "notes": notes})
     recorded = app.terms.models(before.folder, before.created)
     models = options.chosen(who, recorded) or recorded

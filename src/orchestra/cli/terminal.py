@@ -23,15 +23,15 @@ from orchestra.cli.hunks import HELP, Walk, as_edited, to_edit
 from orchestra.cli.live import Live
 from orchestra.cli.prompter import Prompter
 from orchestra.cli.text import paint_diff, painted, safe
+from orchestra.commands.personal import edit, page
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.reading import Request, StepEvent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
-from orchestra.patch.choosing import Part
+from orchestra.runs.choosing import Part
 from orchestra.runs.tree import OpenRequest
-from orchestra.worker.personal import edit, page
 
 if TYPE_CHECKING:
     from orchestra.app import App

@@ -30,7 +30,7 @@ import msgspec
 
 from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
-from orchestra.core.changing import CHANGES, Change, Changing
+from orchestra.core.changing import CHANGES, Changing, JobChange
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
@@ -228,6 +228,26 @@ class Engine:
         stale: list[str] | None = None,
     ) -> Verdict:
         await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
+<<<<<<< HEAD
+=======
+        created = ledger.events[0]
+
+        given = self._handlers_for(ledger, created)
+        people = self._people(ledger, driving, given)
+
+        async def child(effect: ChildRun, step: Step) -> ChildResult:
+            return await self._child(effect, step, driving)
+
+        handlers: Handlers = {
+            AskPerson: people.ask,
+            AskWorkspace: people.look,
+            Approve: people.approve,
+            ReviewPatch: people.review,
+            GrantRevision: people.grant_revision,
+            ChildRun: child,
+            **given,
+        }
+>>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
         context = Context(
             ledger,
             self._handlers(ledger, driving),
@@ -236,7 +256,7 @@ class Engine:
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
             stale=stale,
             end_replaced=lambda: self._end_replaced(ledger),
-            changing=Changing(self._store.kept(ledger.folder, CHANGES, Change), ledger.events),
+            changing=Changing(self._store.kept(ledger.folder, CHANGES, JobChange), ledger.events),
         )
         try:
             params = msgspec.convert(ledger.events[0].payload["params"], kind.params)
@@ -257,14 +277,23 @@ class Engine:
                 exit_code=1,
             )
 
+<<<<<<< HEAD
     def _handlers(self, ledger: Ledger, driving: Driving) -> Handlers:
         """The handlers of a run: people and child runs are the engine's own, the others those of the program."""
+=======
+    def _people(self, ledger: Ledger, driving: Driving, given: Handlers) -> People:
+        """The people that a run asks."""
+>>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
 
         def waits(request: Event) -> None:
             self._face.tell(Waiting(ledger.folder, request))
 
+<<<<<<< HEAD
         given = self._handlers_for(ledger, ledger.events[0])
         people = People(
+=======
+        return People(
+>>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
             self._store,
             patient=driving.patient,
             arrivals=driving.arrivals,
@@ -273,6 +302,7 @@ class Engine:
             revise=given.get(Revise),
         )
 
+<<<<<<< HEAD
         async def child(effect: ChildRun, step: Step) -> ChildResult:
             return await self._child(effect, step, driving)
 
@@ -286,6 +316,8 @@ class Engine:
             **given,
         }
 
+=======
+>>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).
 

@@ -35,6 +35,7 @@ from orchestra.core.work import (
     ProposeCommit,
     Refusal,
     WriteCommit,
+    refused_patch,
 )
 from orchestra.patch.apply import read_files
 from orchestra.patch.diff import parse_diff
@@ -75,7 +76,7 @@ class Committing:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(made, Refusal):
-            return PatchProposal(reference, digest(utf8(made.message)), (), 0, 0, refusal=made)
+            return refused_patch(reference, digest(utf8(made.message)), made)
         files = tuple(_file(one.old, diffs[one.old.path]) for one in made)
         return PatchProposal(
             patch=reference,
