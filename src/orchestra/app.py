@@ -54,14 +54,8 @@ class App:
         self.workflows = Workflows(self.project, more)
         self.runs = Runs(self.project.path, self.workflows.roots, self.workflows.root, self.project.store)
         self.terms = Terms(self.project, self.runs)
-<<<<<<< HEAD
         store, redactor = self.project.store, self.project.redactor
         self.answers = Answers(self.runs, store, lambda run: wiring.gate(run), redactor)
-=======
-        self.answers = Answers(
-            self.runs, self.project.store, gate_of=lambda run: wiring.gate(run), redactor=self.project.redactor
-        )
->>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
         self.trees = self.answers.trees
         self.meant = self.answers.meant
         self.face: Face = Bell(GuardedFace(face or Silent()), self._notify)

@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 import click
 
 from orchestra.cli.asking import can_ask
+from orchestra.commands import personal
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import read_bounded
 from orchestra.core.records import utf8
@@ -82,11 +84,8 @@ def _decoded(data: bytes, where: str) -> str:
 
 
 def _edited(begun: str, *, no_input: bool) -> str:
-    """What the person wrote in their editor; empty if they wrote or saved nothing."""
+    """What the person wrote in their editor; empty if they wrote nothing."""
     if not can_ask(no_input=no_input):
         raise UsageError("--edit: there is no person at a terminal to write it")
-    try:
-        text = click.edit(f"{begun}\n\n{_BELOW}\n", extension=".md", require_save=not begun)
-    except click.ClickException as error:
-        raise UsageError(f"the editor could not be used: {error.format_message()}") from error
-    return utf8(text.partition(_BELOW)[0]).decode() if text is not None else begun
+    text = asyncio.run(personal.edit(f"{begun}\n\n{_BELOW}\n", "goal.txt"))
+    return utf8(text.partition(_BELOW)[0]).decode()

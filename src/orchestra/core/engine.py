@@ -228,26 +228,6 @@ class Engine:
         stale: list[str] | None = None,
     ) -> Verdict:
         await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
-<<<<<<< HEAD
-=======
-        created = ledger.events[0]
-
-        given = self._handlers_for(ledger, created)
-        people = self._people(ledger, driving, given)
-
-        async def child(effect: ChildRun, step: Step) -> ChildResult:
-            return await self._child(effect, step, driving)
-
-        handlers: Handlers = {
-            AskPerson: people.ask,
-            AskWorkspace: people.look,
-            Approve: people.approve,
-            ReviewPatch: people.review,
-            GrantRevision: people.grant_revision,
-            ChildRun: child,
-            **given,
-        }
->>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
         context = Context(
             ledger,
             self._handlers(ledger, driving),
@@ -277,23 +257,14 @@ class Engine:
                 exit_code=1,
             )
 
-<<<<<<< HEAD
     def _handlers(self, ledger: Ledger, driving: Driving) -> Handlers:
         """The handlers of a run: people and child runs are the engine's own, the others those of the program."""
-=======
-    def _people(self, ledger: Ledger, driving: Driving, given: Handlers) -> People:
-        """The people that a run asks."""
->>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
 
         def waits(request: Event) -> None:
             self._face.tell(Waiting(ledger.folder, request))
 
-<<<<<<< HEAD
         given = self._handlers_for(ledger, ledger.events[0])
         people = People(
-=======
-        return People(
->>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
             self._store,
             patient=driving.patient,
             arrivals=driving.arrivals,
@@ -302,7 +273,6 @@ class Engine:
             revise=given.get(Revise),
         )
 
-<<<<<<< HEAD
         async def child(effect: ChildRun, step: Step) -> ChildResult:
             return await self._child(effect, step, driving)
 
@@ -316,8 +286,6 @@ class Engine:
             **given,
         }
 
-=======
->>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).
 

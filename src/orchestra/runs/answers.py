@@ -41,20 +41,11 @@ _YES, _NO = ("yes", "y", "예", "네"), ("no", "n", "아니오", "아니요")
 class Answers:
     """Where a person's answers to the runs of a project are recorded."""
 
-<<<<<<< HEAD
     def __init__(self, runs: Runs, store: Store, gate_of: GateOf, redactor: Redactor) -> None:
         """`gate_of` gives the gate of a run, which offers the parts of its patches."""
         self.trees = Trees(runs, store)
         self.meant = Meant(runs, self.trees)
         self.choosing = Choosing(gate_of, redactor)
-=======
-    def __init__(
-        self, runs: Runs, store: Store, *, gate_of: GateOf | None = None, redactor: Redactor | None = None
-    ) -> None:
-        """`gate_of` gives the gate of a run, which offers the parts of a patch. Without it one is granted whole."""
-        self.trees = Trees(runs, store)
-        self._choosing = Choosing(gate_of, redactor) if gate_of and redactor else None
->>>>>>> 69d98fc8528abecef37334216ac2626fd2a69847
         self._runs = runs
         self._store = store
 
