@@ -9,6 +9,7 @@ import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.completing import run_names
 from orchestra.cli.text import echo_lines, paint_diff, print_json, safe
 from orchestra.core.cells import aligned
 from orchestra.workflows.team.comparing import Side, diff, file_line, rows
@@ -16,8 +17,8 @@ from orchestra.workflows.team.comparing import compare as compared
 
 
 @click.command()
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="RUN")
+@click.argument("first", metavar="RUN", shell_complete=run_names)
+@click.argument("second", metavar="RUN", shell_complete=run_names)
 @click.option("--diff", "with_diff", is_flag=True, help="Show the lines of the artifacts that differ.")
 @options.json_of("One JSON object on stdout.")
 @options.project

@@ -6,8 +6,9 @@ import click
 import msgspec
 from msgspec import UNSET
 
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
+from orchestra.cli.goals import goal_argument
 from orchestra.core.errors import UsageError
 from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
@@ -25,7 +26,7 @@ _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval
 
 
 @click.command(short_help="Reach a goal by patches.")
-@click.argument("goal")
+@goal_argument("goal", 'orchestra loop "fix the failing test" --check "pytest -q"')
 @options.checks(
     "A command that must exit 0, split like a shell would, never run by one. Repeatable.", variable="ORCHESTRA_CHECK"
 )
@@ -62,6 +63,7 @@ def loop(
     \b
     orchestra loop "make the tests pass" --check "pytest -q"
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
+    orchestra loop @goal.txt --check "pytest -q"             # the goal is in a file; `-`: on standard input
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
     drive = Drive(how, environment=environment)
@@ -69,7 +71,7 @@ def loop(
     models = options.routed(who, app.project.providers)
     defaults = app.project.config.loop
     job = Job(
-        goal=_goal(goal),
+        goal=goal,
         checks=tuple(map(options.split_check, checks or defaults.checks)),
         approval=approval or defaults.approval,
         maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
@@ -78,7 +80,7 @@ def loop(
         checkTimeoutMs=defaults.check_timeout_ms,
         retries=app.project.config.retries.max,
         backoffSec=app.project.config.retries.backoff_base_sec,
-        context=context,
+        context=options.from_project(context, how.project),
         baseline=defaults.baseline and not no_baseline,
         edition=EDITION,
         hidden=no_context,
@@ -101,15 +103,14 @@ def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
 
 
 @click.command(short_help="Go on from a finished run with another goal.")
-@options.run_argument
-@click.argument("goal")
+@options.run_then("goal", "GOAL")
 @options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
 @options.approval("a patch", default="the configuration's", variable=None)
 @options.max_fixes("How many fixes at most (default: as RUN).")
 @options.models
 @options.driving
 def more(
-    run: str,
+    run: str | None,
     goal: str,
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
@@ -125,7 +126,7 @@ def more(
     """
     drive = Drive(how)
     app = drive.app
-    before = app.runs.vouched_root(app.runs.find(run))
+    before = app.runs.vouched_root(which.newest(app, run))
     if (status := before.fold.state.status) not in FINAL.values():
         raise UsageError(f"run {before.folder.id} is {status}: it has not ended. orchestra resume {before.folder.id}")
     given = {"checks": tuple(map(options.split_check, checks)), "approval": approval, "maxFixIterations": max_fixes}

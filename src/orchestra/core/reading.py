@@ -148,6 +148,7 @@ class RunCreated(Struct, frozen=True):
 
     workflow: str = ""
     goal: str = ""
+    number: int = 0  # of a root run in its project; 0: it has none
     parentRunId: str | None = None
     parentKey: str = ""  # the step of the parent that began this run
     models: dict[str, Any] = {}
