@@ -229,8 +229,8 @@ class Wiring:
         """
         if "approval" in self._terms.changes(run):
             return None  # a person typed it
-        above = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
-        if above.atEnd and RunCreated.of(created).copy:
+        parent = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
+        if parent.atEnd and RunCreated.of(created).copy:
             return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
         for above in self._above(created):

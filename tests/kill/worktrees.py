@@ -16,7 +16,7 @@ from orchestra.providers.choose import Models
 from orchestra.workflows.commit.shapes import Job as CommitJob
 from orchestra.workflows.loop.shapes import Job
 from orchestra.workflows.undo.shapes import Job as UndoJob
-from orchestra.workflows.worktree.shapes import Job as WorktreeJob
+from orchestra.workflows.worktree.shapes import WorktreeJob
 
 BRANCH = "kept"
 

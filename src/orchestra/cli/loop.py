@@ -18,7 +18,7 @@ from orchestra.runs.following import told
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
 from orchestra.workflows.loop.workflow import LOOP
-from orchestra.workflows.worktree.shapes import Job as WorktreeJob
+from orchestra.workflows.worktree.shapes import WorktreeJob
 from orchestra.workflows.worktree.workflow import WORKTREE
 
 # What a run that follows another does not take over; not the approval mode either, which a person typed for that run.

@@ -8,12 +8,12 @@ from orchestra.core.errors import StepFailed
 from orchestra.core.records import ErrorInfo
 from orchestra.core.work import TakeOver
 from orchestra.workflows.gate import Passage, Ticket, pass_gate
-from orchestra.workflows.worktree.shapes import Job
+from orchestra.workflows.worktree.shapes import WorktreeJob
 
 WORK_FAILED, NOT_BROUGHT = "WORK_FAILED", "NOT_BROUGHT"  # the work itself; its result did not come to the project
 
 
-async def worktree(ctx: Context, job: Job) -> Verdict:
+async def worktree(ctx: Context, job: WorktreeJob) -> Verdict:
     """Have the work done beside the project's files, then bring its net change to them."""
     ctx = ctx.at("execute", 1)
     try:

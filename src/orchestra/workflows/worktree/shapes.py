@@ -9,7 +9,7 @@ from msgspec import Struct
 from orchestra.policy.policy import ApprovalPolicy
 
 
-class Job(Struct, frozen=True, omit_defaults=True):
+class WorktreeJob(Struct, frozen=True, omit_defaults=True):
     """The work, as a workflow and its job, and when a person must approve its result."""
 
     workflow: str = ""

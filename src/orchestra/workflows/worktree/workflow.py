@@ -12,18 +12,18 @@ from orchestra.providers.choose import Models
 from orchestra.workflows.description import Ended, Hint, Workflow
 from orchestra.workflows.project import Project
 from orchestra.workflows.worktree.flow import worktree
-from orchestra.workflows.worktree.shapes import Job
+from orchestra.workflows.worktree.shapes import WorktreeJob
 from orchestra.workflows.worktree.states import TABLE
 
 
-def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
+def prepare(project: Project, job: WorktreeJob, models: Models) -> tuple[WorktreeJob, Models]:
     """Refuse a job that names no work: only the verbs of other workflows can (`--worktree`)."""
     if not job.workflow:
         raise UsageError("a worktree is made for another run: orchestra loop … --worktree")
     return job, models
 
 
-def _facts(project: Project, job: Job) -> dict[str, Any]:
+def _facts(project: Project, job: WorktreeJob) -> dict[str, Any]:
     policy = msgspec.to_builtins(project.policy)
     return {"approval": job.approval, "policy": policy, "asker": "person", "atEnd": True}
 
@@ -40,12 +40,12 @@ def _needs_commands(params: Mapping[str, Any]) -> bool:
 
 WORKTREE = Workflow(
     name="worktree",
-    params=Job,
+    params=WorktreeJob,
     flow=worktree,
     goal=lambda job: str(job.goal),
     table=TABLE,
     prepare=prepare,
-    reserved=frozenset(Job.__struct_fields__),
+    reserved=frozenset(WorktreeJob.__struct_fields__),
     facts=_facts,
     approval=lambda config: config.loop.approval,
     uncommitted="the worktree begins with your uncommitted changes",
@@ -53,5 +53,5 @@ WORKTREE = Workflow(
     after_no=lambda params, subject: "kept in the run, which ends; the result stays in its copy",
     results=_results,
     title="a run in a worktree",
-    records={"worktree-job": (Job, "payload.params of RUN_CREATED of a run in a worktree")},
+    records={"worktree-job": (WorktreeJob, "payload.params of RUN_CREATED of a run in a worktree")},
 )
