@@ -142,6 +142,8 @@ def test_the_sample_teams_plan_and_then_build(tmp_path: Path, language: str) -> 
         assert project.run("init", "--team").returncode == 0
     else:
         shutil.copytree(KOREAN, project.path, dirs_exist_ok=True)
+    dev = project.path / "orchestrators" / "dev-team.md"
+    dev.write_text(dev.read_text(encoding="utf-8").replace("| contracts |", "| loop |"), encoding="utf-8")
     project.configure(
         "version: '1.0'\nloop: {checks: [\"grep -q 'a + b' calc.py\"], evaluator: false, approval: never}\n"
     )
