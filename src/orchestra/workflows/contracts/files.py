@@ -27,6 +27,7 @@ from orchestra.core.records import Event, utf8
 from orchestra.workflows.contracts import documents
 from orchestra.workflows.contracts.places import KNOWLEDGE, RESULT, SESSION, STATE, Places, next_request
 from orchestra.workflows.contracts.progress import Progress, results_of
+from orchestra.workflows.workspace import make_folder
 
 _encode = msgspec.json.Encoder().encode
 
@@ -84,7 +85,7 @@ class ContractFiles:
             return
         with self.mine() as mine:
             for path in stale if mine else ():
-                (self._workspace / path).parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self._workspace, path.rpartition("/")[0])  # refuses a link on the way
                 self._disk.publish(self._workspace / path, texts[path], durable=False)
                 self._written[path] = texts[path]
 

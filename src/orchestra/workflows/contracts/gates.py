@@ -67,7 +67,7 @@ def gate_1(contract: TestContract, written: Sequence[str], red: bool | None) -> 
     if contract.test_file_path not in written:
         return Passing("GATE-1", "failed", f"{contract.test_file_path} was not written")
     said = {True: "the tests were seen to fail", False: "the tests pass without it: they prove nothing"}
-    return Passing("GATE-1", "passed", said.get(red, "the tests could not be run") if red is not None else said[True])
+    return Passing("GATE-1", "passed", "the tests could not be run" if red is None else said[red])
 
 
 def gate_2(result: TestResult | None) -> Passing:

@@ -27,6 +27,7 @@ from orchestra.workflows.contracts.records import (
 
 Verdict = Literal["holds", "wrong", "unknown"]
 MOST_REFS = 30  # explored files in a brief
+_MOST_TEXT = 4_000  # characters of a text that are looked through
 
 _PATH = re.compile(
     r"(?<![\w/.:-])(?:[\w.+-]+/)+(?:[\w.+-]*\w)?|(?<![\w/.-])[\w+-]+(?:\.[\w+-]+)*\.[A-Za-z]\w{0,8}\b", re.ASCII
@@ -62,7 +63,7 @@ def terms_of(texts: Iterable[str]) -> Terms:
     """The paths and identifiers in these texts."""
     paths: dict[str, None] = {}
     words: dict[str, None] = {}
-    for text in texts:
+    for text in (text[:_MOST_TEXT] for text in texts):
         quoted = _QUOTED.findall(text)
         own = [found[0] for found in _PATH.finditer(text) if _is_path(found[0], quoted)]
         paths |= dict.fromkeys(path.removeprefix("./") for path in own)
