@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestra.cli.text import safe
 from orchestra.runs.choosing import Choice, Part
 
 HELP = (
@@ -93,7 +94,7 @@ def to_edit(part: Part) -> str:
     """A hunk as it is given to an editor."""
     return (
         f"{part.body}# ---\n"
-        f"# This is a hunk of {part.path}. Lines that begin with # are left out.\n"
+        f"# This is a hunk of {safe(part.path)}. Lines that begin with # are left out.\n"
         "# To leave out a line with +, delete it. To keep a line with -, make its - a space.\n"
         "# The counts behind @@ need not be right. Delete everything to change nothing.\n"
     )

@@ -358,26 +358,32 @@ class TerminalFace(LineFace):
 
     async def _edit(self, part: Part, text: str = "") -> None:
         """Have the person edit a hunk, and take it if it fits; else say why not, and ask."""
-        choosing = self.app.answers.choosing
-        if choosing.shown(part) != part.body:
-            self.line("  this hunk has a masked secret: it cannot be edited here. Apply it, or reject it with a reason")
+        choosing, asked = self.app.answers.choosing, self._open
+        if not part.body.startswith("@@") or choosing.shown(part) != part.body:
+            why = "it has a masked secret" if part.body.startswith("@@") else "it is no hunk"
+            self.line(f"  this cannot be edited here: {why}. Apply it, or reject it with a reason")
             return self._ask_approval()
         try:
             text = await self._prompter.elsewhere(edit(text or to_edit(part), "hunk.diff"))
+            if self._open is not asked:  # an answer came from elsewhere
+                return None
             edited = as_edited(part, text)
             if edited is None:
                 self.line("  nothing was changed")
                 return self._ask_approval()
             choosing.preview(self._request(), [edited])
         except (OrchestraError, OSError) as error:
-            self.line(click.style(f"  {safe(str(error))}", fg="red"))
-            if not text:
-                return self._ask_approval()
-            again = text
-            return self._prompter.ask("edit it again? [y,n] ", lambda said: self._edit_again(part, again, said))
+            return self._not_edited(part, text, error) if self._open is asked else None
         assert self._walk is not None
         self._walk.take(edited)
         return self._next_part()
+
+    def _not_edited(self, part: Part, text: str, error: Exception) -> None:
+        """Say why an edited hunk is not taken, and ask whether to edit it again."""
+        self.line(click.style(f"  {safe(str(error))}", fg="red"))
+        if not text:
+            return self._ask_approval()
+        return self._prompter.ask("edit it again? [y,n] ", lambda said: self._edit_again(part, text, said))
 
     def _edit_again(self, part: Part, text: str, said: str) -> None:
         if _WORDS.get(said.lower(), said.lower()) == "y":
@@ -386,11 +392,9 @@ class TerminalFace(LineFace):
 
     async def _page(self) -> None:
         """Show the whole patch again; one that is longer than the screen in the person's pager."""
-        assert self._open is not None
-        lines: list[str] = []
+        asked, lines = self._open, list[str]()
         try:
-            diff = self.app.answers.choosing.text(self._request())
-            lines = paint_diff(diff)
+            lines = paint_diff(self.app.answers.choosing.text(self._request()))
             if len(lines) > shutil.get_terminal_size().lines:
                 text = "\n".join(lines) if self.colour else click.unstyle("\n".join(lines))
                 await self._prompter.elsewhere(page(f"{text}\n"))
@@ -399,7 +403,8 @@ class TerminalFace(LineFace):
         except (OrchestraError, OSError) as error:
             for line in (*lines, click.style(f"  {safe(str(error))}", fg="red")):
                 self.line(line)
-        self._ask_approval()
+        if self._open is asked:  # else an answer came from elsewhere
+            self._ask_approval()
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
