@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS: dict[str, str] = {
     "Start": "loop dag run agent:run chat chat:turn contracts orchestrate start eval more",
     "Decide": "inbox approve reject answer resume retry fork rerun undo apply cancel kill",
-    "Look": "status runs list show watch diff report logs audit sent context inspect trace lineage compare sessions",
+    "Look": "status runs list requests show watch diff report logs audit sent context inspect trace lineage compare"
+    " sessions",
     "Set up": "init config doctor trust adopt models agent team policy tool clean verify schema completion help",
 }

@@ -22,15 +22,17 @@ from orchestra.core.run import MOST_ARTIFACT
 
 INPUTS = "ORCHESTRA_INPUTS"  # the variable with the folder of what earlier tasks left
 KEPT = "files"  # the folder, in a task's artifacts, with the files that it left
-_FOLDER, _FILE = 0o755, 0o644  # commands may run as another user
+_FOLDER, _FILE = 0o700, 0o600  # of the user that commands run as
 
 
 class Handed:
     """The files that the tasks of one run handed over."""
 
-    def __init__(self, ledger: Ledger, scratch: Scratch) -> None:
+    def __init__(self, ledger: Ledger, scratch: Scratch, run_as: int | None) -> None:
+        """`run_as` is the user that commands run as, if orchestra is root and they are not."""
         self._ledger = ledger
         self._scratch = scratch
+        self._run_as = run_as
         self._left: dict[str, tuple[ArtifactRef, ...]] | None = None  # by task; None: the journal is not read yet
 
     def took(self, task: str, files: tuple[ArtifactRef, ...]) -> None:
@@ -54,6 +56,10 @@ class Handed:
                 data = self._ledger.folder.recorded(ref, MOST_ARTIFACT)
                 with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE), "wb") as file:
                     file.write(data)
+        if self._run_as is not None and os.geteuid() == 0:
+            for place, _, names in os.walk(folder):
+                for one in (place, *(os.path.join(place, name) for name in names)):
+                    os.chown(one, self._run_as, self._run_as)
         return folder
 
     def _known(self) -> dict[str, tuple[ArtifactRef, ...]]:

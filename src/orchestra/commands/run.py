@@ -127,7 +127,7 @@ class Runner:
         self._untouched: list[Tray] = []
         self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
         self._granted = Grants(ledger)
-        self._handed = Handed(ledger, self._scratch)
+        self._handed = Handed(ledger, self._scratch, workshop.run_as)
 
     async def pause(self, seconds: float, key: str) -> None:
         await self._keeper.pause(seconds, key)
