@@ -464,3 +464,19 @@ def test_contracts_are_not_written_through_a_link(tmp_path: Path) -> None:
     result = project.contracts()
     assert result.returncode != 0 and "Traceback" not in result.stderr
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_failed_request_goes_on_with_retry_and_pays_for_nothing_again(tmp_path: Path) -> None:
+    whole = script(ONE)
+    project = ContractsProject(tmp_path / "p", *(one for one in whole if one["match"]["agent"] != "implementer"))
+    failed = project.contracts()
+    assert failed.returncode != 0 and done(failed)["status"] == "failed"
+    facts = project.facts()
+    project.write_script(*whole)
+    again = project.run("retry", "last", "--json", timeout=120)
+    assert done(again)["status"] == "completed", again.stdout[-2000:]
+    assert sorted(project.calls()) == [("architect", "evaluator", "evaluate"), ("implementer", "developer", "execute")]
+    same = {name: fact for name, fact in project.facts().items() if not name.endswith("test-result.yaml")}
+    assert same == facts and project.tree.name == "R1"
+    state = json.loads((project.tree / "state.json").read_text(encoding="utf-8"))
+    assert state["request"]["status"] == "completed"

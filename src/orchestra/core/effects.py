@@ -48,6 +48,8 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     LookUp           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
     ReadTests        PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
     Settle           PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/effects.py
+    PlanFaults       PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/proving.py
+    ReadCoverage     PHASE_STARTED        PHASE_COMPLETED                                workflows/contracts/proving.py
     CallFunction     PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
     KeepDiff         PHASE_STARTED        PHASE_COMPLETED                                workflows/own/effects.py
 """
