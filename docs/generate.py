@@ -7,7 +7,7 @@ docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
 docs/*-states.md      from the tables of each workflow
-README.md             its transcripts: what `make demo` and `make demo-dag` really print
+README.md             its transcripts: what `make demo`, `make demo-dag` and `make demo-contracts` really print
 """
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
   inbox/models.json                   another model, budget or time, as given to `resume`; holds from then on
   lock                                held by the process that drives the run; holds its process id
   scratch/                            half-made files of a patch that is being applied
+  workspace/                          the run's own copy of the project, if it builds for a team
 ```
 
 `state.json`, `report.md` and `logs/` follow from the events, and so do a graph's `plan.json`, `tasks.jsonl`,
@@ -270,6 +271,20 @@ What commands write before it is taken over lies elsewhere: in a folder for each
 
 `orchestra clean` removes the folders of old runs that have ended. One that it was killed in the middle of is called
 `.<runId>.removed`: it is no run any more, and the next `clean` removes the rest of it.
+
+## A team's run
+
+```text
+runs/<runId>/
+  run-meta.json                       team, task, status, phases with their rounds, cost, errors
+  logs/<agent>.jsonl                  one line for each step of an agent that began, ended or failed
+  artifacts/<file>                    the deliverables; yours to edit when their phase has ended
+  artifacts/decisions.json            what was decided and what stayed open, with the reasons of both sides
+  artifacts/execute/, evaluate/, fix/ prompts and replies, named by phase and agent
+  reviews/phase<N>-<reviewer>-reviews-<file>.md   a review, all rounds
+```
+
+`events.ndjson`, `state.json`, `report.md`, `inbox/`, `lock` and `scratch/` are as above.
 
 ## Rules
 
@@ -408,6 +423,7 @@ def _states(table: Table) -> str:
 TRANSCRIPTS = {
     "transcript": ("demo.py", ("Have it fixed", "What it changed", "Every model call")),
     "dag transcript": ("demo_dag.py", ("Have it looked into", "What it made")),
+    "contracts transcript": ("demo_contracts.py", ("What it was made of", "Is that tree")),
 }
 SIDE_BY_SIDE = re.compile(r"(?:· 1 (?:declared|texts) .*\n)+")  # tasks that do not wait for each other
 
@@ -445,6 +461,7 @@ def transcript(demo: str, headings: tuple[str, ...]) -> str:
         text = done.stdout.replace(str(folder), "demo/1")
     text = re.sub(r"\b\d{4}-\d{2}-\d{2}_", "2026-01-31_", text)
     text = re.sub(r"\b\d+\.\d s\)", "0.1 s)", text)
+    text = re.sub(r"(?<=sessions/)[0-9a-f]{8}(?=/)", "1a2b3c4d", text)  # the digest of the project's path
     text = re.sub(r"(Ran \d+ tests? in )\d+\.\d+s", r"\g<1>0.001s", text)
     text = SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_settled)), text)
     sections = [part for part in text.split("\n== ") if part.startswith(headings)]

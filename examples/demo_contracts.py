@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         say(f"\nThe demo did not go as it should (exit code {code}). Look: {project}; and: orchestra doctor")
         return code or 1
     contracts = str(tree.relative_to(project))
-    run(project, ["find", contracts, "-name", "*.yaml"])
+    run(project, ["ls", "-R", contracts])
 
     head("Is that tree what the specification says?")
     code = run(project, ["orchestra", "verify", contracts])

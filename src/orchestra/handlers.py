@@ -160,7 +160,7 @@ class Wiring:
 
     def gate(self, run: RunSummary) -> Gatekeeper:
         """The gate of a run that is not driven here, for a person who decides on its patch."""
-        project = self._project.inside(run.facts.folder)
+        project = self._project.at(run.facts.copy).inside(run.facts.folder)
         workflow = self._workflow(run.workflow)
         models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
         return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))
@@ -223,11 +223,29 @@ class Wiring:
             pass  # no scratch folder can be made on this machine, so there is none to delete
 
     def _asking(self, workflow: Workflow, run: RunFolder, created: Event) -> ApprovalPolicy | None:
-        """The project's approval mode of now, if it asks a person more often than the run's; else None."""
+        """The project's approval mode of now, if it asks a person more often than the run's; else None.
+
+        The mode is that of the outermost run of the tree whose workflow has one: a person started that.
+        """
         if "approval" in self._terms.changes(run):
             return None  # a person typed it
+        parent = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
+        if parent.atEnd and RunCreated.of(created).copy:
+            return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
+        for above in self._above(created):
+            now_asks = above.approval(self._project.config) or now_asks
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
+
+    def _above(self, created: Event) -> Iterator[Workflow]:
+        """The workflows of the runs above a run, the nearest first."""
+        while parent := RunCreated.of(created).parentRunId:
+            folder = self._runs.exactly(parent)
+            first = self._project.store.first(folder) if folder is not None else None
+            if first is None:
+                return
+            created = first
+            yield self._workflow(RunCreated.of(created).workflow)
 
     def _view(self, project: Project, root: RunFolder, created: Event) -> View:
         """What the models of a run are shown of its workspace: the root of its tree has recorded that.

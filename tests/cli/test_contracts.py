@@ -433,3 +433,34 @@ def test_a_test_contract_must_name_a_test(tmp_path: Path) -> None:
     project = ContractsProject(tmp_path / "p", *before(), designed("T1", S1), wrong, *qa(S1), implemented(S1), JUDGED)
     assert done(project.contracts("--approval", "always"))["status"] == "awaiting_approval"
     assert project.calls().count(("qa-engineer", "planner", "execute")) == 2
+
+
+@pytest.mark.spec("S3-37", "S3-53")
+def test_tasks_and_subtasks_run_in_their_orders(tmp_path: Path) -> None:
+    tasks = (("T1", S1), ("T2", "T2-S1"))
+    replies = script(*tasks)
+    replies[3] = says("planner", breakdown(*tasks, task_order=["T2", "T1"]))
+    project = ContractsProject(tmp_path / "p", *replies)
+    assert done(project.contracts())["status"] == "completed"
+    assert [line.split()[-1] for line in commands(project) if "test_t" in line] == ["-v"] * 4
+    files = [line.split()[-2] for line in commands(project) if "test_t" in line]
+    assert files == ["tests/test_t2_s1.py"] * 2 + ["tests/test_t1_s1.py"] * 2
+    nothing = project.run("rerun", "--stale", "last")
+    assert nothing.returncode == 0 and "nothing is stale" in nothing.stderr
+
+
+def test_tests_that_are_always_wrong_end_at_a_question(tmp_path: Path) -> None:
+    wrong = "        self.assertEqual(calc.t1_s1.double(2), 5)"
+    tried = [one for _ in range(4) for one in (*qa(S1, wrong), implemented(S1), classified(S1, "test_error"))]
+    project = ContractsProject(tmp_path / "p", *before(), designed("T1", S1), *tried, JUDGED)
+    assert done(project.contracts())["status"] == "awaiting_input"
+    assert "3 rewrites" in project.run("show", "last").stdout
+
+
+def test_contracts_are_not_written_through_a_link(tmp_path: Path) -> None:
+    project = ContractsProject(tmp_path / "p", *script(ONE))
+    (tmp_path / "elsewhere").mkdir()
+    (project.path / ".claude").symlink_to(tmp_path / "elsewhere")
+    result = project.contracts()
+    assert result.returncode != 0 and "Traceback" not in result.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -68,7 +68,7 @@ def test_all_teams_are_checked_as_json_in_korean_too(project: Project) -> None:
     told = project.run("team", "check", "--json", *PRICED)
     assert told.returncode == 0, told.stderr
     dev, planning = records(told.stdout)
-    assert (dev["type"], dev["team"], dev["childRuns"]) == ("team", "dev-team", ["loop"])
+    assert (dev["type"], dev["team"], dev["childRuns"]) == ("team", "dev-team", ["contracts"])
     assert "give --input-run RUN" in dev["notes"][0]
     assert (planning["callsLeast"], planning["callsMost"], planning["notes"]) == (8, 12, [])
     assert 0 < planning["costUsdMost"] < 20

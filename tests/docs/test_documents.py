@@ -70,7 +70,7 @@ def test_the_demo_of_a_task_graph_says_what_to_try_next(tmp_path: Path) -> None:
     assert not list((tmp_path / "demo").glob("*/build"))
 
 
-@pytest.mark.parametrize("demo", ["demo.py", "demo_dag.py"])
+@pytest.mark.parametrize("demo", ["demo.py", "demo_dag.py", "demo_contracts.py"])
 def test_a_demo_never_touches_a_folder_that_exists(demo: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "examples" / demo), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -121,7 +121,7 @@ def test_no_document_names_this_machine(name: str) -> None:
 
 def test_the_map_of_the_code_names_every_module_and_is_short() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 165
+    assert len(text.splitlines()) <= 190
     source = ROOT / "src" / "orchestra"
     modules = [path for path in source.rglob("*.py") if path.name != "__init__.py" and "cli" not in path.parts]
     missing = [str(path.relative_to(source)) for path in modules if not re.search(rf"\b{re.escape(path.name)}", text)]

@@ -73,22 +73,12 @@ class Ending:
         runs = {journal.parent.name: read_events(journal) for journal in journals(work)}
         ended = ("PHASE_COMPLETED", "PHASE_FAILED", "PATCH_APPLIED")
         steps = ((run, e.type, e.payload["key"]) for run, events in runs.items() for e in events if e.type in ended)
-        # a killed test run is run again for want of its files, and a derived file may be looked at once more
-        self.steps = Counter(step for step in steps)
+        self.steps = Counter(steps)
         self.ends = {run: events[-1].type for run, events in runs.items()}
-        kept = (
-            *work.glob(".claude/**/*.yaml"),
-            *work.glob(".claude/**/*.json"),
-            *work.glob("calc/*"),
-            *work.glob("tests/*"),
-        )
-        self.files = {
-            str(path.relative_to(work)): _TIME.sub(b"T", path.read_bytes()) for path in kept if path.is_file()
-        }
-        self.files = {name: data for name, data in self.files.items() if not name.endswith("session.json")}
-        self.findings = [
-            str(one) for journal in journals(work) for one in verify(RunFolder(journal.parent).path, KNOWN)
-        ]
+        globs = (".claude/**/*.yaml", ".claude/**/state.json", "calc/*", "tests/*")
+        kept = {_HASH.sub("HASH", str(path.relative_to(work))): path for glob in globs for path in work.glob(glob)}
+        self.files = {name: _TIME.sub(b"T", path.read_bytes()) for name, path in kept.items() if path.is_file()}
+        self.findings = [str(one) for path in journals(work) for one in verify(RunFolder(path.parent).path, KNOWN)]
 
 
 @pytest.fixture(scope="module")

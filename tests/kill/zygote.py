@@ -43,7 +43,7 @@ from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.team.workflow import job_of_files
-from tests.kill import editing, limits
+from tests.kill import editing, limits, worktrees
 from tests.kill.again import FLOWS, drive_again
 from tests.support.core import CountingDisk
 from tests.support.inner import OUTER, Call, Order
@@ -92,6 +92,8 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         use_disk(app, counting)
+    if flow == "worktree":
+        return worktrees.drive(app, script)
     begin = {
         "dag": _graph,
         "loop": _loop,

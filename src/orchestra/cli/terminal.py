@@ -10,7 +10,6 @@ Rules
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 from collections.abc import Callable
@@ -27,8 +26,7 @@ from orchestra.cli.text import paint_diff, painted, safe
 from orchestra.commands.personal import edit, page
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
-from orchestra.core.faces import Notice, Output, Token
-from orchestra.core.livetext import MaskedCalls
+from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.reading import Request, StepEvent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
@@ -57,8 +55,8 @@ class TerminalFace(LineFace):
 
     patient = True
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, stream: bool = False) -> None:
+        super().__init__(stream=stream)
         self.colour = not os.environ.get("NO_COLOR")
         self.left = False
         self._stop: Callable[[], object] = lambda: None
@@ -85,9 +83,12 @@ class TerminalFace(LineFace):
         """Whether a prompt is open, or still being closed."""
         return self._open is not None or self._prompter.busy
 
+    def line(self, text: str) -> None:
+        self._live.clear()
+        super().line(text)
+
     def happened(self, event: Event) -> None:
         self._live.clear()
-        self._masked.settled(event)
         if event.type in _ANSWERS or event.type in FINAL:
             self._queue = [one for one in self._queue if not _settles(event, one[1])]
             if self._open is not None and _settles(event, self._open[1]):
@@ -111,13 +112,20 @@ class TerminalFace(LineFace):
         else:
             super().notice(notice)
 
+    def tell(self, news: News) -> None:
+        if isinstance(news, Launched):  # a run that goes on has been paid for in part
+            self._live.begin(self.app.runs.members(news.folder))
+        super().tell(news)
+
     def token(self, token: Token) -> None:
-        said = self._masked.token(token)
+        said, lines = self._speech.more(token)
+        self.speak(lines)
         self._live.token(token, said.text if said else "", quiet=self._busy)
 
-    @functools.cached_property
-    def _masked(self) -> MaskedCalls:
-        return MaskedCalls(self.app.project.redactor)
+    def speak(self, lines: list[str]) -> None:
+        if lines and not self._busy:  # an open prompt stays the last line
+            self._live.clear()
+            super().speak(lines)
 
     def output(self, output: Output) -> None:
         self._live.output(output, quiet=self._busy)
@@ -143,7 +151,7 @@ class TerminalFace(LineFace):
 
     def _ask_next(self) -> None:
         """Show the next request, and ask."""
-        self._live.clear()
+        self._live.pause()
         self._open = self._queue.pop(0)
         self._walk = None
         event, request = self._open[1], self._asked

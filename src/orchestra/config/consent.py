@@ -215,6 +215,9 @@ def _about_code(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
         file, _, function = target.rpartition(":")
         why = "this code runs on your machine, as you, outside the sandbox"
         yield tell(why, f"{_quoted(place.named(file))}:{function}", "workflows", name)
+    if config.notify:
+        argv = " ".join(_quoted(word) for word in config.notify)
+        yield tell("this command runs on your machine, as you, outside the sandbox", argv, "notify")
 
 
 def _about_folders(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
@@ -246,6 +249,8 @@ def _about_models(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
 def _about_asking(config: Config, tell: _Tell) -> Iterator[Line]:
     if config.loop.approval != "always":
         yield tell("patches are applied without you", config.loop.approval, "loop", "approval")
+    if config.contracts.approval != "always":
+        yield tell("patches are applied without you", config.contracts.approval, "contracts", "approval")
     if config.dag.approval == "never":
         yield tell("plans and changes are carried out without you", config.dag.approval, "dag", "approval")
 

@@ -55,6 +55,9 @@ def judged(config: Config, place: Place, told: Set[tuple[str, ...]] = frozenset(
     """Values of the right type that are wrong (settings.py, rule 5), but no consequences of reported mistakes."""
     yield from _each(config.whitelist_tools, wrong_tool_name, "whitelist_tools")
     yield from _each(config.evidence.tools, wrong_tool_name, "evidence", "tools")
+    for key in ("test", "design_check"):
+        if wrong := _wrong_command(getattr(config.contracts, key)):
+            yield ("contracts", key), wrong
     for key in ("orchestrators", "agents", "tasks", "rules"):
         if wrong := _wrong_inside(getattr(config.team, key)):
             yield ("team", key), wrong
@@ -96,6 +99,15 @@ def _each(entries: tuple[str, ...], wrong: Callable[[str], str], *keys: str) -> 
     for index, entry in enumerate(entries):
         if why := wrong(entry):
             yield (*keys, index), why if repr(entry) in why else f"{entry!r}: {why}"
+
+
+def _wrong_command(line: str) -> str:
+    """Why a line cannot be split into the words of a command; empty if it can."""
+    try:
+        shlex.split(line)
+    except ValueError as error:
+        return f"{line!r} cannot be split into words: {error}"
+    return ""
 
 
 def _wrong_inside(entry: str) -> str:

@@ -101,7 +101,9 @@ def test_no_claim_makes_a_subtask_done_without_passed_tests() -> None:
     journal.verified(journal.tests(case(1)))
     found = journal.traced()
     assert [one.evidence is None for one in next(found.subtasks).cases] == [False, True]
-    assert found.state == "failed"
+    assert found.state == "unproven"
+    without_contract = Traced("run", journal.events, {}, (), lambda path: None).request()
+    assert without_contract.state == "unproven"
 
 
 def test_evidence_is_stale_when_a_covered_file_changed_later() -> None:

@@ -46,7 +46,7 @@ def test_the_sample_is_loaded_by_names(project: Path, korean: bool) -> None:
     assert found.rules.startswith("# ") and found.task.direction
     assert all(found.agent(name).outputs == found.artifacts_of(name) for name in ("planner", "research", "integrator"))
     dev = load(KOREAN if korean else project, "dev-team").required()
-    assert [phase.mode for phase in dev.team.phases] == ["solo", "loop", "solo"]
+    assert [phase.mode for phase in dev.team.phases] == ["solo", "contracts", "solo"]
 
 
 @pytest.mark.spec("S4-06")

@@ -24,6 +24,8 @@ from orchestra.context.walk import walk
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers, Step
 from orchestra.core.effects import Effect, digest_of
+from orchestra.core.errors import OddFile
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.reading import effect_of, key_of, outcome_as
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -34,6 +36,7 @@ from orchestra.workflows.contracts.testcommand import Runner
 from orchestra.workflows.contracts.testreport import MOST_BYTES
 from orchestra.workflows.contracts.testruns import TestRun, run_of
 from orchestra.workflows.project import Project
+from orchestra.workflows.workspace import make_folder
 
 _MOST_FILES = 5_000  # that are searched for identifiers
 _CHECK = "check-"  # the names of a child run's checks
@@ -123,7 +126,7 @@ class Handling:
     async def take(self, effect: TakeRequest, step: Step) -> Taken:
         places, root = Places(effect.projectHash), self._project.workspace
         folder = root / places.contracts
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(root, places.contracts)  # refuses a link on the way
         return Taken(_taken(folder, redo=step.redo), self._manifest(), _text(root / places.session / "knowledge.yaml"))
 
     def _manifest(self) -> Manifest:
@@ -164,8 +167,8 @@ def _taken(folder: Path, *, redo: bool) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_bounded(path, MIB).decode("utf-8")
+    except (OSError, OddFile, UnicodeDecodeError):
         return ""
 
 

@@ -6,10 +6,12 @@ Rules
    into another one: it is what the executed tests say.
 2. session.json and knowledge.yaml are the project's, not a request's: only the newest request writes them.
 3. A result is written at once with its event: it must be there when a person is asked about it.
+4. They lie beside the contracts that the run looks at: in the folder that it works in.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -20,10 +22,12 @@ from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile
 from orchestra.core.files import MIB, read_bounded
 from orchestra.core.projections import Mine
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event, utf8
 from orchestra.workflows.contracts import documents
 from orchestra.workflows.contracts.places import KNOWLEDGE, RESULT, SESSION, STATE, Places, next_request
 from orchestra.workflows.contracts.progress import Progress, results_of
+from orchestra.workflows.workspace import make_folder
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,21 +39,25 @@ def _always() -> AbstractContextManager[bool]:
 class ContractFiles:
     """The derived files of one run's request."""
 
-    def __init__(self, project: Path, workspace: Path, hash: str, disk: Disk) -> None:
-        self.path = workspace / Places(hash).session
+    def __init__(self, project: Path, hash: str, disk: Disk) -> None:
+        self.path = project / Places(hash).session
         self.mine: Mine = _always
-        self._project, self._workspace, self._hash = project, workspace, hash
+        self._project, self._workspace, self._hash = project, project, hash
         self._disk = disk
         self._progress = Progress()
         self._written: dict[str, bytes] = {}  # by path: what was written last
 
     def restore(self, events: Sequence[Event]) -> None:
         """Bring the files up to date with the journal."""
+        if events:
+            self._find_workspace(events[0])
         self._progress = Progress.of(events)
         self._write(compare=True)
 
     def write(self, event: Event) -> None:
         """Take over an event."""
+        if event.type == "RUN_CREATED":
+            self._find_workspace(event)
         if self._progress.add(event):
             self._write()
 
@@ -58,6 +66,11 @@ class ContractFiles:
 
     def close(self) -> None:
         """Nothing: every file is written with its event."""
+
+    def _find_workspace(self, created: Event) -> None:
+        """The folder that the run works in: the project, a copy of it, or a folder inside (rule 4)."""
+        where = RunCreated.of(created)
+        self._workspace = Path(os.path.normpath(self._project / where.copy)) / where.folder
 
     def _write(self, *, compare: bool = False) -> None:
         """Write the files that have changed; with `compare`, those that are not on the disk."""
@@ -72,7 +85,7 @@ class ContractFiles:
             return
         with self.mine() as mine:
             for path in stale if mine else ():
-                (self._workspace / path).parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self._workspace, path.rpartition("/")[0])  # refuses a link on the way
                 self._disk.publish(self._workspace / path, texts[path], durable=False)
                 self._written[path] = texts[path]
 

@@ -53,6 +53,8 @@ def implementer_scope(design: DesignContract, test_files: Iterable[str]) -> Scop
 
 def wrong_test_path(contract: TestContract) -> str:
     """Why the path of a test contract cannot be a test's; empty if it can."""
+    if contract.test_file_path.startswith("-"):  # it becomes a word of the test command
+        return f"test_file_path: {contract.test_file_path} begins like an option; write it as tests/test_NAME.py"
     if is_test(contract.test_file_path):
         return ""
     return f"test_file_path: {contract.test_file_path} is no test by its name or folder; write it as tests/test_NAME.py"
@@ -65,7 +67,7 @@ def gate_1(contract: TestContract, written: Sequence[str], red: bool | None) -> 
     if contract.test_file_path not in written:
         return Passing("GATE-1", "failed", f"{contract.test_file_path} was not written")
     said = {True: "the tests were seen to fail", False: "the tests pass without it: they prove nothing"}
-    return Passing("GATE-1", "passed", said.get(red, "the tests could not be run") if red is not None else said[True])
+    return Passing("GATE-1", "passed", "the tests could not be run" if red is None else said[red])
 
 
 def gate_2(result: TestResult | None) -> Passing:

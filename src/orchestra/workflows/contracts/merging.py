@@ -27,6 +27,7 @@ from orchestra.workflows.contracts.records import (
 
 Verdict = Literal["holds", "wrong", "unknown"]
 MOST_REFS = 30  # explored files in a brief
+_MOST_TEXT = 4_000  # characters of a text that are looked through
 
 _PATH = re.compile(
     r"(?<![\w/.:-])(?:[\w.+-]+/)+(?:[\w.+-]*\w)?|(?<![\w/.-])[\w+-]+(?:\.[\w+-]+)*\.[A-Za-z]\w{0,8}\b", re.ASCII
@@ -62,18 +63,26 @@ def terms_of(texts: Iterable[str]) -> Terms:
     """The paths and identifiers in these texts."""
     paths: dict[str, None] = {}
     words: dict[str, None] = {}
-    for text in texts:
-        for found in _PATH.finditer(text):
-            path = found[0].removeprefix("./")
-            if "/" in path or _SUFFIXES.fullmatch(path.rpartition(".")[2]):
-                paths[path] = None
-        rest = _PATH.sub(" ", text)
-        quoted = [word for word in _QUOTED.findall(text) if "/" not in word]
-        for word in (*quoted, *(found[0] for found in _NAME.finditer(rest) if _HUMP.search(found[0]))):
+    for text in (text[:_MOST_TEXT] for text in texts):
+        quoted = _QUOTED.findall(text)
+        own = [found[0] for found in _PATH.finditer(text) if _is_path(found[0], quoted)]
+        paths |= dict.fromkeys(path.removeprefix("./") for path in own)
+        rest = text
+        for path in own:
+            rest = rest.replace(path, " ")
+        named = (found[0] for found in _NAME.finditer(rest) if _HUMP.search(found[0]))
+        for word in (*(word for word in quoted if "/" not in word), *named):
             bare = word.removesuffix("()")
             if bare not in paths and re.fullmatch(r"[A-Za-z_][\w.:]*", bare, re.ASCII):
                 words[re.split(r"\.|::", bare)[-1]] = None
     return Terms(tuple(paths), tuple(words))
+
+
+def _is_path(text: str, quoted: Iterable[str]) -> bool:
+    """Whether a text is a path, and not words like `and/or`: it has a known ending, a last slash, or many of them."""
+    if _SUFFIXES.fullmatch(text.rpartition(".")[2]):
+        return True
+    return "/" in text and (text.endswith("/") or text.count("/") > 1 or text in quoted)
 
 
 def judge(assumption: str, explored: Explored, found: Terms) -> Judged:

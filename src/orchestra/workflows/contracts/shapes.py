@@ -24,6 +24,7 @@ from orchestra.core.looks import Looked
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase, Role
 from orchestra.core.scopes import Labels
+from orchestra.core.work import Note
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.contracts.places import Places
 from orchestra.workflows.contracts.testcommand import Runner
@@ -74,6 +75,7 @@ class Job(Struct, frozen=True, kw_only=True):
     testTimeoutMs: int = 300_000
     retries: int = 2
     backoffSec: float = 2.0
+    notes: tuple[Note, ...] = ()  # texts for planner, architect and QA engineer: what came before the request
     context: tuple[str, ...] = ()  # files a person opened for every model of the run
     hidden: tuple[str, ...] = ()  # globs of files that no model of the run is shown
 
@@ -146,6 +148,7 @@ class Brief(Struct, frozen=True):
         own = {"request": self.work.request, "target": self.target}
         parts = [
             f"# Request {self.work.request}\n\n{self.work.job.request}",
+            *(block(note.name, note.content) for note in self.work.job.notes),
             *(block(name, str(text)) for name, text in {**self.sources, **self.told}.items() if str(text).strip()),
             *(f"A person answered your question.\nQuestion: {asked}\nAnswer: {said}" for asked, said in answers),
             template(f"{self.action.template}.ask").format(**own),

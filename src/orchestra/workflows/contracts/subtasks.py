@@ -99,11 +99,9 @@ class Rewrite(Struct, frozen=True):
 class Stopped(OrchestraError):
     """The request ends here: a person's answer, or a child run that failed for good."""
 
-    exit_code = 1
-
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.exit_code = code, exit_code
 
 
 class Attempt(Struct, frozen=True):
@@ -178,6 +176,7 @@ class Build(Struct, frozen=True):
     file: Looked  # of the contract
     command: TestCommand
     pitfalls: str  # what the implementer is told of earlier failures
+    rewrites: int = 0  # of the tests, so far
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -199,7 +198,7 @@ async def build(
     red = await run_tests(here.at("execute", 1, labels("red", subtask.id)), subtask.work, "red", command)
     await record_gate(here, subtask.id, gate_1(contract, written, None if red.error else not red.passed))
     pitfalls = await known.pitfalls_for(here)
-    return await attempts(here, Build(subtask, contract, file, command, pitfalls), red, known)
+    return await attempts(here, Build(subtask, contract, file, command, pitfalls, len(rewrites(ctx))), red, known)
 
 
 async def attempts(here: Context, build: Build, red: TestRun, known: Known) -> Done | Redesign | Rewrite:
@@ -211,7 +210,7 @@ async def attempts(here: Context, build: Build, red: TestRun, known: Known) -> D
         if next_one.route == "complete":
             known.learn_pitfall(attempt.pitfall(subtask.id))
             return Done(build.contract.test_file_path)
-        chosen = await next_step(here, subtask, next_one, attempt)
+        chosen = await next_step(here, build, next_one, attempt)
         if chosen == "design":
             return Redesign(Problem(subtask.id, next_one.problem))
         if chosen == "tests":
@@ -226,7 +225,10 @@ async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) ->
     subtask, number = build.subtask, attempt.number
     at = here.at("evaluate", number, labels("verify", subtask.id, number))
     changed = tried.child.paths
-    await record_gate(at, subtask.id, gate_3(subtask.design, changed, build.tests))
+    within = gate_3(subtask.design, changed, build.tests)
+    await record_gate(at, subtask.id, within)
+    if within.status == "failed":
+        return Follows("implementation", within.why, within.why)
     run = (await settled_run(at, subtask.work, "tests", build.command, tried.run)).without(subtask.red)
     if run.passed and subtask.last:
         run = await with_suite(at, subtask, build.command, run)
@@ -272,13 +274,12 @@ async def record_gate(here: Context, target: str, passing: Passing) -> None:
     await at.perform(name, Settle(msgspec.to_builtins(passing)))
 
 
-async def next_step(here: Context, subtask: Subtask, follows: Follows, attempt: Attempt) -> Route:
+async def next_step(here: Context, build: Build, follows: Follows, attempt: Attempt) -> Route:
     """What is done next; past a limit of retries a person says it (rule 4)."""
-    route = follows.route
-    left = attempt.number <= subtask.work.job.implementations
-    if route == "design" and subtask.redesigns < subtask.work.job.designs:
-        return "design"
-    if route != "design" and left:
+    subtask, route, job = build.subtask, follows.route, build.subtask.work.job
+    done = {"design": subtask.redesigns, "tests": build.rewrites, "implementation": attempt.number - 1}
+    most = job.designs if route == "design" else job.implementations
+    if done[route] < most:
         return route
     answer = await _ask(here, subtask, route, follows.problem)
     if answer == STOP:
@@ -312,7 +313,8 @@ async def implement(here: Context, build: Build, attempt: Attempt, before: TestR
     at = here.at("fix" if number > 1 else "execute", number, labels("implement", subtask.id, number))
     child = await at.call("implement", BUILDER, _job(build, attempt, before))
     if child.status != "completed" and child.code != FIX_LIMIT:
-        raise Stopped(child.code or "CHILD_FAILED", f"{subtask.id}: {child.childRunId}: {child.error}")
+        code = child.code or "CHILD_FAILED"
+        raise Stopped(code, f"{subtask.id}: {child.childRunId}: {child.error}", child.exitCode or 1)
     verifying = here.at("evaluate", number, labels("verify", subtask.id, number))
     read = await verifying.perform("results", ReadTests(build.command.runner, child=child.childRunId))
     if read.found is not None:
@@ -331,6 +333,7 @@ def _job(build: Build, attempt: Attempt, before: TestRun) -> dict[str, Any]:
         Note("test-contract.yaml", str(build.file)),
         Note("design-brief.yaml", str(subtask.brief_file)),
     ]
+    notes += job.notes
     if build.pitfalls:
         notes.append(Note("what went wrong before, in this project", build.pitfalls))
     own = {"subtask": subtask.id, "name": subtask.planned.name, "tests": build.contract.test_file_path}

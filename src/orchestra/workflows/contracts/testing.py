@@ -1,8 +1,8 @@
 """Test code, by the QA engineer: a patch that may change tests only, through the gate.
 
 Rules
-1. A patch out of scope, one that does not apply and one that a person rejects go back to the QA engineer, with the
-   reason, at most REPAIRS times.
+1. A patch out of scope, one that does not apply, one that a person rejects, and a reply without the test file go back
+   to the QA engineer, with the reason, a few times.
 2. A question of the QA engineer goes to a person.
 """
 
@@ -41,40 +41,36 @@ class Written(Struct, frozen=True):
 async def write_tests(
     here: Context, work: Work, ids: Ids, contract: TestContract, file: Looked, design: Looked
 ) -> tuple[str, ...]:
-    """Have the test code written; returns the test file if it is there."""
+    """Have the test code written; returns the test file, which is there then (GATE-1)."""
     sources: dict[str, Text] = {"test-contract.yaml": file, "design-contract.yaml": design}
     problem = ""
     answers: tuple[tuple[str, str], ...] = ()
-    for left in reversed(range(1 + REPAIRS + MOST_QUESTIONS)):
-        told = {"what was wrong with your last patch": problem} if problem else {}
-        brief = Brief(work, TEST_CODE, sources, ids.subtask_id, told)
-        written = await call(here, brief, _read, answers=answers)
+    for _ in range(1 + REPAIRS + MOST_QUESTIONS):
+        told = {"what was wrong with your last reply": problem} if problem else {}
+        written = await call(here, Brief(work, TEST_CODE, sources, ids.subtask_id, told), _read, answers=answers)
         if isinstance(written.result, Ask):
             answers = (*answers, (written.result.question, await _ask(here, ids, written.result)))
             continue
-        if isinstance(written.result, Noop):
-            break
-        problem = await _apply(here, work, contract, written, written.result)
-        if not problem:
-            break
-        if not left:
-            raise StepFailed(here.peek_key("test-code"), NOT_WRITTEN, f"the tests could not be written: {problem}")
-    found = await here.perform("test-file", LookUp(Terms((contract.test_file_path,))))
-    return found.paths
+        problem = await _apply(here, work, contract, written) if isinstance(written.result, Patch) else ""
+        found = await here.perform("test-file", LookUp(Terms((contract.test_file_path,))))
+        if not problem and found.paths:
+            return found.paths
+        problem = problem or f"{contract.test_file_path} was not written. Write it."
+    raise StepFailed(here.peek_key("test-code"), NOT_WRITTEN, f"the tests could not be written: {problem}")
 
 
 def _read(reply: ModelReply) -> Written:
     return Written(read_result(reply.text), Reply(reply.text, reply.raw), reply.shown)
 
 
-async def _apply(here: Context, work: Work, contract: TestContract, written: Written, patch: Patch) -> str:
+async def _apply(here: Context, work: Work, contract: TestContract, written: Written) -> str:
     """Apply the patch through the gate; why it was not applied, if it was not (rule 1)."""
     key = file_name(here.peek_key("patch"))
     ticket = Ticket(
         artifact=f"execute/{key}.patch",
         approval_id=free_name(f"approval-{key}"),
         policy=work.job.approval,
-        summary=patch.summary,
+        summary=written.result.summary if isinstance(written.result, Patch) else "",
         shown=written.shown,
         scope=qa_scope(contract),
     )

@@ -7,8 +7,9 @@ Rules
    later: by another patch of the request, or by somebody else since (its bytes are not those of its last patch).
 3. What was taken back (a design or tests that were replaced) is no longer there: its hunks are left out. The lines of a
    hunk are those that it has now, after later patches of the request.
-4. A subtask is done if its newest result completes it and every test case is passed and not stale. A task is done if
-   all its subtasks are, a request if all its tasks are (S3-131 … S3-133).
+4. A subtask is done if its newest result completes it and every test case is passed and not stale. It is unproven if a
+   test case was not run, such as one that a person added since. A task is done if all its subtasks are, a request if
+   all its tasks are (S3-131 … S3-133).
 """
 
 from __future__ import annotations
@@ -29,15 +30,10 @@ from orchestra.workflows.contracts.testreport import Case, Status, case_of
 from orchestra.workflows.contracts.testruns import TestRun
 from orchestra.workflows.contracts.verifying import is_complete
 
-State = Literal["done", "stale", "failed", "in progress", "pending"]
+State = Literal["done", "stale", "unproven", "failed", "in progress", "pending"]
 Kind = Literal["tests", "implementation", "taken back"]
-_ORDER: tuple[State, ...] = (
-    "failed",
-    "in progress",
-    "stale",
-    "pending",
-    "done",
-)  # the first that occurs is the whole's
+# The state of a whole is the first of these that one of its parts has.
+_ORDER: tuple[State, ...] = ("failed", "in progress", "unproven", "stale", "pending", "done")
 
 
 class Change(Struct, frozen=True):
@@ -220,7 +216,8 @@ class Traced:
 
     def _task(self, task: TaskProgress) -> TracedTask:
         subtasks = tuple(self._subtask(task.subtasks[name]) for name in task.order)
-        return TracedTask(task.id, task.name, _whole([one.state for one in subtasks]), subtasks)
+        state: State = "pending" if task.status == "pending" else _whole([one.state for one in subtasks])
+        return TracedTask(task.id, task.name, state, subtasks)
 
     def _subtask(self, subtask: SubtaskProgress) -> TracedSubtask:
         changes = tuple(change for change in self._left if change.target == subtask.id)
@@ -284,16 +281,17 @@ def _together(tests: Sequence[Case]) -> Status:
 
 def _state(subtask: SubtaskProgress, cases: Sequence[TracedCase]) -> State:
     """The state of a subtask (rule 4)."""
-    if subtask.status == "pending" and not subtask.results:
-        return "pending"
+    if subtask.status in ("pending", "in_progress"):
+        return "in progress" if subtask.status == "in_progress" else "pending"
     result = subtask.results[-1].result if subtask.results else None
     evidence = [case.evidence for case in cases]
-    passed = bool(cases) and all(one is not None and one.status == "passed" for one in evidence)
-    if subtask.status == "completed" and result is not None and is_complete(result) and passed:
-        return "stale" if any(one is not None and one.stale for one in evidence) else "done"
-    if subtask.status == "in_progress":
-        return "in progress"
-    return "failed" if subtask.status in ("failed", "completed") else "pending"
+    if subtask.status == "failed" or result is None or not is_complete(result):
+        return "failed"
+    if any(one is not None and one.status == "failed" for one in evidence):
+        return "failed"
+    if not cases or any(one is None or one.status != "passed" for one in evidence):
+        return "unproven"
+    return "stale" if any(one is not None and one.stale for one in evidence) else "done"
 
 
 def _whole(states: Sequence[State], ended: str = "") -> State:

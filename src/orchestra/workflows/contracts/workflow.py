@@ -10,7 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from orchestra.core.context import Handlers
-from orchestra.core.errors import PolicyError, UsageError
+from orchestra.core.errors import OddFile, PolicyError, UsageError
+from orchestra.core.files import MIB, read_bounded
 from orchestra.core.looks import Seen
 from orchestra.core.names import CONTRACTS as FOLDER
 from orchestra.core.projections import Projection
@@ -107,10 +108,9 @@ def test_command(project: Project, job: Job) -> TestCommand:
 
 
 def _package(project: Project) -> str:
-    path = project.workspace / "package.json"
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_bounded(project.workspace / "package.json", MIB).decode("utf-8", "replace")
+    except (OSError, OddFile):
         return ""
 
 
@@ -140,7 +140,7 @@ def _needs_commands(params: Mapping[str, Any]) -> bool:
 
 
 def _projections(project: Project, folder: RunFolder) -> tuple[Projection, ...]:
-    return (ContractFiles(project.path, project.workspace, project_hash(project.path), project.disk),)
+    return (ContractFiles(project.path, project_hash(project.path), project.disk),)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
