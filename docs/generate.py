@@ -230,6 +230,7 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
   inbox/models.json                   another model, budget or time, as given to `resume`; holds from then on
   lock                                held by the process that drives the run; holds its process id
   scratch/                            half-made files of a patch that is being applied
+  workspace/                          the run's own copy of the project, if it builds for a team
 ```
 
 `state.json`, `report.md` and `logs/` follow from the events, and so do a graph's `plan.json`, `tasks.jsonl`,
@@ -270,6 +271,20 @@ What commands write before it is taken over lies elsewhere: in a folder for each
 
 `orchestra clean` removes the folders of old runs that have ended. One that it was killed in the middle of is called
 `.<runId>.removed`: it is no run any more, and the next `clean` removes the rest of it.
+
+## A team's run
+
+```text
+runs/<runId>/
+  run-meta.json                       team, task, status, phases with their rounds, cost, errors
+  logs/<agent>.jsonl                  one line for each step of an agent that began, ended or failed
+  artifacts/<file>                    the deliverables; yours to edit when their phase has ended
+  artifacts/decisions.json            what was decided and what stayed open, with the reasons of both sides
+  artifacts/execute/, evaluate/, fix/ prompts and replies, named by phase and agent
+  reviews/phase<N>-<reviewer>-reviews-<file>.md   a review, all rounds
+```
+
+`events.ndjson`, `state.json`, `report.md`, `inbox/`, `lock` and `scratch/` are as above.
 
 ## Rules
 

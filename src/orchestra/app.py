@@ -18,17 +18,15 @@ from msgspec.structs import replace
 
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import INHERITED, Beginning, ChildRun, Engine, Kind, RunEnd, RunFolder
-from orchestra.core.errors import NoConsent, RunLocked, UsageError
-from orchestra.core.faces import Face, GuardedFace, Notice, Silent
+from orchestra.core.errors import NoConsent, OrchestraError, RunLocked, UsageError
+from orchestra.core.faces import Bell, Face, GuardedFace, Notice, Silent
 from orchestra.core.reading import RunCreated, job_of, recorded
 from orchestra.core.records import FINAL, Event, OnAsk
-from orchestra.core.work import Note
 from orchestra.handlers import Wiring
 from orchestra.providers.choose import Models
 from orchestra.runs.again import Again, beyond_limit
 from orchestra.runs.answers import Answers
 from orchestra.runs.find import Drivable, Runs, RunSummary
-from orchestra.runs.following import told
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Projection, Workflow
 from orchestra.workflows.known import Workflows
@@ -59,7 +57,8 @@ class App:
         store, redactor = self.project.store, self.project.redactor
         self.answers = Answers(self.runs, store, lambda run: wiring.gate(run), redactor)
         self.trees = self.answers.trees
-        self.face: Face = GuardedFace(face or Silent())
+        self.meant = self.answers.meant
+        self.face: Face = Bell(GuardedFace(face or Silent()), self._notify)
         self.refuse_unknown_roles(models or Models())
         wiring = Wiring(
             self.project,
@@ -115,6 +114,7 @@ class App:
         self.runs.refuse_links()
         self.project.consent.require()
         self.project.refuse_context()
+        self.project.notify.refuse()
         return job, models
 
     def start(
@@ -137,11 +137,12 @@ class App:
         workflow = self.workflows.named(name)
         self.project.hide_runs(workflow.root(self.project))
         facts = {"models": msgspec.to_builtins(models), "workspace": str(self.project.path), "typed": typed}
+        facts |= self.again.numbered()
         environment, chosen = self.project.recorded_environment()
         if environment:
             facts |= {"environment": environment, "typed": (*typed, ENVIRONMENT) if chosen else typed}
         shown = self.project.shown_to_models()
-        git = self.project.begun_from(warns=workflow.approval(self.project.config) is not None)
+        git = self.project.begun_from(workflow.uncommitted)
         beginning = self._beginning(workflow, job, {**facts, **shown.facts, **git.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)
@@ -227,6 +228,7 @@ class App:
             root, policy = run.folder, self.terms.policy(run.created)
             self.runs.refuse_links()
             project.consent.require()
+            self.project.notify.refuse()
             self.again.refuse_scenario(root, run.created)
             for note in self.terms.weaker(policy):
                 self.face.tell(Notice(root.id, note))
@@ -242,9 +244,23 @@ class App:
             end = await self.engine.drive(root, patient=patient, accept_drift=accept_drift, on_ask=on_ask)
         finally:
             await project.close()
-        if end.status in FINAL.values() or end.alone:
-            return end
-        return msgspec.structs.replace(end, status=self.trees.status(root))
+        if end.status not in FINAL.values() and not end.alone:
+            end = msgspec.structs.replace(end, status=self.trees.status(root))
+        self._notify(root, end.status)
+        return end
+
+    def _notify(self, folder: RunFolder, status: str = "") -> None:
+        """Start the person's own command, if the configuration has one: a run waits for them, or has ended."""
+        if not self.project.config.notify:
+            return
+        try:
+            root = self.runs.root_of(folder)
+            began = self.runs.began(root)
+            problem = self.project.notify(root.id, began.number, status or self.trees.status(root), began.goal)
+        except (OrchestraError, OSError) as error:  # whatever is wrong with it, the run goes on
+            root, problem = folder, f"notify: {error}"
+        if problem:
+            self.face.tell(Notice(root.id, problem))
 
     def change(self, folder: RunFolder, wishes: Mapping[str, Any], by: str) -> None:
         """Change the job of a run that has not ended, as a person wishes: its next event records that."""
@@ -288,10 +304,6 @@ class App:
         whole = events if summary.foreign else events.whole()
         status, roots = summary.fold.state.status, self.workflows.root
         return self.workflows.of(summary.workflow).so_far(summary.folder, events, status, whole, roots)
-
-    def told(self, run: RunSummary) -> tuple[Note, ...]:
-        """What a run that follows an ended one is told of it: its goal, what it changed, and how it ended."""
-        return told(run, self.trees.changes.net(run.folder), self.project.redactor)
 
     def rebuild(self, summary: RunSummary) -> None:
         """Write the derived files of a run anew that are missing or not what its journal gives, if that can be."""

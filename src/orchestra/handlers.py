@@ -160,7 +160,7 @@ class Wiring:
 
     def gate(self, run: RunSummary) -> Gatekeeper:
         """The gate of a run that is not driven here, for a person who decides on its patch."""
-        project = self._project.inside(run.facts.folder)
+        project = self._project.at(run.facts.copy).inside(run.facts.folder)
         workflow = self._workflow(run.workflow)
         models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
         return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))
@@ -229,6 +229,9 @@ class Wiring:
         """
         if "approval" in self._terms.changes(run):
             return None  # a person typed it
+        parent = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
+        if parent.atEnd and RunCreated.of(created).copy:
+            return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
         for above in self._above(created):
             now_asks = above.approval(self._project.config) or now_asks

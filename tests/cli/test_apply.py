@@ -55,7 +55,10 @@ def test_the_branch_checked_out_gets_the_commit_and_other_changes_stay(tmp_path:
         *("loop", "make add() add", "--check", project.check, "--approval", "never", "--no-input"),
         *("--provider", f"scripted:{project.script}"),
     )
-    assert "uncommitted changes will mix with the run's: mine.txt." in warned.stderr
+    assert (
+        "uncommitted changes will mix with the run's (to keep them apart: commit first, or --worktree): mine.txt\n"
+        in (warned.stderr)
+    )
     done = project.run("apply", "last", "--commit", "-m", "덧셈\n\n자세히", env=IDENTITY)
     assert done.returncode == 0, done.stderr
     assert git(project.path, "status", "--porcelain") == "A  mine.txt"
@@ -133,7 +136,7 @@ def test_nothing_of_a_hostile_repository_runs_and_its_configuration_is_never_ope
     config.unlink()
     os.mkfifo(config)  # who opens it waits forever
     (project.path / ".gitattributes").unlink()
-    done = project.loop("--approval", "never", "--worktree") if WORKTREE else project.loop("--approval", "never")
+    done = project.loop("--approval", "never", "--worktree")
     assert done.returncode == 0, done.stderr
     run = records(done.stdout)[0]["runId"]
     for words in (("diff", run), ("apply", run, "--branch", "b"), ("apply", run, "--commit"), ("undo", run)):
@@ -144,6 +147,3 @@ def test_nothing_of_a_hostile_repository_runs_and_its_configuration_is_never_ope
     config.write_text("")
     assert git(project.path, "show", "-s", "--format=%an", "main") == NAME
     assert json.loads(done.stdout.splitlines()[-1])["status"] == "completed"
-
-
-WORKTREE = False

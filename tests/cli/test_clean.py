@@ -47,7 +47,7 @@ def test_the_oldest_go_and_the_newest_stay(three: Tasks) -> None:
     assert done.returncode == 0 and done.stderr == ""
     header, first, second, total, kept, removed = done.stdout.splitlines()
     assert header.split() == ["ended", "status", "size", "run"]
-    assert first.endswith(f" {three.folder.id[:10]}_001_dag_run") and " completed " in first and " kB " in first
+    assert first.endswith(f" {three.folder.id[:10]}_001_dag_정리") and " completed " in first and " kB " in first
     assert "_002_" in second and total.startswith("2 runs to remove, ")
     assert kept == "1 run kept for having ended last (--keep)" and removed == "removed 2 runs"
     assert names(three) == ["003"]
@@ -268,7 +268,7 @@ def test_runs_of_a_project_that_cannot_be_seen_now_are_kept(tmp_path: Path) -> N
         assert project.dag("--dry-run", intent="정리").returncode == 0
     other.path.rename(tmp_path / "away")
     done = mine.run("clean", "--keep", "0", "--yes")
-    assert "_002_dag_run is kept: it is of another project" in done.stdout
+    assert "_002_dag_정리 is kept: it is of another project" in done.stdout
     assert [name.split("_")[1] for name in sorted(os.listdir(tmp_path / "shared")) if name[0] != "."] == ["002"]
 
 

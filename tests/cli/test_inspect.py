@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from orchestra.core.localtime import local
 from orchestra.workflows.dag.shapes import Task
 from tests.support.project import PROGRAM, Project, until
 from tests.support.tasks import Tasks, step
@@ -45,8 +46,8 @@ def test_a_failed_task_with_all_its_attempts(mixed: Tasks) -> None:
         "after     인사 (done)",
         "before    마지막 (not run)",
         "1 retry, fs read-only, net deny",
-        f"started   {record['timestamps']['started_at']} (+",
-        f"ended     {record['timestamps']['completed_at']} (+",
+        f"started   {local(record['timestamps']['started_at'])} (+",
+        f"ended     {local(record['timestamps']['completed_at'])} (+",
         f"policy    {record['policy']}",
         f"id        {record['task_id']}",
         f"run       {mixed.folder.id} (failed)",

@@ -13,7 +13,6 @@ import pytest
 from orchestra.core.run import RunFolder
 from tests.support.team import (
     MARKET,
-    ROWS,
     STANDARD,
     SUMMARY,
     TASK,
@@ -126,12 +125,6 @@ def test_what_cannot_be_run_is_refused_before_anything_is_made(tmp_path: Path) -
     result = project.orchestrate()
     assert result.returncode == 2 and "agents/research.md" in result.stderr
     assert not (project.path / "runs").exists()
-
-
-def test_execution_mode_contracts_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    project = TeamProject(tmp_path / "project", phases=((1, ("planner",), "contracts"),), rows=ROWS[:1])
-    result = project.orchestrate()
-    assert result.returncode == 2 and "`contracts`, which this version cannot run" in result.stderr
 
 
 # -- failures and going on --------------------------------------------------------------------------------------------
@@ -274,6 +267,10 @@ def test_two_runs_at_one_instant_get_two_ids(tmp_path: Path) -> None:
     found = json.loads(project.run("compare", project.teams[0].id, project.teams[1].id, "--json").stdout)
     assert {file["status"] for file in found["artifacts"]} == {"same"} and len(found["artifacts"]) == 5
     assert [run["calls"] for run in found["runs"]] == [9, 9]
+    (project.teams[1].artifacts / "final-summary.md").write_text("# 다른 요약\n", encoding="utf-8")
+    shown = project.run("compare", *(run.id for run in project.teams), "--diff").stdout
+    assert "artifacts/final-summary.md: different (-2 +1 lines)" in shown and "+# 다른 요약" in shown
+    assert "findings closed" in shown and shown.count("@@") == 2
 
 
 @pytest.mark.spec("S4-18", "S4-30", "S4-32", "S4-37", "S4-38", "S4-55", "S4-56", "S4-57", "S4-60", "S4-62")

@@ -1,24 +1,27 @@
-"""A phase of mode `loop` or `contracts`: a child run builds in a copy of the project; its result comes as a patch."""
+"""A phase of mode `loop`: a child run builds in a copy of the project; its result comes to the project as a patch."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-import yaml
+import pytest
 
 from orchestra.core.run import RunFolder
 from orchestra.workflows.all import ALL
 from orchestra.workflows.team.building import BUILDERS
-from tests.support.contracts import breakdown, furnish, script
+from orchestra.workflows.team.definitions import Mode
+from tests.support.contracts import CHECK, ContractsProject, script
 from tests.support.project import PLAN, RIGHT_PATCH, WRONG_PATCH, Project, patch, role
-from tests.support.team import VISION, TeamProject, says
+from tests.support.team import TASK, TEAM, VISION, TeamProject, says, write_team
 
 ROWS = (("planner", "project-vision.md", (), ""), ("builder", "built.md", ("project-vision.md",), ""))
 PHASES = ((1, ("planner",), "solo"), (2, ("builder",), "loop"))
 DRAFT, BUILT = says("planner", VISION, "execute"), says("builder", "# Built\n한 파일", "execute")
 WRONG, RIGHT = says("builder", WRONG_PATCH, "execute"), says("builder", RIGHT_PATCH, "execute")
+KOREAN = Path(__file__).parents[2] / "examples" / "team-ko"
 BEFORE = "def add(a, b):\n    return a - b\n"
 
 
@@ -53,10 +56,11 @@ def test_the_project_changes_only_when_the_result_is_there(tmp_path: Path) -> No
     assert not {".env", "big", "runs", ".runs"} & {path.name for path in copy.iterdir()}
     assert "+++ b/calc.py" in project.run("diff", "last").stdout  # what waits is named as in the project
     (project.path / "calc.py").write_text(f"{BEFORE}\n\ndef 빼기(a, b):\n    return a - b\n", encoding="utf-8")
-    approved = project.run("approve", "last", "--no-input", "--json")
+    approved = project.run("approve", "last", "--no-input")
     assert approved.returncode == 0, approved.stderr
-    assert calc(project) == "def add(a, b):\n    return a + b\n\n\ndef 빼기(a, b):\n    return a - b\n"
     [run] = project.teams
+    assert f"what changed in the project: orchestra diff {run.id}" in approved.stderr
+    assert calc(project) == "def add(a, b):\n    return a + b\n\n\ndef 빼기(a, b):\n    return a - b\n"
     assert project.run("diff", run.id).stdout.count("+++ b/calc.py") == 1
     assert "- `calc.py` +1 -1" in (run.path / "report.md").read_text(encoding="utf-8")
     assert ("builder", "developer") in agents(project, run)
@@ -96,7 +100,7 @@ def test_a_result_that_the_project_cannot_take_is_kept_for_a_retry(tmp_path: Pat
     project = project_that_builds(tmp_path / "project", role("planner", PLAN), RIGHT, BUILT, approval="always")
     assert project.orchestrate().returncode == 3
     (project.path / "calc.py").write_text("# 다른 것\n", encoding="utf-8")
-    failed = project.run("approve", "last", "--no-input", "--json")
+    failed = project.run("approve", "last", "--hunks", "calc.py:1", "--no-input", "--json")  # a part of it, in the copy
     assert failed.returncode == 1 and "its result is not in the project: calc.py" in failed.stderr
     assert calc(project) == "# 다른 것\n"
     (project.path / "calc.py").write_text(BEFORE, encoding="utf-8")
@@ -116,22 +120,54 @@ def test_a_copy_that_somebody_changed_is_not_taken(tmp_path: Path) -> None:
     assert calc(project) == BEFORE
 
 
-def test_a_phase_may_build_test_first_from_contracts(tmp_path: Path) -> None:
-    phases = ((1, ("planner",), "solo"), (2, ("builder",), "contracts"))
-    replies = [reply for reply in script(("T1", "T1-S1")) if reply["match"]["agent"] != "planner"]
-    plan = says("planner", yaml.safe_dump(breakdown(("T1", "T1-S1")), allow_unicode=True), "plan")
-    project = TeamProject(tmp_path / "project", DRAFT, plan, *replies, BUILT, rows=ROWS, phases=phases)
-    furnish(project.path)
-    project.configure("version: '1.0'\ncontracts: {test: 'python3 -m unittest -q', approval: never}\n")
-    result = project.orchestrate()
-    assert result.returncode == 0, project.run("inbox").stdout
-    assert (project.path / "calc" / "t1_s1.py").read_text().endswith("return 2 * n\n")
-    assert (project.path / "tests" / "test_t1_s1.py").exists()
-    assert not (project.path / ".claude").exists()  # the contracts are in the copy that was worked in
-    [tree] = (project.path / "runs").glob("*_contracts_*/workspace/.claude/orchestrator/sessions/*/contracts/R1")
-    assert (tree / "T1" / "T1-S1" / "test-result.yaml").exists() and (tree / "state.json").exists()
-    assert "conforms" in project.run("verify", "last").stdout
+def test_a_phase_of_mode_contracts_builds_in_a_copy_too(tmp_path: Path) -> None:
+    assert set(BUILDERS) == set(get_args(Mode)) - {"solo", "turns"} <= {workflow.name for workflow in ALL}
+    project = ContractsProject(tmp_path / "프로젝트", *script(("T1", "T1-S1")), says("builder", "# Built"))
+    write_team(project.path, (("builder", "built.md", (), ""),), ((1, ("builder",), "contracts"),))
+    project.configure(f"version: '1.0'\nloop: {{approval: never}}\ncontracts: {{approval: never, test: '{CHECK}'}}\n")
+    before = {path.name for path in (project.path / "calc").iterdir()}
+    given = ("--provider", f"scripted:{project.script}", "--no-input", "--json")
+    result = project.run("orchestrate", TEAM, TASK, *given, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert {path.name for path in (project.path / "calc").iterdir()} > before
+    [run] = [RunFolder(path) for path in (project.path / "runs").glob(f"2*_{TEAM}_{TASK}")]
+    assert (run.artifacts / "built.md").read_text(encoding="utf-8") == "# Built\n"
 
 
-def test_what_builds_is_a_workflow() -> None:
-    assert set(BUILDERS) <= {workflow.name for workflow in ALL}
+@pytest.mark.spec("S4-55", "S4-57", "S4-93", "S4-94", "S4-95", "S4-97", "S4-99")
+@pytest.mark.parametrize("language", ["English", "한국어"])
+def test_the_sample_teams_plan_and_then_build(tmp_path: Path, language: str) -> None:
+    project = Project(tmp_path / "프로젝트")
+    if language == "English":
+        assert project.run("init", "--team").returncode == 0
+    else:
+        shutil.copytree(KOREAN, project.path, dirs_exist_ok=True)
+    dev = project.path / "orchestrators" / "dev-team.md"
+    dev.write_text(dev.read_text(encoding="utf-8").replace("| contracts |", "| loop |"), encoding="utf-8")
+    project.configure(
+        "version: '1.0'\nloop: {checks: [\"grep -q 'a + b' calc.py\"], evaluator: false, approval: never}\n"
+    )
+    project.write_script(
+        says("planner", "# 비전", "execute"),
+        says("research", "# 시장", "execute"),
+        says("tech-architect", "# 구조", "execute"),
+        says("research", "변경 사항 없음", repeat=True),
+        says("tech-architect", "변경 사항 없음", repeat=True),
+        says("integrator", "=== artifacts/final-summary.md\n# 요약\n덧셈을 고친다"),
+        says("task-planner", "# 구현 계획"),
+        role("planner", PLAN, match={"role": "planner", "phase": "plan"}),
+        says("implementer", RIGHT_PATCH, match={"agent": "implementer", "role": "developer"}),
+        says("implementer", "# 구현"),
+        says("qa-reviewer", "# 확인"),
+    )
+    given = ("--provider", f"scripted:{project.script}", "--no-input", "--json")
+    planned = project.run("orchestrate", "planning-team", "blog-project", *given)
+    assert planned.returncode == 0, planned.stderr
+    first = project.run("runs", "--latest", "planning-team", "blog-project").stdout.strip()
+    built = project.run("orchestrate", "dev-team", "blog-project", "--input-run", first, *given)
+    assert built.returncode == 0, built.stderr
+    assert "a + b" in calc(project)
+    run = project.path / "runs" / first.replace("planning-team", "dev-team")
+    assert (run / "artifacts" / "qa-report.md").read_text(encoding="utf-8") == "# 확인\n"
+    assert (run / "artifacts" / "final-summary.md").read_text(encoding="utf-8") == "# 요약\n덧셈을 고친다\n"
+    assert json.loads((run / "run-meta.json").read_text(encoding="utf-8"))["inputRunId"] == first

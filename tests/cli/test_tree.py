@@ -64,7 +64,7 @@ def test_a_root_whose_children_wait_has_their_status_and_says_how_to_answer(proj
         assert "왼쪽: 어떤 색?" in done.stdout + done.stderr and "stopped" not in done.stdout
         assert "no process drives it" not in done.stdout
     rows = project.run("runs").stdout.splitlines()[1:6]
-    assert [len(row) - len(row.lstrip()) for row in rows] == [0, 2, 4, 2, 4]
+    assert [len(row) - len(row.lstrip()) for row in rows] == [0, 6, 8, 6, 8]  # below the numbers, then by depth
     assert [" awaiting_input " in row for row in rows] == [True] * 5
     assert "left/build.1: 왼쪽" in rows[1] and "right/build.1: 오른" in rows[3]
     assert "options: 빨강, blue (default)" in project.run("show", run).stdout

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.support.project import PROGRAM, Project, records, until
+from tests.support.project import PROGRAM, Project, records, role, until
 from tests.support.runs import read_events
 from tests.support.terminal import Terminal
 from tests.support.watching import (
@@ -170,10 +170,20 @@ def test_a_run_that_is_removed_while_it_is_watched_ends_the_watch(tmp_path: Path
     assert watcher.returncode == 2 and "was removed while it was followed" in err and "Traceback" not in err
 
 
-def test_stream_without_json_is_refused_where_a_run_is_driven(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    done = project.run("loop", "g", "--check", "true", "--provider", f"scripted:{project.script}", "--stream")
-    assert done.returncode == 2 and "--json" in done.stderr and project.runs == []
+def test_what_a_call_says_is_printed_as_it_comes_line_by_line_and_masked(tmp_path: Path) -> None:
+    """`--stream` where a run is driven; folded without it."""
+    secret = "sk-ant-api03-" + "a1B2" * 24
+    project = Project(tmp_path / "p", role("planner", f"first 줄\nkey {secret}\nlast", chunk=3))
+    words = ("loop", "g", "--check", "true", "--no-baseline", "--provider", f"scripted:{project.script}", "--no-input")
+    said = project.run(*words, "--stream").stderr
+    lines = [line for line in said.splitlines() if line.startswith("plan.1 │ ")]
+    assert lines[0] == "plan.1 │ first 줄" and lines[2] == "plan.1 │ last" and len(lines) == 3
+    assert secret not in said and said.index("│ last") < said.index("plan done")
+    project.write_script(role("planner", "first 줄"))
+    assert "│" not in project.run(*words).stderr
+    terminal = Terminal([PROGRAM, *words[:-1], "--stream"], project.path)
+    terminal.wait_for("plan.1 │ first 줄")
+    terminal.end()
 
 
 def test_text_of_two_runs_at_once_is_not_mixed_at_a_terminal(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ EXAMPLES = {
     "docs/security.md": "greeting",
     "docs/tasks.md": "licences",
 }
-PAGES = (*EXAMPLES, "docs/tutorial.md", "docs/library.md", "docs/evidence.md", "docs/teams.md", "CONTRIBUTING.md")
+PAGES = (*EXAMPLES, "docs/tutorial.md", "docs/library.md", "docs/evidence.md", "docs/teams.md", "docs/undo-and-git.md")
+PAGES += ("CONTRIBUTING.md",)
 SINGLE = [block for page in EXAMPLES for block in blocks(page) if block.runs]
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

@@ -121,7 +121,7 @@ def test_no_document_names_this_machine(name: str) -> None:
 
 def test_the_map_of_the_code_names_every_module_and_is_short() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 165
+    assert len(text.splitlines()) <= 190
     source = ROOT / "src" / "orchestra"
     modules = [path for path in source.rglob("*.py") if path.name != "__init__.py" and "cli" not in path.parts]
     missing = [str(path.relative_to(source)) for path in modules if not re.search(rf"\b{re.escape(path.name)}", text)]

@@ -19,6 +19,7 @@ from tests.support.project import (
     patch,
     reply,
     role,
+    until,
 )
 from tests.support.terminal import Terminal
 
@@ -291,3 +292,19 @@ def test_nothing_of_a_patch_taken_is_a_rejection_and_files_are_taken_by_number(l
     assert terminal.end() == 0
     assert text(long) == LINES
     assert "APPROVAL_REJECTED" not in long.types()
+
+
+def test_an_answer_from_elsewhere_counts_while_an_editor_is_open(long: Project) -> None:
+    terminal = with_editor(
+        long, "trap '' INT; touch ../opened; while [ ! -e ../go ]; do sleep 0.1; done; sed -i 's/^+둘/+셋/' $1"
+    )
+    terminal.wait_for("(1/4)")
+    terminal.type("e\n")
+    until((long.path.parent / "opened").exists)
+    terminal.type("\x03")  # for the editor, which does not care
+    assert long.run("approve", "last").returncode == 0
+    until(lambda: "APPROVAL_GRANTED" in long.types())
+    (long.path.parent / "go").touch()
+    terminal.wait_for("completed")
+    assert terminal.end() == 0
+    assert text(long)[1] == "둘"  # what was edited later counts no more

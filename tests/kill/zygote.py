@@ -43,7 +43,7 @@ from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.team.workflow import job_of_files
-from tests.kill import editing, limits
+from tests.kill import editing, limits, worktrees
 from tests.kill.again import FLOWS, drive_again
 from tests.support.core import CountingDisk
 from tests.support.inner import OUTER, Call, Order
@@ -92,9 +92,12 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
     os.environ["ORCHESTRA_TRUST"] = app.project.consent.digest
     if counting is not None:
         use_disk(app, counting)
+    if flow == "worktree":
+        return worktrees.drive(app, script)
     begin = {
         "dag": _graph,
         "loop": _loop,
+        "hunks": _hunks,
         "inner": _inner,
         "evidence": _evidence,
         "team": _team,
@@ -107,11 +110,22 @@ def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None 
             return end.exit_code
         for summary in (app.runs.summary(folder) for folder in app.runs.folders()):
             for request in summary.fold.pending.values():
-                if request.type == "APPROVAL_REQUESTED":
+                if request.type == "APPROVAL_REQUESTED" and flow == "hunks" and len(request.payload["files"]) > 1:
+                    app.answers.approve(summary.folder, hunks={"글.txt": (1, 3)}, reason="가운데는 빼라", by="tester")
+                elif request.type == "APPROVAL_REQUESTED":
                     app.answers.approve(summary.folder, by="tester")
                 else:
                     said = {"evidence": "예", "team": "Next.js"}.get(flow, "더해라: plus")
                     app.answers.answer(summary.folder, said, by="tester")
+
+
+def _hunks(app: App, script: Path) -> RunFolder:
+    """A loop whose first patch the person grants in part."""
+    if found := app.runs.folders():
+        return found[0]
+    checks = (("grep", "-q", "a + b", "calc.py"),)
+    job = Job(goal="고쳐라", checks=checks, backoffSec=0.01, evaluator=False, edition=EDITION)
+    return app.start("loop", job, Models(default=f"scripted:{script}"))
 
 
 def _evidence(app: App, script: Path) -> RunFolder:

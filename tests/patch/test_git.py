@@ -45,11 +45,17 @@ def test_head_refs_and_objects_are_read_loose_and_packed(folder: Path) -> None:
     assert seen is not None and seen.commit_of("nothing") == ""
     listed = git(folder, "ls-tree", "-r", "HEAD").split("\n")
     with seen.objects() as objects:
-        names = {os.fsdecode(path): sha for path, _, sha in objects.files(objects.tree_of(seen.head().commit))}
+        names = {os.fsdecode(path): sha for path, _, sha in objects.files(objects.tree_of(seen.head().commit), 99)}
         assert names == {line.split("\t")[1]: line.split()[2] for line in listed}
         assert objects.data(names["한글.txt"], b"blob") == (folder / "한글.txt").read_bytes()
+        with pytest.raises(UsageError, match="more than 3 files"):
+            list(objects.files(objects.tree_of(seen.head().commit), 3))
         with pytest.raises(UsageError, match="lacks blob"):
             objects.data("0" * 40, b"blob")
+    git(folder, "branch", "a/b")
+    assert [seen.in_the_way(name) for name in ("main/x", "a", "a/b/c", "a/c", "mai", "new")] == [
+        *("main", "a/…", "a/b", "", "", "")
+    ]
     git(folder, "checkout", "-q", "--detach")
     assert found(folder)[0].branch == ""
 

@@ -17,7 +17,7 @@ from orchestra.core.reading import Request
 from orchestra.core.records import ArtifactRef
 from orchestra.core.run import digest
 from orchestra.core.shown import ShownLines
-from orchestra.core.work import ModelReply, ProposePatch, Reply
+from orchestra.core.work import Approve, ModelReply, PatchFile, ProposePatch, Reply, ReviewPatch
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.providers.choose import Models
 from orchestra.workflows.description import Workflow
@@ -95,3 +95,12 @@ def test_what_a_reply_was_shown_follows_from_its_record() -> None:
     assert seen.shown == ShownLines(("a.py",), {"b.py": ((3, 4),)})
     assert ModelReply(**facts, contextBytes=1000).shown == ShownLines()
     assert ModelReply(**facts).shown is None  # only the raw file was left: nothing is claimed about it
+
+
+def test_an_older_run_that_waits_for_an_approval_can_go_on() -> None:
+    """A patch was asked about with Approve; a run that still waits recorded its digest."""
+    file = PatchFile("calc.py", "modify", RAW.sha256, RAW.sha256, 1, 1)
+    given: dict[str, Any] = {"approvalId": "a", "digest": RAW.sha256, "policy": "always", "reasons": ("x",)}
+    given |= {"summary": "더하기", "patch": RAW, "files": (file,)}
+    assert ReviewPatch(**given).identity() == Approve(**given).identity()
+    assert ReviewPatch(**given).public() == Approve(**given).public()

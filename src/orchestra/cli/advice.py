@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import click
 from orchestra.app import App
 from orchestra.cli.commands import UNDO
 from orchestra.cli.text import safe
+from orchestra.config.upward import find_project
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import BudgetReached, RunLocked
 from orchestra.core.reading import Request, job_of
@@ -24,14 +28,27 @@ from orchestra.runs.tree import OpenRequest
 from orchestra.workflows.description import Ended, Workflow
 
 _MASKED_SHOWN, _LEFT_SHOWN = 20, 5
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")  # letters of any script need no quotes in a shell
 
 _SHOWN, _IN_A_LINE = 10_000, 200  # characters of a request; of one that gets a single line
 
 
 def command(app: App, *words: str) -> str:
-    """An orchestra command for this project, as a person would type it in the current folder."""
-    elsewhere = ("-C", str(app.project.path)) if app.project.path != Path.cwd() else ()
-    return safe(shlex.join(("orchestra", *words, *elsewhere)))
+    """An orchestra command for this project, as a person would type it in the current folder.
+
+    At a terminal the numbers of runs stand for their ids.
+    """
+    here = app.project.path in (Path.cwd(), find_project(Path.cwd(), os.environ))
+    shown = [_short(app, word) for word in words] if sys.stderr.isatty() else words
+    typed = ("orchestra", *shown, *(() if here else ("-C", str(app.project.path))))
+    return safe(" ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in typed))
+
+
+def _short(app: App, word: str) -> str:
+    """The number of the run with this id, if it has one; any other word as it is."""
+    folder = app.runs.exactly(word)
+    number = app.runs.began(folder).number if folder is not None else 0
+    return str(number) if number else word
 
 
 def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:

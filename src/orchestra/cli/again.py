@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
 from orchestra.core.fork import NewAnswer
@@ -18,7 +18,7 @@ from orchestra.runs.asked import find_asked
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option(
     "--max-fixes",
     type=click.IntRange(min=0),
@@ -28,7 +28,7 @@ from orchestra.runs.asked import find_asked
 @options.models
 @options.driving
 def retry(
-    run: str,
+    run: str | None,
     max_fixes: int | None,
     drift: tuple[str, ...],
     who: options.Answering,
@@ -46,7 +46,7 @@ def retry(
     orchestra retry last --max-fixes 6
     """
     app = App(how.project)
-    root = app.runs.vouched_root(app.runs.find(run))
+    root = app.runs.vouched_root(which.newest(app, run))
     status = root.fold.state.status
     _refuse_completed(root.folder, status)
     if status not in FINAL.values() and max_fixes is not None:
@@ -67,7 +67,7 @@ def retry(
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option(
     "--at",
     default="",
@@ -83,7 +83,7 @@ def retry(
 )
 @click.option("--no-drive", is_flag=True, help="Only create the new run.")
 @options.driving
-def fork(run: str, at: str, answer: tuple[str, str] | None, no_drive: bool, how: options.Driving) -> int:
+def fork(run: str | None, at: str, answer: tuple[str, str] | None, no_drive: bool, how: options.Driving) -> int:
     """Start a new run that keeps settled steps of RUN, and drive it from there. RUN stays as it is.
 
     \b
@@ -92,7 +92,7 @@ def fork(run: str, at: str, answer: tuple[str, str] | None, no_drive: bool, how:
     orchestra fork last --at 12
     """
     drive = Drive(how)
-    folder = drive.app.runs.find(run)
+    folder = which.newest(drive.app, run)
     if at and answer:
         raise UsageError("--at and --answer: give one of them; --answer keeps what does not depend on the answer")
     if at and not at.isdecimal():

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.advice import left_lines
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace
@@ -26,7 +26,7 @@ from orchestra.runs.tree import OpenRequest
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.max_fixes("How many fixes at most from now on, those made included; more than the run had.")
 @options.approval("a patch from now on", default="as before", variable=None)
 @options.checks("A command that must exit 0 from now on; replaces the run's checks. Repeatable.")
@@ -34,7 +34,7 @@ from orchestra.runs.tree import OpenRequest
 @options.models
 @options.driving
 def resume(
-    run: str,
+    run: str | None,
     max_fixes: int | None,
     approval: ApprovalPolicy | None,
     checks: tuple[str, ...],
@@ -52,7 +52,7 @@ def resume(
     orchestra resume last --max-fixes 6 --check "pytest -q"
     """
     app = App(how.project)
-    folder = app.runs.find(run)
+    folder = which.to_go_on_with(app, run)
     root = app.runs.vouched_root(folder)
     argvs = tuple(map(options.split_check, checks))
     given = {"maxFixIterations": max_fixes, "approval": approval, "checks": argvs or None}
@@ -66,7 +66,7 @@ def resume(
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--only", multiple=True, metavar="FILE", help="Take only this file of the patch. Repeatable.")
 @click.option(
     "--hunks",
@@ -79,7 +79,7 @@ def resume(
 @options.no_drive
 @options.driving
 def approve(
-    run: str,
+    run: str | None,
     only: tuple[str, ...],
     hunks: tuple[str, ...],
     reason: str,
@@ -106,13 +106,13 @@ def approve(
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--reason", required=True, help="Why; goes to the fixer, or to the planner.")
 @click.option("--digest", default="", help="Reject what waits with this digest, and no other. Needed if several wait.")
 @click.option("--end", is_flag=True, help="End the run instead of having it fixed or planned anew.")
 @options.no_drive
 @options.driving
-def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: options.Driving) -> int:
+def reject(run: str | None, reason: str, digest: str, end: bool, no_drive: bool, how: options.Driving) -> int:
     """Reject the plan or patch that RUN or a child run waits with, with a reason.
 
     A loop's patch goes back to the fixer, a model's plan to the planner. Rejecting a plan of your own ends the run;
@@ -127,8 +127,7 @@ def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: o
 
 
 @click.command()
-@options.run_argument
-@click.argument("text")
+@options.run_then("text", "TEXT")
 @click.option(
     "--question",
     default="",
@@ -137,7 +136,7 @@ def reject(run: str, reason: str, digest: str, end: bool, no_drive: bool, how: o
 )
 @options.no_drive
 @options.driving
-def answer(run: str, text: str, question: str, no_drive: bool, how: options.Driving) -> int:
+def answer(run: str | None, text: str, question: str, no_drive: bool, how: options.Driving) -> int:
     """Answer the question that RUN or a child run waits with, and drive RUN on.
 
     \b
@@ -148,14 +147,16 @@ def answer(run: str, text: str, question: str, no_drive: bool, how: options.Driv
     answer to a question stands.
     """
     name = options.clean(question)
-    return _say(how, run, lambda app, f: app.answers.answer(f, options.clean(text), question=name), no_drive)
+    return _say(
+        how, run, lambda app, f: app.answers.answer(f, options.clean(text), question=name), no_drive, which.to_answer
+    )
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--reason", default="", help="Why; kept in the run.")
 @options.project
-def cancel(run: str, reason: str, project: Path) -> int:
+def cancel(run: str | None, reason: str, project: Path) -> int:
     """End RUN and all its child runs for good, whether they are driven, parked or were killed.
 
     The id of a child run stands for the whole tree that it belongs to.
@@ -164,7 +165,7 @@ def cancel(run: str, reason: str, project: Path) -> int:
     orchestra cancel last --reason "the goal has changed"
     """
     app = App(project)
-    folder = app.runs.vouched_root(app.runs.find(run)).folder
+    folder = app.runs.vouched_root(which.to_end(app, run)).folder
     open_below = len(list(app.runs.members(folder, only_open=True))) - 1
     end = asyncio.run(app.cancel(folder, options.clean(reason)))
     what = str(end.status) if end else "cancel recorded; the process driving it is stopping"
@@ -178,10 +179,16 @@ def cancel(run: str, reason: str, project: Path) -> int:
 kill = cancel  # S2's own name for it
 
 
-def _say(how: options.Driving, run: str, act: Callable[[App, RunFolder], OpenRequest], no_drive: bool) -> int:
+def _say(
+    how: options.Driving,
+    run: str | None,
+    act: Callable[[App, RunFolder], OpenRequest],
+    no_drive: bool,
+    find: Callable[[App, str | None], RunFolder] = which.to_decide,
+) -> int:
     """Record an answer, then drive the tree, unless `no_drive` is set or another process drives it."""
     drive = Drive(how)
-    folder = drive.app.runs.find(run)
+    folder = find(drive.app, run)
     request = act(drive.app, folder)
     note = f"{folder.id}: recorded for {request.name}"
     if no_drive:

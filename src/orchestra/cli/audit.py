@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UnsetType
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.receipt import conversation_lines, receipt_lines
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.calls import PastCall, past_calls
@@ -46,16 +46,16 @@ class _Call(NamedTuple):
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.own
 @options.as_json
 @options.project
-def audit(run: str, own: bool, as_json: bool, project: Path) -> int:
+def audit(run: str | None, own: bool, as_json: bool, project: Path) -> int:
     """Every model call of RUN and its child runs: key, role, tokens, cost, how often it was possibly paid; totals."""
     app = App(project)
     made = [
         _Call(member.folder.id, "/".join((*member.path, call.key)), call)
-        for member in app.trees.members(app.runs.find(run), own=own)
+        for member in app.trees.members(which.to_look_at(app, run), own=own)
         for call in app.trees.calls(member)
     ]
     paid = [one.call for one in made if not one.call.kept]

@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import functools
 import sys
 import termios
 
@@ -20,6 +21,7 @@ import click
 from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
 from orchestra.core.faces import Launched, News, Notice, Token
+from orchestra.core.livetext import MaskedCalls
 from orchestra.core.reading import StepEvent, effect_of, key_of, outcome_as
 from orchestra.core.records import FINAL, Event
 from orchestra.core.thinking import Piece, Thinking
@@ -90,6 +92,10 @@ class ChatFace(TerminalFace):
             answer = self._answers.setdefault((token.run_id, token.key), AnswerText())
             self._print(answer, answer.feed(said.text))
             self._live.token(token, quiet=self._busy or bool(answer.shown))
+
+    @functools.cached_property
+    def _masked(self) -> MaskedCalls:
+        return MaskedCalls(self.app.project.redactor)
 
     def happened(self, event: Event) -> None:
         rest = self._masked.settled(event)

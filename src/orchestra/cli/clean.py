@@ -16,6 +16,7 @@ from orchestra.cli.asking import can_ask
 from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import RunLocked, UsageError
+from orchestra.core.localtime import local_minute
 from orchestra.core.text import count
 from orchestra.runs.clean import Cleaning, Leftover, Sweep, Tree, finish, look, remove
 
@@ -113,7 +114,7 @@ def _lines(sweep: Sweep) -> Iterator[str]:
 
 def _row(tree: Tree, size: int) -> tuple[str, str, str, str]:
     more = f" and {count(len(tree.runs) - 1, 'child run')}" if len(tree.runs) > 1 else ""
-    return tree.ended[:16].replace("T", " "), tree.root.status, _bytes(size), safe(tree.id) + more
+    return local_minute(tree.ended), tree.root.status, _bytes(size), safe(tree.id) + more
 
 
 def _records(sweep: Sweep) -> Iterator[dict[str, Any]]:

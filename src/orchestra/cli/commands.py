@@ -32,8 +32,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("again", "Start a new run from another one's history, from a point or with another answer."),
     "rerun": ("stale", "Do again what edited files make stale of a run that has ended."),
     "lineage": ("stale", "What was made from what: a run's files, editions, child runs and inputs."),
+    "status": ("overview", "What waits, runs and stopped here. `orchestra` alone prints the same."),
     "inbox": ("runs", "Everything that waits for you."),
     "runs": ("runs", "All runs of this project."),
+    "list": ("runs", "The same as runs."),
     "show": ("show", "What a run is, did and waits for."),
     "watch": ("watch", "Follow a run as it happens, whoever drives it."),
     "logs": ("show", "A run's events as lines; -f follows."),
@@ -57,5 +59,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "adopt": ("trust", "Vouch for a run that your key did not make."),
     "config": ("setup", "Show, find or validate the configuration."),
     "init": ("setup", "Write a commented orchestra.config.yaml."),
-    "completion": ("setup", "Print the completion script for your shell."),
+    "completion": ("setup", "Completion for your shell: print its script, or install it."),
+    "help": ("setup", "The help of a command."),
+}
+
+# How `orchestra --help` groups them. A command that no group names comes last.
+GROUPS: dict[str, str] = {
+    "Start": "loop dag run agent:run chat chat:turn contracts orchestrate start eval more",
+    "Decide": "inbox approve reject answer resume retry fork rerun undo apply cancel kill",
+    "Look": "status runs list requests show watch diff report logs audit sent context inspect trace lineage compare"
+    " sessions",
+    "Set up": "init config doctor trust adopt models agent team policy tool clean verify schema completion help",
 }

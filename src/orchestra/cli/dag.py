@@ -10,6 +10,7 @@ import msgspec
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
+from orchestra.cli.goals import goal_argument
 from orchestra.cli.text import print_json
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import ApprovalPolicy, Policy
@@ -18,7 +19,7 @@ from orchestra.workflows.dag.workflow import configured_job
 
 
 @click.command(short_help="Reach a goal by a graph of sandboxed tools.")
-@click.argument("intent")
+@goal_argument("intent", 'orchestra dag "list the licences in a table"')
 @click.option("--plan-only", is_flag=True, help="Only make the plan: plan.json, to be edited and given to --plan.")
 @click.option(
     "--plan",
@@ -68,7 +69,7 @@ def dag(
     drive = Drive(how, environment=environment)
     app = drive.app
     models = options.routed(who, app.project.providers)
-    usual = configured_job(app.project, _intent(intent))
+    usual = configured_job(app.project, intent)
     job = msgspec.structs.replace(
         usual,
         policy=_policy(app, retries, concurrency),
@@ -79,7 +80,7 @@ def dag(
         replan=usual.replan if replan is None else replan,
         maxWorkers=concurrency or usual.maxWorkers,
         retries=usual.retries if retries is None else retries,
-        context=context,
+        context=options.from_project(context, how.project),
         hidden=no_context,
         source=str(plan_file) if plan_file is not None else usual.source,
     )
@@ -91,13 +92,6 @@ def dag(
     given = {"approval": approval, "max_retries": retries, "max_workers": concurrency}
     typed = tuple(name for name, value in given.items() if value is not None)
     return drive.drive(lambda: app.start("dag", job, models, typed=typed))
-
-
-def _intent(text: str) -> str:
-    intent = options.clean(text).strip()
-    if not intent:
-        raise UsageError('the intent is empty; say what to reach: orchestra dag "list the licences in a table"')
-    return intent
 
 
 def _policy(app: App, retries: int | None, concurrency: int | None) -> Policy:

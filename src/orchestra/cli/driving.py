@@ -8,12 +8,16 @@ import signal
 import sys
 from collections.abc import Callable
 
+import click
+
 from orchestra.app import App
+from orchestra.cli.advice import command
 from orchestra.cli.asking import agrees, can_ask
 from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace
 from orchestra.cli.options import Driving
 from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
+from orchestra.commands.detached import NotDriven, drive_detached
 from orchestra.config.overlay import Overlay
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import ForeignRun, JournalCorrupt, NoConsent, OrchestraError, UsageError
@@ -38,6 +42,7 @@ class Drive:
         """`environment` is what a person typed for the commands of a new run; `face` replaces the one of the flags."""
         self.face = face or choose_face(how)
         self._on_ask = how.on_ask
+        self._detach = how.detach
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         if environment:
             self.app.project.choose_environment(environment)
@@ -49,12 +54,40 @@ class Drive:
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> int:
         """Start or find a run, drive it, and return the exit code. `known`: the run exists already; show its id."""
+        if self._detach:
+            return self._drive_apart(start, accept_drift)
         end = self.conduct(start, known=known, accept_drift=accept_drift)
         if self._unheard:  # the exit code is still correct
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)
         return end.exit_code
+
+    def refuse_detached(self, what: str) -> None:
+        """UsageError with --detach, for a command that must drive the run itself."""
+        if self._detach:
+            raise UsageError(f"--detach: {what} is driven by the process that takes it")
+
+    def _drive_apart(self, start: Callable[[], RunFolder], accept_drift: frozenset[str]) -> int:
+        """Start or find a run, and have another process drive it."""
+        self.ask_consent()
+        root = self.app.runs.root_of(start())
+        options = (
+            "--on-ask",
+            self._on_ask,
+            *(word for key in sorted(accept_drift) for word in ("--accept-drift", key)),
+        )
+        try:
+            pid = drive_detached(
+                root, self.app.project.path, options, os.environ, lambda: self.app.project.store.is_driven(root)
+            )
+        except NotDriven as failed:
+            click.echo(safe(str(failed)), err=True, nl=False)
+            return failed.exit_code
+        if not isinstance(self.face, JsonFace):
+            follow, stop = command(self.app, "watch", root.id), command(self.app, "cancel", root.id)
+            click.echo(f"process {pid} drives it; follow: {follow}; end it: {stop}", err=True)
+        return 0
 
     def conduct(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
@@ -139,12 +172,10 @@ class Drive:
 
 def choose_face(how: Driving) -> CommandFace:
     """The face for the flags. Only one at a terminal with a person prompts."""
-    if how.stream and not how.as_json:
-        raise UsageError(
-            "--stream adds records to --json: give both. As lines, beside it: orchestra watch RUN --stream"
-        )
     if how.as_json:
         return JsonFace(stream=how.stream)
     if how.quiet:
         return QuietFace()
-    return TerminalFace() if can_ask(no_input=how.no_input) else LineFace()
+    if can_ask(no_input=how.no_input or how.detach):
+        return TerminalFace(stream=how.stream)
+    return LineFace(stream=how.stream)

@@ -16,6 +16,7 @@ import click
 from msgspec import Struct
 
 from orchestra.cli.advice import ending, masked_lines
+from orchestra.cli.spoken import Speech
 from orchestra.cli.text import paint_diff, painted, print_json, safe, step_line, streamed
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import UsageError
@@ -113,14 +114,15 @@ class _Seen(Struct, frozen=True):
 
 
 class LineFace:
-    """Plain progress lines on stderr, and each patch as it is produced."""
+    """Plain progress lines on stderr, and each patch as it is produced; with `stream` also what models say."""
 
     patient = left = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, stream: bool = False) -> None:
         self.colour = False
         self._app: App | None = None
         self._seen: dict[str, _Seen] = {}
+        self._stream = stream
 
     @property
     def away(self) -> bool:
@@ -128,6 +130,7 @@ class LineFace:
 
     def use(self, app: App) -> None:
         self._app = app
+        self._speech = Speech(app.project.redactor, self._seen, stream=self._stream)
 
     def stops_by(self, stop: Callable[[], object]) -> None:
         pass
@@ -142,6 +145,7 @@ class LineFace:
             case Launched():
                 self.line(f"run {news.run_id}")
             case Happened():
+                self.speak(self._speech.settled(news.event))
                 self.happened(news.event)
             case Waiting():
                 self.waiting(news.folder, news.request)
@@ -153,6 +157,11 @@ class LineFace:
                 self.output(news)
             case unreachable:
                 assert_never(unreachable)
+
+    def speak(self, lines: list[str]) -> None:
+        """Print lines that a model said; there are some only with `stream`."""
+        for line in lines:
+            self.line(line)
 
     def happened(self, event: Event) -> None:
         """Show an event: its line, and the lines below it."""
@@ -197,7 +206,8 @@ class LineFace:
         """Do nothing for a waiting run; only a terminal can prompt."""
 
     def token(self, token: Token) -> None:
-        """Do nothing for arriving text of a model; only a terminal shows it."""
+        """Show arriving text of a model, masked."""
+        self.speak(self._speech.more(token)[1])
 
     def output(self, output: Output) -> None:
         """Do nothing for a command's line; only a terminal shows it."""

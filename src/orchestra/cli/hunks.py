@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestra.patch.choosing import Part
-from orchestra.runs.choosing import Choice
+from orchestra.cli.text import safe
+from orchestra.runs.choosing import Choice, Part
 
 HELP = (
     "y - apply this hunk",
@@ -94,7 +94,7 @@ def to_edit(part: Part) -> str:
     """A hunk as it is given to an editor."""
     return (
         f"{part.body}# ---\n"
-        f"# This is a hunk of {part.path}. Lines that begin with # are left out.\n"
+        f"# This is a hunk of {safe(part.path)}. Lines that begin with # are left out.\n"
         "# To leave out a line with +, delete it. To keep a line with -, make its - a space.\n"
         "# The counts behind @@ need not be right. Delete everything to change nothing.\n"
     )
@@ -109,3 +109,13 @@ def as_edited(part: Part, text: str) -> Part | None:
     if not body.startswith("@@"):
         body = "@@ @@\n" + body
     return Part(part.path, part.number, part.of, part.header, body, edited=True)
+
+
+def read_numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The files chosen by number; none given means all; None if a number is wrong."""
+    chosen: list[str] = []
+    for word in text.replace(",", " ").split():
+        if not word.isdecimal() or not 1 <= int(word) <= len(paths):
+            return None
+        chosen.append(paths[int(word) - 1])
+    return tuple(chosen)

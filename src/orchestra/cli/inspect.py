@@ -19,13 +19,14 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.graph import graph_events
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
-from orchestra.core.records import FINAL, clock, now, seconds_between
+from orchestra.core.localtime import local, local_time
+from orchestra.core.records import FINAL, now, seconds_between
 from orchestra.core.text import some
 from orchestra.runs.find import RunSummary
 from orchestra.workflows.dag.board import Board, Entry, record
@@ -38,11 +39,10 @@ _COLOURS = {"done": "green", "failed": "red", "running": "yellow"}
 
 
 @click.command()
-@options.run_argument
-@click.argument("task", metavar="TASK")
+@options.run_then("task", "TASK")
 @options.json_of("The task's record (schema task), nothing else.")
 @options.project
-def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
+def inspect(run: str | None, task: str, as_json: bool, project: Path) -> int:
     """Everything about one task of the task graph RUN: what it is, did, printed and left, and how each attempt ended.
 
     TASK is a label, an id, or a unique beginning of one; `run` and `coordinate` are the run itself and its planning.
@@ -52,7 +52,7 @@ def inspect(run: str, task: str, as_json: bool, project: Path) -> int:
     orchestra inspect last tests --json | jq .artifacts
     """
     app = App(project)
-    summary = app.runs.summary(app.runs.find(run))
+    summary = app.runs.summary(which.to_look_at(app, run))
     board = board_of(graph_events(summary))
     entry = _find(board, options.clean(task))
     if board.left_out and entry.level == 3:
@@ -179,8 +179,8 @@ class _Shown:
             yield from ("", "  attempts")
         for attempt in tries:
             first, *more = safe(self._how(attempt)).splitlines()
-            yield f"    {attempt.number}  {attempt.started[11:23]}  {first}"
-            yield from (f"    {'':<17}{line}" for line in more)
+            yield f"    {attempt.number}  {local_time(attempt.started)}  {first}"
+            yield from (f"    {'':<{5 + len(local_time(attempt.started))}}{line}" for line in more)
 
     def _how(self, attempt: Attempt) -> str:
         if attempt.ended is None:
@@ -189,7 +189,7 @@ class _Shown:
         took = f"after {seconds_between(attempt.started, attempt.ended):.1f} s"
         if attempt.error is None:
             return f"done {took}" + ("" if attempt.exit_code is None else f", exit code {attempt.exit_code}")
-        again = f"; tried again from {clock(attempt.retry_at, attempt.ended)} on" if attempt.retry_at else ""
+        again = f"; tried again from {local_time(attempt.retry_at)} on" if attempt.retry_at else ""
         return f"failed {took}: {attempt.error}{again}"
 
     def _log(self) -> Iterator[str]:
@@ -197,8 +197,8 @@ class _Shown:
         for entry in self._entry.logs:
             first, *more = safe(entry.message).splitlines() or [""]
             colour = {"warn": "yellow", "error": "red"}.get(entry.level)
-            yield click.style(f"    {entry.timestamp[11:23]}  {entry.level:<5}  {first}", fg=colour)
-            yield from (f"    {'':<21}{line}" for line in more)
+            yield click.style(f"    {local_time(entry.timestamp)}  {entry.level:<5}  {first}", fg=colour)
+            yield from (f"    {'':<{9 + len(local_time(entry.timestamp))}}{line}" for line in more)
 
     def _artifacts(self) -> Iterator[str]:
         made = self._entry.artifacts
@@ -215,4 +215,4 @@ class _Shown:
 
 
 def _moment(moment: str, start: str) -> str:
-    return f"{moment} (+{seconds_between(start, moment):.3f} s)"
+    return f"{local(moment)} (+{seconds_between(start, moment):.3f} s)"

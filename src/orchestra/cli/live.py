@@ -12,14 +12,17 @@ import asyncio
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
+from orchestra.core.accounts import Spending, money
 from orchestra.core.faces import Output, Token
 from orchestra.core.reading import StepEvent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.text import clean
+from orchestra.runs.find import Member
 
 _TICK_S = 0.25
 _SOON_S = 0.1
@@ -47,10 +50,12 @@ class Live:
         self._at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._quiet = False  # a prompt is open, and the person is typing
+        self._spent: dict[str, Spending] = {}  # by run
 
     def event(self, event: Event, headline: str, *, quiet: bool) -> None:
         """Update the lines for an event: a step began or ended. `headline` is what its workflow says of it, if any."""
         self._quiet = quiet
+        self._spent.setdefault(event.runId, Spending()).add(event)
         step = StepEvent.of(event)
         key = step.key
         if event.type == "PHASE_STARTED":
@@ -61,6 +66,11 @@ class Live:
         if event.type in FINAL:  # only steps of this run: other runs of the tree may go on
             self._steps = {of: shown for of, shown in self._steps.items() if of[0] != event.runId}
         self._draw()
+
+    def begin(self, members: Iterable[Member]) -> None:
+        """Count what the runs of a tree had spent before their events were shown here; only for the first tree."""
+        if not self._spent:
+            self._spent = {one.folder.id: one.summary.spent for one in members if not one.kept}
 
     def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
         """Show more text of a model: how much has come, and the end of `shown`, the part that may be shown."""
@@ -86,10 +96,23 @@ class Live:
             sys.stderr.flush()
             self._drawn = 0
 
+    def pause(self) -> None:
+        """Show no lines until the next event, because a prompt is open: it stays the last line."""
+        self._quiet = True
+        self._draw()
+
     def stop(self) -> None:
         """Remove the live lines for good, because the drive has ended."""
         self._steps.clear()
         self._draw()
+
+    @property
+    def _cost(self) -> str:
+        """What the tree has cost so far, for the first line; empty before its first call."""
+        spent = list(self._spent.values())
+        if not any(one.calls for one in spent):
+            return ""
+        return f", {money(sum(one.usd for one in spent), sum(one.unpriced for one in spent))} so far"
 
     def _soon(self, quiet: bool) -> None:
         self._quiet = quiet
@@ -106,7 +129,8 @@ class Live:
         self._at = time.monotonic()
         size = shutil.get_terminal_size((100, 24))
         shown = list(self._steps.values())[: max(1, min(_LINES, size.lines - 2))]
-        lines = [_line(step, self._at, size.columns - 1) for step in shown]
+        first, width = self._cost, size.columns - 1
+        lines = [_line(step, self._at, width, "" if at else first) for at, step in enumerate(shown)]
         if len(self._steps) > len(shown):
             lines[-1] = f"  … and {len(self._steps) - len(shown) + 1} more"
         sys.stderr.write("\n".join(lines))
@@ -118,9 +142,9 @@ class Live:
             pass  # the event loop has ended, so nothing will change
 
 
-def _line(step: _Step, now: float, width: int) -> str:
+def _line(step: _Step, now: float, width: int, cost: str) -> str:
     attempt = f" (attempt {step.attempt})" if step.attempt > 1 else ""
-    text = f"  … {step.name}{attempt} {now - step.since:.0f} s"
+    text = f"  … {step.name}{attempt} {now - step.since:.0f} s{cost}"
     if step.said:
         text += f"  {step.said}"
     text = clean(text).replace("\n", " ")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import click
+import msgspec
 from msgspec import UNSET
 
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
+from orchestra.cli.goals import goal_argument
 from orchestra.core.errors import UsageError
 from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
 from orchestra.policy.policy import ApprovalPolicy
+from orchestra.providers.choose import Models
+from orchestra.runs.following import told
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
 from orchestra.workflows.loop.workflow import LOOP
+from orchestra.workflows.worktree.shapes import WorktreeJob
+from orchestra.workflows.worktree.workflow import WORKTREE
 
-_OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore")  # what a run that follows another has of its own
+# What a run that follows another does not take over; not the approval mode either, which a person typed for that run.
+_OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval")
 
 
 @click.command(short_help="Reach a goal by patches.")
-@click.argument("goal")
+@goal_argument("goal", 'orchestra loop "fix the failing test" --check "pytest -q"')
 @options.checks(
     "A command that must exit 0, split like a shell would, never run by one. Repeatable.", variable="ORCHESTRA_CHECK"
 )
@@ -27,6 +34,12 @@ _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore")  # what a
 @options.max_fixes("How many fixes at most (default: 3).", variable="ORCHESTRA_MAX_FIXES")
 @click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
+@click.option(
+    "--worktree",
+    is_flag=True,
+    help="Work in a copy of the project. Only the result comes to your files, as one patch that you approve. So several"
+    " runs can work at once.",
+)
 @options.context
 @options.environment
 @options.models
@@ -38,6 +51,7 @@ def loop(
     max_fixes: int | None,
     explore: bool,
     no_baseline: bool,
+    worktree: bool,
     context: tuple[str, ...],
     environment: str,
     no_context: tuple[str, ...],
@@ -49,6 +63,7 @@ def loop(
     \b
     orchestra loop "make the tests pass" --check "pytest -q"
     orchestra loop "add a --quiet flag" --check "pytest -q" --check "ruff check ." --approval risk
+    orchestra loop @goal.txt --check "pytest -q"             # the goal is in a file; `-`: on standard input
     orchestra loop "..." --check "..." --no-input --json     # headless; answer from another terminal
     """
     drive = Drive(how, environment=environment)
@@ -56,7 +71,7 @@ def loop(
     models = options.routed(who, app.project.providers)
     defaults = app.project.config.loop
     job = Job(
-        goal=_goal(goal),
+        goal=goal,
         checks=tuple(map(options.split_check, checks or defaults.checks)),
         approval=approval or defaults.approval,
         maxFixIterations=defaults.max_fix_iterations if max_fixes is None else max_fixes,
@@ -65,26 +80,37 @@ def loop(
         checkTimeoutMs=defaults.check_timeout_ms,
         retries=app.project.config.retries.max,
         backoffSec=app.project.config.retries.backoff_base_sec,
-        context=context,
+        context=options.from_project(context, how.project),
         baseline=defaults.baseline and not no_baseline,
         edition=EDITION,
         hidden=no_context,
         explore=EVIDENCE.name if explore else UNSET,
     )
     typed = ("approval",) if approval else ()
+    if worktree:
+        inside = _in_worktree(drive, job, models)
+        return drive.drive(lambda: app.start(WORKTREE.name, inside, models, typed=typed))
     return drive.drive(lambda: app.start("loop", job, models, typed=typed))
 
 
+def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
+    """The loop as the work of a run in a worktree. What a start would refuse is refused now."""
+    drive.ask_consent()
+    job, _ = drive.app.check(LOOP.name, job, models)
+    params = msgspec.to_builtins(msgspec.structs.replace(job, approval="never"))  # the result is approved
+    work = {name: value for name, value in params.items() if name not in LOOP.reserved}
+    return WorktreeJob(LOOP.name, job.goal, work, job.approval)
+
+
 @click.command(short_help="Go on from a finished run with another goal.")
-@options.run_argument
-@click.argument("goal")
+@options.run_then("goal", "GOAL")
 @options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
-@options.approval("a patch", default="as RUN", variable=None)
+@options.approval("a patch", default="the configuration's", variable=None)
 @options.max_fixes("How many fixes at most (default: as RUN).")
 @options.models
 @options.driving
 def more(
-    run: str,
+    run: str | None,
     goal: str,
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
@@ -100,14 +126,14 @@ def more(
     """
     drive = Drive(how)
     app = drive.app
-    before = app.runs.vouched_root(app.runs.find(run))
+    before = app.runs.vouched_root(which.newest(app, run))
     if (status := before.fold.state.status) not in FINAL.values():
         raise UsageError(f"run {before.folder.id} is {status}: it has not ended. orchestra resume {before.folder.id}")
     given = {"checks": tuple(map(options.split_check, checks)), "approval": approval, "maxFixIterations": max_fixes}
     params = job_of(before.created) if before.workflow == LOOP.name else {}
     kept = {name: value for name, value in params.items() if name not in _OF_THE_RUN}
     wishes = {name: value for name, value in given.items() if value not in (None, ())}
-    notes = (*earlier_notes(params), *app.told(before))
+    notes = (*earlier_notes(params), *told(before, app.trees.changes.net(before.folder), app.project.redactor))
     job = app.job(LOOP.name, {**kept, **wishes, "goal": _goal(goal), "notes": notes})
     recorded = app.terms.models(before.folder, before.created)
     models = options.chosen(who, recorded) or recorded

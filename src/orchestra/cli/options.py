@@ -14,6 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from orchestra.cli.completing import provider_names, run_names
+from orchestra.cli.text import safe
+from orchestra.config.upward import find_project
 from orchestra.core.errors import UsageError
 from orchestra.core.records import OnAsk, utf8
 from orchestra.core.text import seconds_of
@@ -55,6 +58,7 @@ class Driving(NamedTuple):
     quiet: bool
     on_ask: OnAsk = "park"
     stream: bool = False
+    detach: bool = False
 
 
 def project(function: F) -> F:
@@ -65,9 +69,46 @@ def project(function: F) -> F:
         metavar="DIR",
         envvar="ORCHESTRA_PROJECT",
         type=click.Path(path_type=Path),
+        callback=lambda ctx, _, value: value or ctx.find_root().params.get("folder") or project_here(ctx),
+        help="Project folder (default: the nearest upwards with orchestra.config.yaml, .runs or .git; else here).",
+    )(function)
+
+
+def project_exactly(function: F) -> F:
+    """-C DIR for a command that makes a project: without it, the current folder."""
+    return click.option(
+        "-C",
+        "project",
+        metavar="DIR",
+        envvar="ORCHESTRA_PROJECT",
+        type=click.Path(path_type=Path),
         callback=lambda ctx, _, value: value or ctx.find_root().params.get("folder") or Path(),
         help="Project folder (default: here).",
     )(function)
+
+
+def project_here(ctx: click.Context) -> Path:
+    """The project that the person stands in; told if it is not the current folder."""
+    here = Path.cwd()
+    found = find_project(here, os.environ)
+    if found != here and not ctx.resilient_parsing:
+        click.echo(f"orchestra: the project is {safe(str(found))}", err=True)
+    return found if found != here else Path()
+
+
+def from_project(files: tuple[str, ...], project: Path) -> tuple[str, ...]:
+    """Files that a person named: those that are in the current folder, and not in the project's, as whole paths."""
+    return tuple(
+        os.path.abspath(file)
+        if not any(os.path.lexists(project / name) for name in _names(file)) and any(map(os.path.lexists, _names(file)))
+        else file
+        for file in files
+    )
+
+
+def _names(file: str) -> tuple[str, str]:
+    """FILE[:LINES] with and without the lines."""
+    return file, file.rpartition(":")[0] or file
 
 
 def json_of(what: str) -> Callable[[F], F]:
@@ -86,10 +127,15 @@ def stream_of(what: str) -> Callable[[F], F]:
 
 
 def driving(function: Command) -> Command:
-    """The options of a command that drives a run, as `how`: -C, --json, --stream, --quiet, --no-input, --on-ask."""
+    """The options of a command that drives a run, as `how` (Driving)."""
     function = project(_gathered(function, "how", Driving))
-    function = stream_of("With --json: also what models write and commands print, as it comes.")(function)
+    function = stream_of("Also what models write, as it comes, line by line; with --json also what commands print.")(
+        function
+    )
     function = as_json(function)
+    function = click.option(
+        "--detach", is_flag=True, help="Drive the run in a process of its own, and return: orchestra watch follows it."
+    )(function)
     function = click.option(
         "--on-ask",
         type=click.Choice(["park", "default"]),
@@ -173,19 +219,33 @@ def models(function: Command) -> Command:
         envvar="ORCHESTRA_PROVIDER",
         metavar="NAME[:ARG]",
         callback=lambda ctx, parameter, value: from_here(value),
+        shell_complete=provider_names,
         help="Who answers: claude_code, openai_compat, anthropic, local (each [:MODEL]), scripted:FILE, replay:RUN, or "
         "a name from `providers`.",
     )(function)
 
 
-def approval(what: str, default: str, variable: str | None = "ORCHESTRA_APPROVAL") -> Callable[[F], F]:
-    """--approval."""
-    return click.option(
-        "--approval",
-        type=click.Choice(["always", "risk", "never"]),
-        envvar=variable,
-        help=f"When a person must see {what} first (default: {default}).",
-    )
+def approval(what: str, default: str, variable: str | None = "ORCHESTRA_APPROVAL") -> Callable[[Command], Command]:
+    """--approval, and --yes, as `approval`."""
+
+    def wrapped(function: Command) -> Command:
+        @functools.wraps(function)
+        def called(*arguments: Any, yes: bool, approval: str | None, **given: Any) -> int:
+            if yes and approval not in (None, "never"):
+                raise click.UsageError(f"--yes means --approval never, and --approval {approval} is given: choose one")
+            return function(*arguments, **given, approval="never" if yes else approval)
+
+        yes = click.option("-y", "--yes", is_flag=True, help="The same as --approval never.")
+        return yes(
+            click.option(
+                "--approval",
+                type=click.Choice(["always", "risk", "never"]),
+                envvar=variable,
+                help=f"When a person must see {what} first (default: {default}).",
+            )(called)
+        )
+
+    return wrapped
 
 
 def checks(what: str, variable: str = "") -> Callable[[F], F]:
@@ -208,8 +268,32 @@ def no_drive(function: F) -> F:
 
 
 def run_argument(function: F) -> F:
-    """RUN: an id, a unique prefix, or `last`."""
-    return click.argument("run", metavar="RUN")(function)
+    """RUN, which must be given: an id, a number, a unique part of an id, words of the goal, or `last`."""
+    return click.argument("run", metavar="RUN", shell_complete=run_names)(function)
+
+
+def run_or_default(function: F) -> F:
+    """[RUN]: None if it is not given; the command asks `App.meant` then."""
+    return click.argument("run", metavar="[RUN]", required=False, shell_complete=run_names)(function)
+
+
+def run_then(name: str, metavar: str) -> Callable[[Command], Command]:
+    """[RUN] and one more argument. A single word is the other argument: the run is None then."""
+
+    def wrapped(function: Command) -> Command:
+        @functools.wraps(function)
+        def called(*arguments: Any, words: tuple[str, ...], **given: Any) -> int:
+            if len(words) > 2:
+                raise click.UsageError(f"too many words: give a run and {metavar}, in quotes if it has several words")
+            run = words[0] if len(words) == 2 else None
+            return function(*arguments, **given, run=run, **{name: words[-1]})
+
+        argument = click.argument(
+            "words", metavar=f"[RUN] {metavar}", nargs=-1, required=True, shell_complete=run_names
+        )
+        return argument(called)
+
+    return wrapped
 
 
 def own(function: F) -> F:

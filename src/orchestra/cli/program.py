@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from orchestra.cli.commands import COMMANDS
+from orchestra.cli.commands import COMMANDS, GROUPS
 from orchestra.core.errors import OrchestraError
 
 
@@ -26,13 +26,20 @@ class CommandTable(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"orchestra.cli.{COMMANDS[name][0]}")
-        command = getattr(module, name.replace(":", "_"))  # `agent:run` is the function agent_run
+        function = name.replace(":", "_")  # `agent:run` is the function agent_run
+        command = getattr(module, f"{function}_", None) or getattr(module, function)  # `list` is list_
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        left = dict(COMMANDS)
+        for title, names in GROUPS.items():
+            rows = [(name, left.pop(name)[1]) for name in names.split() if name in left]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+        if left:
+            with formatter.section("More"):
+                formatter.write_dl([(name, line) for name, (_, line) in left.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -48,20 +55,32 @@ class CommandTable(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near[0]}'?", ctx) from error
 
 
-@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=CommandTable,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="orchestra-agents", prog_name="orchestra", message="%(prog)s %(version)s")
-@click.option("-C", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Project folder (default: here).")
-def program(folder: Path | None) -> None:
+@click.option("-C", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Project folder.")
+@click.pass_context
+def program(ctx: click.Context, folder: Path | None) -> int:
     """Takes a goal and has language models reach it, with a person in control.
 
     Start with:  orchestra loop "fix the failing test" --check "pytest -q"
 
-    RUN is a run's id, a unique prefix of it, or `last`: the newest run that you started. It stands for the run and its
-    child runs.
+    RUN is a run's number (12 or @12), its id, a unique beginning or end of the id, words of its goal, or `last`: the
+    newest run that you started. Without RUN, a command takes the run that waits for you, else the newest; one that
+    changes something takes a run only if no other is possible. RUN stands for the run and its child runs.
 
     Exit codes: 0 completed, 1 failed, 2 usage, 3 waiting for a person, 4 budget or time reached, 5 refused by policy, 6
     provider unavailable, 7 run locked by another process, 130 interrupted.
     """
+    if ctx.invoked_subcommand is None:
+        command = CommandTable.get_command(program, ctx, "status")
+        assert command is not None
+        with command.make_context("status", [], parent=ctx) as below:
+            return int(command.invoke(below))
+    return 0
 
 
 def run() -> int:
@@ -79,7 +98,7 @@ def run() -> int:
         click.echo(error.ctx.get_help() if error.ctx else "")
         return 0
     except click.ClickException as error:
-        error.show()
+        _say(_in_our_words(error))
         return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -105,6 +124,14 @@ def run() -> int:
             "The run is safe in its folder. Please report this, with what ORCHESTRA_DEBUG=1 prints."
         )
         return 1
+
+
+def _in_our_words(error: click.ClickException) -> str:
+    """A mistake on the command line that click found, as orchestra's own messages are."""
+    words = error.format_message().rstrip(".")
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    stop = "" if words.endswith("?") else "."
+    return f"orchestra: {words}{stop} All of it: {ctx.command_path} --help" if ctx else f"orchestra: {words}"
 
 
 def _stands_nowhere() -> bool:

@@ -10,6 +10,8 @@ Rules
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,14 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import answer_lines, command, waiting_lines
 from orchestra.cli.text import echo_lines, print_json, safe
+from orchestra.core.accounts import money
 from orchestra.core.cells import aligned
-from orchestra.core.errors import JournalCorrupt, UsageError
+from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
+from orchestra.core.localtime import local_minute, took
 from orchestra.core.reading import RunCreated, job_of
-from orchestra.core.records import FINAL, RunStatus
+from orchestra.core.records import FINAL, RunStatus, now, seconds_between
 from orchestra.core.text import brief, count
-from orchestra.runs.find import RunSummary
+from orchestra.runs.find import RunSummary, number_text
 from orchestra.runs.tree import Listed, OpenRequest
 
 _SHOWN, _IN_A_ROW = 10_000, 500  # characters of a goal; of a goal in a table
@@ -54,7 +58,7 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
         found = _latest(App(project), latest)
         print_json({"runId": found}) if as_json else click.echo(found)
         return 0
-    rows: list[tuple[str, str, str, str]] = []
+    rows: list[tuple[str, ...]] = []
     notes: dict[str, None] = {}
     waits: list[str] = []
     app = App(project)
@@ -66,13 +70,13 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
             if as_json:
                 print_json(_record(one))
                 continue
-            rows.append(_row(one, at_rest=at_rest))
+            rows.append(_row(one, tree, at_rest=at_rest))
             notes |= dict.fromkeys(_notes(one, at_rest=at_rest)) if isinstance(one.found, RunSummary) else {}
         waits += [] if as_json else _waiting_below(app, tree)
     if not rows and not as_json:
         click.echo(f"no runs here yet; {app.workflows.how_to_start}")
     elif rows:
-        echo_lines(aligned(("run", "status", "iteration", "goal"), rows))
+        echo_lines(aligned(*_fitted(rows)))
         echo_lines(note for note in _NOTES if note in notes)
         echo_lines(waits)
     return 0
@@ -143,14 +147,45 @@ def _status(summary: RunSummary, status: RunStatus | None, *, at_rest: bool) -> 
     )
 
 
-def _row(one: Listed, *, at_rest: bool) -> tuple[str, str, str, str]:
+_COLUMNS = ("no", "run", "status", "started", "took", "cost", "goal")
+_WIDE = 130  # cells; a narrower terminal shows no ids: the numbers are enough
+_NARROW = 80  # cells; a narrower terminal shows neither times nor cost
+
+
+def _row(one: Listed, tree: Sequence[Listed], *, at_rest: bool) -> tuple[str, ...]:
+    """The columns of a run. The cost of a run at the top is that of its tree."""
     run_id = f"{'  ' * min(one.depth, _DEEPEST)}{safe(one.folder.id)}"
     if not isinstance(one.found, RunSummary):
-        return run_id, "damaged", "-", f"orchestra verify {safe(one.folder.id)} says where"
+        return "-", run_id, "damaged", "-", "-", "-", f"orchestra verify {safe(one.folder.id)} says where"
     key = f"{brief(one.found.facts.parentKey, _IN_A_ROW)}: " if one.depth else ""
-    iteration, turns = str(one.found.fold.state.iteration), f" ({count(one.turns, 'turn')})" if one.turns else ""
+    turns = f" ({count(one.turns, 'turn')})" if one.turns else ""
     goal = f"{key}{_session(one.found, turns)}{brief(goal_of(one.found), _IN_A_ROW)}"
-    return run_id, _status(one.found, one.status, at_rest=at_rest), iteration, goal
+    number = "" if one.depth else number_text(one.found.facts.number)
+    until = now() if one.found.driven else one.found.fold.state.updatedAt
+    return (
+        number,
+        run_id,
+        _status(one.found, one.status, at_rest=at_rest),
+        local_minute(one.found.made),
+        took(max(0.0, seconds_between(one.found.made, until))),
+        _cost([one] if one.depth else tree),
+        goal,
+    )
+
+
+def _cost(runs: Sequence[Listed]) -> str:
+    spent = [one.found.spent for one in runs if isinstance(one.found, RunSummary)]
+    unpriced = sum(one.unpriced for one in spent)
+    return money(sum(one.usd for one in spent), unpriced) if any(one.calls for one in spent) else "-"
+
+
+def _fitted(rows: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The header and rows with the columns that the terminal has room for. A pipe gets all of them."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    if room >= _WIDE or any(row[0] == "-" for row in rows):
+        return _COLUMNS, rows
+    shown = (0, 2, 3, 4, 5, 6) if room >= _NARROW else (0, 2, 6)
+    return tuple(_COLUMNS[at] for at in shown), [tuple(row[at] for at in shown) for row in rows]
 
 
 def _session(summary: RunSummary, turns: str = "") -> str:
@@ -168,12 +203,29 @@ def _record(one: Listed) -> dict[str, Any]:
 
 
 @click.command()
+@click.option("--all", "everywhere", is_flag=True, help="Of all your projects: those where you started a run.")
 @_json_option
 @options.project
-def inbox(as_json: bool, project: Path) -> int:
-    """Everything that waits for you, with the command that answers it."""
+def inbox(everywhere: bool, as_json: bool, project: Path) -> int:
+    """Everything that waits for you, with the command that answers it, and runs that stopped, with how to go on."""
     app = App(project)
+    waits = _inbox(app, as_json=as_json, title="")
+    for path in app.project.projects.all() if everywhere else ():
+        if path == app.project.path:
+            continue
+        try:
+            waits |= _inbox(App(path), as_json=as_json, title=str(path))
+        except (OrchestraError, OSError) as error:
+            click.echo(f"orchestra: {safe(str(path))}: {safe(str(error))}", err=True)
+    if not waits and not as_json:
+        click.echo("nothing waits for you")
+    return 0
+
+
+def _inbox(app: App, *, as_json: bool, title: str) -> bool:
+    """Print what waits in one project, below its title; False if nothing does."""
     foreign: dict[str, None] = {}
+    lines: list[str] = []
     waits = False
     for tree in app.trees.listing():
         foreign |= dict.fromkeys(r.run.folder.id for one in tree for r in one.requests if r.run.foreign)
@@ -182,16 +234,32 @@ def inbox(as_json: bool, project: Path) -> int:
             waits = waits or bool(requests)
             if as_json:
                 for one in requests:
-                    print_json({**request_record(one), "rootRunId": root.folder.id, "payload": one.event.payload})
+                    where = {"project": title} if title else {}
+                    record = {**request_record(one), "rootRunId": root.folder.id, "payload": one.event.payload}
+                    print_json({**record, **where})
             elif requests and isinstance(root.found, RunSummary):
-                said = f"{_session(root.found)}{goal_of(root.found)}"
-                click.echo(f"{click.style(safe(root.folder.id), bold=True)}  {said}")
-                echo_lines(answer_lines(app, root.folder.id, requests))
-    if not waits and not as_json:
-        click.echo("nothing waits for you")
+                lines += [_said_of(root.found), *answer_lines(app, root.folder.id, requests)]
+        if not as_json and (stopped := _stopped_root(tree)):
+            lines += [_said_of(stopped), f"  stopped: {command(app, 'resume', stopped.folder.id)}"]
+            waits = True
+    echo_lines([click.style(safe(title), underline=True), *lines] if title and lines else lines)
     for run_id in foreign:  # a foreign run's requests are not shown: another person may have written them
         click.echo(f"{safe(run_id)} is foreign; look: {command(app, 'adopt', run_id)}", err=True)
-    return 0
+    return waits
+
+
+def _stopped_root(tree: Sequence[Listed]) -> RunSummary | None:
+    """The run at the top of a tree that a kill or a signal stopped, and that waits for nobody; else None."""
+    root = tree[0].found
+    if not isinstance(root, RunSummary) or tree[0].requests or not _is_at_rest(tree):
+        return None
+    return root if _is_stopped(root, tree[0].status) else None
+
+
+def _said_of(summary: RunSummary) -> str:
+    """The line above what a run waits for: its id, number and goal."""
+    number = f"{number_text(summary.facts.number)} " if summary.facts.number else ""
+    return f"{number}{click.style(safe(summary.folder.id), bold=True)}  {_session(summary)}{goal_of(summary)}"
 
 
 def _answered_by(tree: list[Listed]) -> Iterator[Listed]:
@@ -214,6 +282,7 @@ def facts_of(summary: RunSummary, requests: Sequence[OpenRequest]) -> dict[str, 
     """More about a run for programs; `pending` is what its tree waits for."""
     return {
         "workflow": summary.workflow,
+        "number": summary.facts.number or None,
         "goal": goal_of(summary),
         "dir": str(summary.folder.path),
         "driven": summary.driven,
@@ -229,3 +298,6 @@ def request_record(one: OpenRequest) -> dict[str, Any]:
     """An open request for programs."""
     where = {"name": one.name, "child": one.child} if one.path else {"name": one.name}
     return {"runId": one.run.folder.id, "id": one.id, "type": one.event.type, **where, "answered": one.answered}
+
+
+list_ = runs  # a name that people try

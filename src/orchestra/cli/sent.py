@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.model import Destination
@@ -22,10 +22,10 @@ _UNKNOWN = "?"
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.as_json
 @options.project
-def sent(run: str, as_json: bool, project: Path) -> int:
+def sent(run: str | None, as_json: bool, project: Path) -> int:
     """What RUN sent to models: every file with its bytes or lines, every note, to which server, in which call; totals.
 
     Requests that failed, were cut off or were made again are listed like the others, and so are those of child runs.
@@ -34,7 +34,7 @@ def sent(run: str, as_json: bool, project: Path) -> int:
     app = App(project)
     made: list[Dispatch] = []
     sources: list[str] = []
-    for folder in app.runs.tree(app.runs.find(run)):
+    for folder in app.runs.tree(which.to_look_at(app, run)):
         events = app.runs.summary(folder, keep=False).events
         made += dispatches(folder, events)
         sources += filter(None, [source_of(events)])

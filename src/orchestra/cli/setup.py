@@ -55,6 +55,7 @@ def validate(file: Path | None, project: Path) -> int:
     if opened.config_path is None:
         raise UsageError(f"there is no {FILE_NAME} in {opened.path}; write one: orchestra init")
     opened.refuse_context()
+    opened.notify.refuse()
     wrong = (
         *opened.providers.mistakes(app.workflows.wrong_role),
         *missing_workflows(opened.config, opened.place),
@@ -70,7 +71,7 @@ def validate(file: Path | None, project: Path) -> int:
 
 @click.command()
 @click.option("--team", is_flag=True, help="Write sample teams instead: orchestrators/, agents/, tasks/.")
-@options.project
+@options.project_exactly
 def init(team: bool, project: Path) -> int:
     """Write a commented orchestra.config.yaml with every default; never overwrites a file."""
     if not project.is_dir():
@@ -99,12 +100,18 @@ def _init_config(project: Path) -> int:
     return 0
 
 
+_SHELLS = ("bash", "zsh", "fish")
+_COMPLETES = "_ORCHESTRA_COMPLETE"  # the variable by which a shell asks; every script has it
+
+
 @click.command()
-@click.argument("shell", required=False, type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str | None) -> int:
-    """Print the completion script for SHELL (default: yours).
+@click.argument("shell", required=False, type=click.Choice(_SHELLS))
+@click.option("--install", is_flag=True, help="Write it where SHELL looks for it, and say where; edits no file.")
+def completion(shell: str | None, install: bool) -> int:
+    """Print the completion script for SHELL (default: yours), or install it. It completes commands, options and runs.
 
     \b
+    orchestra completion --install
     bash: eval "$(orchestra completion bash)"      (in ~/.bashrc)
     zsh:  eval "$(orchestra completion zsh)"       (in ~/.zshrc)
     fish: orchestra completion fish | source       (in ~/.config/fish/config.fish)
@@ -114,7 +121,55 @@ def completion(shell: str | None) -> int:
     from orchestra.cli.program import program
 
     yours = Path(os.environ.get("SHELL", "bash")).name
-    kind = get_completion_class(shell or (yours if yours in ("bash", "zsh", "fish") else "bash"))
+    name = shell or (yours if yours in _SHELLS else "bash")
+    kind = get_completion_class(name)
     assert kind is not None
-    click.echo(kind(program, {}, "orchestra", "_ORCHESTRA_COMPLETE").source())
+    script = kind(program, {}, "orchestra", _COMPLETES).source()
+    if not install:
+        click.echo(script)
+        return 0
+    target, next_step = _completion_file(name)
+    _write_completion(target, script)
+    click.echo(f"wrote {target}\nnext: {next_step}")
+    return 0
+
+
+def _completion_file(shell: str) -> tuple[Path, str]:
+    """Where a shell looks for the completions of a user, and what the person does next."""
+    home = Path(os.path.expanduser("~"))
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        return config / "fish" / "completions" / "orchestra.fish", "open a new shell"
+    if shell == "zsh":
+        folder = data / "zsh" / "site-functions"
+        return folder / "_orchestra", f"in ~/.zshrc, before compinit: fpath=({folder} $fpath); then a new shell"
+    target = data / "bash-completion" / "completions" / "orchestra"
+    return target, f"open a new shell; without the package bash-completion, in ~/.bashrc: source {target}"
+
+
+def _write_completion(target: Path, script: str) -> None:
+    """Write the script; UsageError if another program's file has its name."""
+    try:
+        if os.path.lexists(target) and _COMPLETES not in target.read_text(encoding="utf-8", errors="replace"):
+            raise UsageError(f"{target} is there already, and is not orchestra's; remove it first")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(f"{script}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from error
+
+
+@click.command()
+@click.argument("command", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(ctx: click.Context, command: tuple[str, ...]) -> int:
+    """The help of COMMAND, or of orchestra."""
+    found: click.Command = ctx.find_root().command
+    inner = ctx.find_root()
+    for word in command:
+        below = found.get_command(inner, word) if isinstance(found, click.Group) else None
+        if below is None:
+            raise UsageError(f"there is no command {' '.join(command)!r}: orchestra --help lists them")
+        found, inner = below, click.Context(below, info_name=word, parent=inner)
+    click.echo(found.get_help(inner))
     return 0

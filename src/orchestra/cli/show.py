@@ -12,12 +12,13 @@ import msgspec
 from msgspec import UnsetType
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.advice import answer_lines, command, masked_lines
 from orchestra.cli.audit import prompt_lines, reply_lines, usd
 from orchestra.cli.runs import facts_of, goal_of
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.cli.watch import event_lines, follow_run, outline_of
+from orchestra.core.localtime import local, local_time, localised
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
@@ -31,16 +32,16 @@ _json_option = options.json_of("One JSON object per line.")
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--prompt", "key", metavar="KEY", help="The exact prompt of this model call (audit lists the keys).")
 @click.option("--reply", metavar="KEY", help="What the model replied in this call.")
 @options.own
 @_json_option
 @options.project
-def show(run: str, key: str | None, reply: str | None, own: bool, as_json: bool, project: Path) -> int:
+def show(run: str | None, key: str | None, reply: str | None, own: bool, as_json: bool, project: Path) -> int:
     """What RUN and its child runs are, what they did and what they wait for."""
     app = App(project)
-    folder = app.runs.find(run)
+    folder = which.to_look_at(app, run)
     if key is not None:
         echo_lines(prompt_lines(app, folder, key))
         return 0
@@ -79,7 +80,7 @@ def _echo_facts(app: App, members: list[Member], requests: list[OpenRequest]) ->
         ("phase", state.currentPhase or "-"),
         ("iteration", str(state.iteration)),
     ]
-    rows += [("started", state.createdAt), ("last event", f"{state.lastEventId} at {state.updatedAt}")]
+    rows += [("started", local(summary.made)), ("last event", f"{state.lastEventId} at {local(state.updatedAt)}")]
     rows += [("folder", str(summary.folder.path)), ("parent", summary.parent or "-")]
     if len(members) > 1:
         rows.append(("child runs", _children(members, requests)))
@@ -109,7 +110,7 @@ def _steps(app: App, members: list[Member]) -> Iterator[str]:
     for one in app.trees.events(members):
         if text := step_line(one.event, headlines[one.member.folder.id]):
             where = f"{one.member.key} " if one.member.path else ""
-            yield f"  {one.event.ts[11:19]} {where}{text}"
+            yield f"  {local_time(one.event.ts)} {where}{text}"
 
 
 def _headlines(app: App, members: list[Member]) -> dict[str, Callable[[Event], str]]:
@@ -118,15 +119,15 @@ def _headlines(app: App, members: list[Member]) -> dict[str, Callable[[Event], s
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("-f", "--follow", is_flag=True, help="Keep printing as events come.")
 @options.own
 @_json_option
 @options.project
-def logs(run: str, follow: bool, own: bool, as_json: bool, project: Path) -> int:
+def logs(run: str | None, follow: bool, own: bool, as_json: bool, project: Path) -> int:
     """The events of RUN and its child runs in order of time, one per line, with errors in full."""
     app = App(project)
-    folder = app.runs.find(run)
+    folder = which.to_look_at(app, run)
     if follow:
         return follow_run(app, folder, as_json=as_json, full=True, own=own)
     members = app.trees.members(folder, own=own)  # read first, so that damage is reported before any output
@@ -144,14 +145,14 @@ def logs(run: str, follow: bool, own: bool, as_json: bool, project: Path) -> int
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--patches", is_flag=True, help="Every patch that was applied, in order, instead of the net change.")
 @click.option(
     "--exact", is_flag=True, help="With the bytes that are masked otherwise: secrets are printed as they are."
 )
 @options.own
 @options.project
-def diff(run: str, patches: bool, exact: bool, own: bool, project: Path) -> int:
+def diff(run: str | None, patches: bool, exact: bool, own: bool, project: Path) -> int:
     """What RUN and its child runs wait with; else what they changed in the end, as one diff that `git apply` takes.
 
     Secrets in a patch are masked; the masked places are listed on stderr. --exact prints the bytes that are applied.
@@ -163,7 +164,7 @@ def diff(run: str, patches: bool, exact: bool, own: bool, project: Path) -> int:
     orchestra diff last --patches
     """
     app = App(project)
-    folder = app.runs.find(run)
+    folder = which.to_look_at(app, run)
     asked = [one for one in app.trees.requests(folder) if one.is_approval and not (own and one.path)]
     shown = _Shown(app, exact=exact)
     for one in asked if not patches else ():
@@ -225,13 +226,13 @@ class _Shown:
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.own
 @options.project
-def report(run: str, own: bool, project: Path) -> int:
+def report(run: str | None, own: bool, project: Path) -> int:
     """The report of RUN as Markdown, then those of its child runs; for an unfinished run, the report so far."""
     app = App(project)
-    for member in app.trees.members(app.runs.find(run), own=own):
+    for member in app.trees.members(which.to_look_at(app, run), own=own):
         summary = member.summary
         if member.path:
             kept = ", kept from the run that this one was forked from" if member.kept else ""
@@ -240,7 +241,7 @@ def report(run: str, own: bool, project: Path) -> int:
         if ended and not os.path.lexists(summary.folder.report):
             app.rebuild(summary)
         if ended and os.path.lexists(summary.folder.report):
-            echo_lines(map(safe, app.runs.report_of(summary.folder)))
+            echo_lines(localised(safe(line)) for line in app.runs.report_of(summary.folder))
         else:
-            echo_lines(app.report(summary))
+            echo_lines(map(localised, app.report(summary)))
     return 0

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace
 from orchestra.cli.text import echo_lines, print_json, safe
@@ -28,11 +28,11 @@ _SHORT = len("sha256:") + 12
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option("--stale", is_flag=True, help="Do again what edited files and other inputs make stale. Required.")
 @options.models
 @options.driving
-def rerun(run: str, stale: bool, who: options.Answering, how: options.Driving) -> int:
+def rerun(run: str | None, stale: bool, who: options.Answering, how: options.Driving) -> int:
     """Do again what is stale of RUN, which has ended: what was made from a file that was edited since.
 
     The rest is kept, and costs nothing: a new run is made with RUN's history, and driven. If nothing is stale, no run
@@ -45,7 +45,7 @@ def rerun(run: str, stale: bool, who: options.Answering, how: options.Driving) -
     if not stale:
         raise UsageError("say what to do again: orchestra rerun --stale RUN does what edited files make stale")
     app = App(how.project)
-    folder = app.runs.vouched_root(app.runs.find(run)).folder
+    folder = app.runs.vouched_root(which.newest(app, run)).folder
     recorded = app.terms.models(folder, app.runs.summary(folder).created)
     drive = Drive(how, options.chosen(who, recorded))
     drive.ask_consent()
@@ -77,16 +77,16 @@ def _refuse_unended(app: App, folder: RunFolder) -> None:
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.json_of("NDJSON on stdout: a record for each run, edition, file and child run.")
 @options.project
-def lineage(run: str, as_json: bool, project: Path) -> int:
+def lineage(run: str | None, as_json: bool, project: Path) -> int:
     """What was made from what in RUN: its files, the editions they were made in, and the inputs of each.
 
     The runs it belongs to follow: child runs, the run it was forked from, and the one whose files it began with.
     """
     app = App(project)
-    for folder, found, status in _runs(app, app.runs.find(run)):
+    for folder, found, status in _runs(app, which.newest(app, run)):
         if as_json:
             _print_records(folder, found, status)
         else:

@@ -10,17 +10,19 @@ import click
 import msgspec
 
 from orchestra.cli import options
+from orchestra.cli.completing import run_names, workflow_names
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
 
 
 @click.command(short_help="Start any workflow by its name, your own too.")
-@click.argument("name")
+@click.argument("name", shell_complete=workflow_names)
 @click.argument("params", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option(
     "--input-run",
     default="",
     metavar="RUN",
+    shell_complete=run_names,
     help="Begin with the files that this completed run made; recorded, and shown by `orchestra lineage`.",
 )
 @options.environment

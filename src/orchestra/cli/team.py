@@ -23,12 +23,7 @@ from orchestra.workflows.team.definitions import FOLDER, MOST_ROUNDS
 from orchestra.workflows.team.load import Loaded, load_team, team_names
 from orchestra.workflows.team.samples import write_sample
 
-_MODES = {
-    "solo": "one agent alone",
-    "turns": f"drafts, reviews, revisions; at most {MOST_ROUNDS} rounds",
-    "loop": "a `loop` run, then its agent",
-    "contracts": "a `contracts` run, then its agent",
-}
+_MODES = {"solo": "one agent alone", "turns": f"drafts, reviews, revisions; at most {MOST_ROUNDS} rounds"}
 
 
 def write_sample_teams(project: Path) -> int:
@@ -76,7 +71,11 @@ def check(name: str | None, task: str | None, as_json: bool, who: options.Answer
             code = 2
             _show_faults(loaded, as_json=as_json)
             continue
-        found = forecast(loaded.definition, lambda agent, role: _limit(app.project.providers, models, agent, role))
+        found = forecast(
+            loaded.definition,
+            lambda agent, role: _limit(app.project.providers, models, agent, role),
+            checks=bool(app.project.config.loop.checks),
+        )
         if as_json:
             print_json(found)
         else:
@@ -108,7 +107,8 @@ def _lines(found: Forecast) -> Iterator[str]:
     """A forecast for people."""
     yield click.style(f"{found.team} on {found.task}" if found.task else found.team, bold=True)
     for phase in found.phases:
-        yield f"phase {phase.phase}: {phase.mode} ({_MODES[phase.mode]})"
+        builds = f"a `{phase.mode}` run builds in a copy of the project, then its agent writes"
+        yield f"phase {phase.phase}: {phase.mode} ({_MODES.get(phase.mode, builds)})"
         yield from (f"  {line}" for line in table(("agent", "makes", "from"), _rows(phase), whole=True)[1:])
         for review in phase.reviews:
             yield f"  {review.reviewer} reviews {review.target.removeprefix(FOLDER)}: {review.file}"

@@ -10,7 +10,6 @@ Rules
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 from collections.abc import Callable
@@ -20,20 +19,19 @@ import click
 
 from orchestra.cli.advice import question_lines
 from orchestra.cli.face import LineFace
-from orchestra.cli.hunks import HELP, Walk, as_edited, to_edit
+from orchestra.cli.hunks import HELP, Walk, as_edited, read_numbers, to_edit
 from orchestra.cli.live import Live
 from orchestra.cli.prompter import Prompter
 from orchestra.cli.text import paint_diff, painted, safe
+from orchestra.commands.personal import edit, page
 from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
-from orchestra.core.faces import Notice, Output, Token
-from orchestra.core.livetext import MaskedCalls
+from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.reading import Request, StepEvent
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
-from orchestra.patch.choosing import Part
+from orchestra.runs.choosing import Part
 from orchestra.runs.tree import OpenRequest
-from orchestra.worker.personal import edit, page
 
 if TYPE_CHECKING:
     from orchestra.app import App
@@ -57,8 +55,8 @@ class TerminalFace(LineFace):
 
     patient = True
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, stream: bool = False) -> None:
+        super().__init__(stream=stream)
         self.colour = not os.environ.get("NO_COLOR")
         self.left = False
         self._stop: Callable[[], object] = lambda: None
@@ -85,9 +83,12 @@ class TerminalFace(LineFace):
         """Whether a prompt is open, or still being closed."""
         return self._open is not None or self._prompter.busy
 
+    def line(self, text: str) -> None:
+        self._live.clear()
+        super().line(text)
+
     def happened(self, event: Event) -> None:
         self._live.clear()
-        self._masked.settled(event)
         if event.type in _ANSWERS or event.type in FINAL:
             self._queue = [one for one in self._queue if not _settles(event, one[1])]
             if self._open is not None and _settles(event, self._open[1]):
@@ -111,13 +112,20 @@ class TerminalFace(LineFace):
         else:
             super().notice(notice)
 
+    def tell(self, news: News) -> None:
+        if isinstance(news, Launched):  # a run that goes on has been paid for in part
+            self._live.begin(self.app.runs.members(news.folder))
+        super().tell(news)
+
     def token(self, token: Token) -> None:
-        said = self._masked.token(token)
+        said, lines = self._speech.more(token)
+        self.speak(lines)
         self._live.token(token, said.text if said else "", quiet=self._busy)
 
-    @functools.cached_property
-    def _masked(self) -> MaskedCalls:
-        return MaskedCalls(self.app.project.redactor)
+    def speak(self, lines: list[str]) -> None:
+        if lines and not self._busy:  # an open prompt stays the last line
+            self._live.clear()
+            super().speak(lines)
 
     def output(self, output: Output) -> None:
         self._live.output(output, quiet=self._busy)
@@ -143,7 +151,7 @@ class TerminalFace(LineFace):
 
     def _ask_next(self) -> None:
         """Show the next request, and ask."""
-        self._live.clear()
+        self._live.pause()
         self._open = self._queue.pop(0)
         self._walk = None
         event, request = self._open[1], self._asked
@@ -323,7 +331,7 @@ class TerminalFace(LineFace):
 
     def _decided_files(self, numbers: str) -> None:
         """`a 1,3`: exactly these files."""
-        chosen = _numbers(numbers, self._asked.paths)
+        chosen = read_numbers(numbers, self._asked.paths)
         if chosen is None:
             self.line(f"  give numbers from 1 to {len(self._asked.paths)}, e.g. a 1,2")
             return self._ask_approval()
@@ -350,26 +358,32 @@ class TerminalFace(LineFace):
 
     async def _edit(self, part: Part, text: str = "") -> None:
         """Have the person edit a hunk, and take it if it fits; else say why not, and ask."""
-        choosing = self.app.answers.choosing
-        if choosing.shown(part) != part.body:
-            self.line("  this hunk has a masked secret: it cannot be edited here. Apply it, or reject it with a reason")
+        choosing, asked = self.app.answers.choosing, self._open
+        if not part.body.startswith("@@") or choosing.shown(part) != part.body:
+            why = "it has a masked secret" if part.body.startswith("@@") else "it is no hunk"
+            self.line(f"  this cannot be edited here: {why}. Apply it, or reject it with a reason")
             return self._ask_approval()
         try:
             text = await self._prompter.elsewhere(edit(text or to_edit(part), "hunk.diff"))
+            if self._open is not asked:  # an answer came from elsewhere
+                return None
             edited = as_edited(part, text)
             if edited is None:
                 self.line("  nothing was changed")
                 return self._ask_approval()
             choosing.preview(self._request(), [edited])
         except (OrchestraError, OSError) as error:
-            self.line(click.style(f"  {safe(str(error))}", fg="red"))
-            if not text:
-                return self._ask_approval()
-            again = text
-            return self._prompter.ask("edit it again? [y,n] ", lambda said: self._edit_again(part, again, said))
+            return self._not_edited(part, text, error) if self._open is asked else None
         assert self._walk is not None
         self._walk.take(edited)
         return self._next_part()
+
+    def _not_edited(self, part: Part, text: str, error: Exception) -> None:
+        """Say why an edited hunk is not taken, and ask whether to edit it again."""
+        self.line(click.style(f"  {safe(str(error))}", fg="red"))
+        if not text:
+            return self._ask_approval()
+        return self._prompter.ask("edit it again? [y,n] ", lambda said: self._edit_again(part, text, said))
 
     def _edit_again(self, part: Part, text: str, said: str) -> None:
         if _WORDS.get(said.lower(), said.lower()) == "y":
@@ -378,11 +392,9 @@ class TerminalFace(LineFace):
 
     async def _page(self) -> None:
         """Show the whole patch again; one that is longer than the screen in the person's pager."""
-        assert self._open is not None
-        lines: list[str] = []
+        asked, lines = self._open, list[str]()
         try:
-            diff = self.app.answers.choosing.text(self._request())
-            lines = paint_diff(diff)
+            lines = paint_diff(self.app.answers.choosing.text(self._request()))
             if len(lines) > shutil.get_terminal_size().lines:
                 text = "\n".join(lines) if self.colour else click.unstyle("\n".join(lines))
                 await self._prompter.elsewhere(page(f"{text}\n"))
@@ -391,7 +403,8 @@ class TerminalFace(LineFace):
         except (OrchestraError, OSError) as error:
             for line in (*lines, click.style(f"  {safe(str(error))}", fg="red")):
                 self.line(line)
-        self._ask_approval()
+        if self._open is asked:  # else an answer came from elsewhere
+            self._ask_approval()
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -480,13 +493,3 @@ def _settles(event: Event, request: Event) -> bool:
     if request.type == "APPROVAL_REQUESTED":
         return answer.approvalId == asked.approvalId
     return answer.questionId == asked.questionId
-
-
-def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The files chosen by number; none given means all; None if a number is wrong."""
-    chosen: list[str] = []
-    for word in text.replace(",", " ").split():
-        if not word.isdecimal() or not 1 <= int(word) <= len(paths):
-            return None
-        chosen.append(paths[int(word) - 1])
-    return tuple(chosen)

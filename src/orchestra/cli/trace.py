@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
+from orchestra.cli.completing import run_names
 from orchestra.cli.graph import graph_events
 from orchestra.cli.requests import run_of, state_of
 from orchestra.cli.requesttrace import backward_lines, lines_of, records_of, trace_of
@@ -28,11 +29,11 @@ _INDENT = {"L1": "", "L2": "  ", "L3": "    "}
 
 
 @click.command()
-@click.argument("run", metavar="RUN|R1")
+@click.argument("run", metavar="[RUN|R1]", required=False, shell_complete=run_names)
 @click.option("--path", "place", metavar="FILE[:LINE]", help="Of a request: from this place back to the request.")
 @options.as_json
 @options.project
-def trace(run: str, place: str | None, as_json: bool, project: Path) -> int:
+def trace(run: str | None, place: str | None, as_json: bool, project: Path) -> int:
     """What went on between the levels of the task graph RUN, in order of time; or the evidence for the request R1.
 
     Of a request: task, subtask, test case, the test run that shows it (command, exit code, digest of the files) and the
@@ -47,11 +48,11 @@ def trace(run: str, place: str | None, as_json: bool, project: Path) -> int:
     orchestra trace R1 --path money/amounts.py:12
     """
     app = App(project)
-    if (folder := _request_run(app, run)) is not None:
+    if run is not None and (folder := _request_run(app, run)) is not None:
         return _trace_request(app, folder, place, as_json=as_json)
     if place is not None:
         raise UsageError(f"{run} is no request: --path is for those (orchestra requests lists them)")
-    summary = app.runs.summary(app.runs.find(run))
+    summary = app.runs.summary(which.to_look_at(app, run))
     events = graph_events(summary)
     if as_json:
         for moment in moments(events):

@@ -35,6 +35,7 @@ NO_ANSWER = "(no answer: this turn was stopped, or failed)"
 
 def take_turn(drive: Drive, session: str, job: Job, models: Models) -> int:
     """Begin a turn of a session with this job and drive it; returns the exit code."""
+    drive.refuse_detached("the turn of a session")
     app = drive.app
     sessions = sessions_of(app.project)
     sessions.path(session)  # a wrong id is refused before anything is made

@@ -17,6 +17,7 @@ import msgspec
 from orchestra import __version__
 from orchestra.app import App
 from orchestra.cli import options
+from orchestra.cli.completing import run_names
 from orchestra.cli.text import safe
 from orchestra.commands.described import environment_report
 from orchestra.commands.runners import refused_runner
@@ -31,7 +32,7 @@ from orchestra.providers.offers import offers
 
 
 @click.command()
-@click.argument("run", metavar="DIR|RUN|R1")
+@click.argument("run", metavar="DIR|RUN|R1", shell_complete=run_names)
 @options.project
 def verify(run: str, project: Path) -> int:
     """Check a run folder or a contract tree against the spec; each broken requirement is printed with its id (exit 1).

@@ -19,11 +19,13 @@ import click
 from msgspec import UNSET
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.live import Live
+from orchestra.cli.spoken import Spoken, labelled
 from orchestra.cli.text import painted, print_json, safe, step_line, streamed
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token
+from orchestra.core.localtime import local_time
 from orchestra.core.reading import Failure, StepEvent, key_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -31,16 +33,15 @@ from orchestra.runs.find import Member
 from orchestra.runs.follow import follow
 
 _OF_AN_ERROR = 1_000_000  # characters of a full error
-_LINE = 10_000  # characters of a line that nothing ends
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @options.json_of("One JSON object per line.")
 @options.stream_of("Also what models write and commands print, as it comes.")
 @click.option("--own", is_flag=True, help="Only RUN itself, without the runs that it began.")
 @options.project
-def watch(run: str, as_json: bool, stream: bool, own: bool, project: Path) -> int:
+def watch(run: str | None, as_json: bool, stream: bool, own: bool, project: Path) -> int:
     """Follow RUN and the runs that it began, from the beginning until it ends (Ctrl-C leaves it alone).
 
     \b
@@ -49,7 +50,7 @@ def watch(run: str, as_json: bool, stream: bool, own: bool, project: Path) -> in
     orchestra watch last --json --stream       # every event, and the text as it comes
     """
     app = App(project)
-    return follow_run(app, app.runs.find(run), as_json=as_json, stream=stream, own=own)
+    return follow_run(app, which.to_look_at(app, run), as_json=as_json, stream=stream, own=own)
 
 
 def follow_run(
@@ -106,7 +107,7 @@ class _People:
         self._live = Live() if sys.stdout.isatty() and sys.stderr.isatty() else None
         self._headlines: dict[str, Callable[[Event], str]] = {}  # by run
         self._places: dict[str, str] = {}  # by child run: the keys of the steps it belongs to
-        self._text: dict[tuple[str, str], str] = {}  # by run and key: a line that is not complete
+        self._spoken = Spoken()
         self._seen = 0
         self._told = -1  # how much was seen when the hint was printed
 
@@ -149,7 +150,7 @@ class _People:
 
     def _happened(self, event: Event) -> None:
         step = StepEvent.of(event)
-        if left := self._text.pop((event.runId, step.key), ""):
+        for left in self._spoken.rest(event.runId, step.key):
             self._line(self._labelled(event.runId, step.key, left))
         if step.childRunId:
             self._places[step.childRunId] = f"{self._places.get(event.runId, '')}{step.key}/"
@@ -159,17 +160,8 @@ class _People:
             self._live.event(event, self._headlines[event.runId](event), quiet=False)
 
     def _token(self, token: Token) -> None:
-        begun = self._text.pop((token.run_id, token.key), "")
-        if token.restart:
-            self._line(self._labelled(token.run_id, token.key, "(asked again)"))
-            begun = ""
-        *lines, begun = (begun + token.text).split("\n")
-        if len(begun) > _LINE:
-            lines, begun = [*lines, begun], ""
-        for line in lines:
+        for line in self._spoken.more(token):
             self._line(self._labelled(token.run_id, token.key, line))
-        if begun:
-            self._text[token.run_id, token.key] = begun
 
     def _place(self, run_id: str) -> str:
         """Where a child run belongs, for the beginning of its lines."""
@@ -177,7 +169,7 @@ class _People:
         return f"[{safe(place[:-1])}] " if place else ""
 
     def _labelled(self, run_id: str, key: str, text: str) -> str:
-        return click.style(f"{safe(self._places.get(run_id, '') + key)} │ ", dim=True) + safe(text)
+        return labelled(self._places.get(run_id, "") + key, text)
 
     def _line(self, text: str, *, err: bool = False) -> None:
         if self._live:
@@ -203,4 +195,4 @@ def event_lines(event: Event, headline: Callable[[Event], str], *, full: bool, p
         for part in (whole[:_OF_AN_ERROR], error.stack[:_OF_AN_ERROR]):
             yield from (f"    {line}" for line in safe(part).splitlines())
     elif text := step_line(event, headline):
-        yield f"{event.ts[11:19]} {place}{text}"
+        yield f"{local_time(event.ts)} {place}{text}"

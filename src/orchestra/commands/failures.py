@@ -24,7 +24,8 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from orchestra.commands.thirdparty import NODE, PACKAGES, PLUGINS, PROGRAMS, PYTHON, RUNNERS
-from orchestra.core.command import CommandOutcome
+from orchestra.core.command import CommandOutcome, Denied, RunCommand
+from orchestra.worker.task import CommandResult
 
 _NOT_FOUND = (
     re.compile(r"^(?P<by>[^\s:]+): (?:line )?(?:\d+: )?(?P<name>[^\s:]+): (?:command )?not found$", re.MULTILINE),
@@ -68,6 +69,13 @@ _MANAGED = re.compile(r"^error: externally-managed-environment$", re.MULTILINE)
 
 _REFUSED = re.compile(r"connection refused|ECONNREFUSED|ConnectionRefusedError", re.IGNORECASE)
 _SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost|::1)\b[^\d\n]{1,20}(?P<port>[1-9]\d{1,4})(?!\d|\.\d)")
+
+
+_UNREACHED = re.compile(
+    r"name or service not known|temporary failure in name resolution|could not resolve host|network is unreachable"
+    r"|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|failed to (?:resolve|lookup address)|NameResolutionError",
+    re.IGNORECASE,
+)
 
 
 class EnvironmentFailure(Struct, frozen=True):
@@ -142,6 +150,19 @@ def refused_service(text: str, opened: tuple[int, ...], listening: Set[int]) -> 
                 f" unless the configuration opens its port (sandbox: {{loopback: [{line}]}})"
             )
     return ""
+
+
+def needs_network(text: str) -> bool:
+    """Whether a command says that it could not reach another machine."""
+    return _UNREACHED.search(text) is not None
+
+
+def denials_of(effect: RunCommand, result: CommandResult, *, passed: bool) -> tuple[Denied, ...]:
+    """The connections that were refused. For a task without any network there are only its own words."""
+    said = f"{result.stdout.excerpt}{result.stderr.excerpt}"
+    if effect.task and not effect.net and not passed and needs_network(said):
+        return (Denied("the network", "this task has none"),)
+    return tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials)
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------

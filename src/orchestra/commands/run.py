@@ -35,8 +35,15 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.commands.clock import Timekeeper
-from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
+from orchestra.commands.failures import (
+    EnvironmentFailure,
+    denials_of,
+    environment_failure,
+    missing_tool,
+    refused_service,
+)
 from orchestra.commands.grants import Grants
+from orchestra.commands.handed import INPUTS, KEPT, Handed, materialised
 from orchestra.commands.runners import NODE_OFFLINE, OFFLINE
 from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
@@ -44,10 +51,10 @@ from orchestra.commands.surroundings import ProjectFiles, listening_ports
 from orchestra.commands.tools import Tool, together
 from orchestra.context.leftovers import Leftovers, builds, keepable, missed
 from orchestra.context.treehash import tested_tree
-from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, InputFile, RunCommand, Stage, output_files
+from orchestra.core.command import NOT_GRANTED, CommandOutcome, Denied, RunCommand, Stage, output_files
 from orchestra.core.context import Step
 from orchestra.core.effects import ChildRun
-from orchestra.core.errors import PolicyError, SandboxError, StepFailed
+from orchestra.core.errors import PolicyError, SandboxError, StepFailed, UsageError
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
 from orchestra.core.reading import StepEvent, effect_of, key_of
@@ -90,6 +97,7 @@ class _Ready(Struct):
     writes: bool = False  # its changes become a patch
     tree: str = ""  # of a test run: the digest of the files it runs on
     passing: bool = False  # its scratch folder is deleted when it has ended
+    inputs: Path | None = None  # what earlier tasks handed over to it
 
 
 class Runner:
@@ -119,6 +127,7 @@ class Runner:
         self._untouched: list[Tray] = []
         self._policies: dict[TaskWishes, tuple[Policy, str]] = {}
         self._granted = Grants(ledger)
+        self._handed = Handed(ledger, self._scratch, workshop.run_as)
 
     async def pause(self, seconds: float, key: str) -> None:
         await self._keeper.pause(seconds, key)
@@ -170,9 +179,13 @@ class Runner:
         if writes and bound.tier != "strict":
             why = f"`fs: rw` needs tier strict: tier {bound.tier} cannot keep its changes apart to make a patch of them"
             return _Ready(problem=why, code=PolicyError.code)
+        try:
+            inputs = self._handed.folder(effect) if effect.after else None
+        except UsageError as lost:
+            return _Ready(problem=str(lost))
         folder = self._folder(effect, key, writes=writes)
         below = self._below(effect)
-        files = (_materialise(folder / "files", effect.files),) if folder and effect.files else ()
+        files = (materialised(folder / "files", effect.files),) if folder and effect.files else ()
         upper = folder if bound.tier == "strict" and (writes or effect.keeps != "files") else None
         sandbox = self._shop.sandbox(bound, tool, upper=upper, layers=(*below, *files))
         stem = str(self._ledger.folder.artifact(effect.artifact))
@@ -180,10 +193,12 @@ class Runner:
         tray = self._tray(artifacts) if effect.keeps == "files" or effect.reports else None
         if tray:
             sandbox = msgspec.structs.replace(sandbox, writes=(*sandbox.writes, (tray.path, artifacts)))
+        if inputs:
+            sandbox = msgspec.structs.replace(sandbox, reads=(*sandbox.reads, str(inputs)))
         stdout, *stderr = output_files(stem, key, effect.keeps)
         tree = await asyncio.to_thread(tested_tree, self._shop.workspace) if effect.reports else ""
         held = await self._shop.launcher.prepare(
-            self._command(effect, tools, sandbox, artifacts, bound.max_task_sec),
+            self._command(effect, tools, sandbox, artifacts, bound.max_task_sec, inputs),
             sandbox,
             stdout,
             stderr[0] if stderr else None,
@@ -199,6 +214,7 @@ class Runner:
             layers=below,
             writes=writes,
             passing=effect.keeps == "nothing",
+            inputs=inputs,
             tree=tree,
         )
 
@@ -242,7 +258,13 @@ class Runner:
             self._face.tell(Notice(self._ledger.folder.id, note))
 
     def _command(
-        self, effect: RunCommand, tools: tuple[Tool, ...], sandbox: Sandbox, artifacts: str, max_sec: float
+        self,
+        effect: RunCommand,
+        tools: tuple[Tool, ...],
+        sandbox: Sandbox,
+        artifacts: str,
+        max_sec: float,
+        inputs: Path | None,
     ) -> Command:
 
         def placed(word: str) -> str:
@@ -251,6 +273,8 @@ class Runner:
         env = {**self._shop.environment(together(tools)), **{name: placed(value) for name, value in effect.env}}
         if effect.keeps == "files" or effect.reports:
             env[OUT] = artifacts
+        if inputs:
+            env[INPUTS] = str(inputs)
         if self._shop.toolbox.environment and not sandbox.domains:
             env |= OFFLINE
         if not sandbox.domains and os.path.isfile(f"{self._shop.workspace}/package.json"):
@@ -295,6 +319,8 @@ class Runner:
         finally:
             if ready.passing and ready.folder is not None:
                 discard(ready.folder)
+            if ready.inputs is not None:
+                discard(ready.inputs)
         if result.timedOut and self._keeper.asked and self._keeper.left <= 0:
             raise self._keeper.over(step.key)  # not the command's own limit: it is run again when there is time
         if result.refused:
@@ -316,6 +342,7 @@ class Runner:
             changed, untaken = self._take_changes(effect, step, ready) if taken else (None, ())
             handed, left = self._collect(ready.tray, ready.artifacts)
             untaken += left
+            self._handed.took(effect.task, handed)
         outcome = CommandOutcome(
             command=_shown(effect),
             exitCode=result.exitCode,
@@ -327,7 +354,7 @@ class Runner:
             error=error,
             artifacts=(*refs, *handed) if effect.keeps != "layer" else handed,
             limit=result.limit or "",
-            denials=tuple(Denied(f"{d.host}:{d.port}", f"{d.reason} ({d.times} x)") for d in result.denials),
+            denials=denials_of(effect, result, passed=passed),
             changes=changed,
             untaken=untaken,
             tier=self._policy.tier,
@@ -396,7 +423,7 @@ class Runner:
 
     def _collect(self, tray: Tray, artifacts: str) -> tuple[tuple[ArtifactRef, ...], tuple[Denied, ...]]:
         """Take the files that a task left in its tray; returns them, and those that could not be taken."""
-        found = collect(tray, f"{artifacts}/files", disk=self._ledger.disk, redactor=self._ledger.redactor)
+        found = collect(tray, f"{artifacts}/{KEPT}", disk=self._ledger.disk, redactor=self._ledger.redactor)
         if found.untouched:
             self._untouched.append(tray)
         refs = tuple(_ref(artifact, self._ledger.folder) for artifact in found.artifacts)
@@ -465,16 +492,3 @@ def _shown(effect: RunCommand) -> str:
 
 def _ref(artifact: Artifact, folder: RunFolder) -> ArtifactRef:
     return ArtifactRef(artifact.path.removeprefix(f"{folder.path}/"), artifact.bytes, artifact.sha256)
-
-
-def _materialise(folder: Path, files: tuple[InputFile, ...]) -> Path:
-    """Write `inputs.files` as a layer over the workspace (S2-135). Their names were checked with the plan."""
-    for file in files:
-        path = folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(utf8(file.content))
-    for place, _, names in os.walk(folder):
-        os.chmod(place, 0o755)
-        for name in names:
-            os.chmod(os.path.join(place, name), 0o644)
-    return folder

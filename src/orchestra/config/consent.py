@@ -215,6 +215,9 @@ def _about_code(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:
         file, _, function = target.rpartition(":")
         why = "this code runs on your machine, as you, outside the sandbox"
         yield tell(why, f"{_quoted(place.named(file))}:{function}", "workflows", name)
+    if config.notify:
+        argv = " ".join(_quoted(word) for word in config.notify)
+        yield tell("this command runs on your machine, as you, outside the sandbox", argv, "notify")
 
 
 def _about_folders(config: Config, place: Place, tell: _Tell) -> Iterator[Line]:

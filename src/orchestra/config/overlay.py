@@ -50,6 +50,7 @@ _LIMITS: dict[str, tuple[str, ...]] = {  # field of the policy -> its key
 _FIXED: dict[tuple[str, ...], str] = {
     ("paths",): "runs are kept where the project's are, or its other commands would not find them",
     ("workflows",): "which code of a person's own may run, only the project says",
+    ("notify",): "which command of a person's own is started, only the project says",
     ("environment",): "which environment commands use, only the project says",
     ("tools",): "which program a tool is, only the project says",
     ("sandbox", "run_as"): "as whom commands run, only the project says",

@@ -258,6 +258,7 @@ class Config(_Section, frozen=True):
     team: TeamSection = TeamSection()
     context: ContextSection = ContextSection()
     workflows: dict[str, str] = field(default_factory=dict)  # your own: name -> "file.py:function"
+    notify: tuple[str, ...] = ()  # your command for when a run waits for you or has ended, as argv
     sandbox: SandboxSection = SandboxSection()
     environment: str = ""  # the virtual environment that commands use, or `none`; empty: found in the project
     tools: dict[str, str] = field(default_factory=dict)  # name -> program, also one inside the workspace

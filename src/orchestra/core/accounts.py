@@ -48,6 +48,30 @@ class Account(Struct, frozen=True):
         )
 
 
+class Spending:
+    """What one run has spent so far on its own calls: a sum that grows event by event (rule 3)."""
+
+    def __init__(self) -> None:
+        self.usd = 0.0
+        self.calls = 0
+        self.unpriced = 0  # calls whose cost is not known
+        self._copied = ""
+
+    def add(self, event: Event) -> None:
+        """Count an event of the run."""
+        if event.type == "RUN_CREATED":
+            self._copied = last_copied(event)
+        if event.payload.get("effect") != "ModelCall" or event.type == "PHASE_STARTED" or event.id <= self._copied:
+            return
+        outcome = event.payload.get("outcome")
+        cost = outcome.get("costUsd") if isinstance(outcome, Mapping) else None
+        self.calls += 1
+        if isinstance(cost, int | float) and 0 <= cost < float("inf"):
+            self.usd += cost
+        else:
+            self.unpriced += isinstance(outcome, Mapping)
+
+
 class BegunChild(Struct, frozen=True):
     """A child run as its parent's journal tells of it."""
 
@@ -163,6 +187,11 @@ def summed(result: ChildResult, folder: RunFolder, events: Iterable[Event], *, t
         paths=tuple(dict.fromkeys(changed_paths(events))),
         treeMs=tree_ms,
     )
+
+
+def money(usd: float, unpriced: int = 0) -> str:
+    """An amount for people; `unpriced` calls have cost an unknown amount more."""
+    return f"${usd:.4f}" + ("+?" if unpriced else "")
 
 
 def _known(number: int | UnsetType) -> int:

@@ -20,7 +20,7 @@ CHANGES = "changes"  # the name of the kept record
 _CHANGED = "changed"  # the field of an event's payload
 
 
-class Change(Struct, frozen=True):
+class JobChange(Struct, frozen=True):
     """A person's change of a run's job: its new values by the names of the job's fields."""
 
     values: dict[str, Any]
@@ -32,7 +32,7 @@ class Change(Struct, frozen=True):
 class Changing:
     """The changes of a run that is driven: those its flow has come to, and the one that is still to be recorded."""
 
-    def __init__(self, kept: Change | None, events: Iterable[Event]) -> None:
+    def __init__(self, kept: JobChange | None, events: Iterable[Event]) -> None:
         known = {said.get("at") for event in events if (said := _said(event))}
         self._pending = kept if kept is not None and kept.at not in known else None
         self.values: Mapping[str, Any] = {}

@@ -183,8 +183,8 @@ class ChildRun(Effect[ChildResult], frozen=True):
 
     def identity(self) -> str:
         # Without the child's id: it is derived from the parent's id, and a fork has another id.
-        where = [] if isinstance(self.workspace, UnsetType) else [self.workspace]
-        where += [] if isinstance(self.copied, UnsetType) else ["", "copied"]  # no workspace has an empty name
+        where: list[object] = [] if isinstance(self.workspace, UnsetType) else [self.workspace]
+        where += [] if isinstance(self.copied, UnsetType) else [{"copied": self.copied}]
         return digest_of([self.workflow, self.params, *where])
 
     def public(self) -> dict[str, Any]:

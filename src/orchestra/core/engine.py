@@ -30,7 +30,7 @@ import msgspec
 
 from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
-from orchestra.core.changing import CHANGES, Change, Changing
+from orchestra.core.changing import CHANGES, Changing, JobChange
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
@@ -236,7 +236,7 @@ class Engine:
             name_child=lambda workflow, key: child_id(ledger.folder.id, workflow, key),
             stale=stale,
             end_replaced=lambda: self._end_replaced(ledger),
-            changing=Changing(self._store.kept(ledger.folder, CHANGES, Change), ledger.events),
+            changing=Changing(self._store.kept(ledger.folder, CHANGES, JobChange), ledger.events),
         )
         try:
             params = msgspec.convert(ledger.events[0].payload["params"], kind.params)

@@ -6,6 +6,7 @@ or terminal, is replaced by a silent one and does not stop the run (`GuardedFace
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -104,3 +105,16 @@ class GuardedFace:
             self._face.tell(news)
         except (OSError, ValueError):  # ValueError: writing to a closed file
             self._face = Silent()
+
+
+class Bell:
+    """Wraps a face: calls `waits` with the run when it begins to wait for the person at this terminal."""
+
+    def __init__(self, face: Face, waits: Callable[[RunFolder], None]) -> None:
+        self._face = face
+        self._waits = waits
+
+    def tell(self, news: News) -> None:
+        self._face.tell(news)
+        if isinstance(news, Waiting):
+            self._waits(news.folder)

@@ -100,8 +100,9 @@ class People:
     async def review(self, effect: ReviewPatch, step: Step) -> Approval | PatchProposal:
         """The same for a patch. If the person sent their own version of it, the outcome is that version."""
         said = await self._decision(effect, step)
-        if said.kind != "approve" or not said.patch or self._revise is None:
+        if said.kind != "approve" or not said.patch:
             return _decided(effect, said)
+        assert self._revise is not None, "a part of a patch must never become a grant of the whole"
         revised: PatchProposal = await self._revise(
             Revise(effect, said.patch, said.chosen, said.by, said.text, said.declined, said.edited), step
         )

@@ -148,6 +148,7 @@ class RunCreated(Struct, frozen=True):
 
     workflow: str = ""
     goal: str = ""
+    number: int = 0  # of a root run in its project; 0: it has none
     parentRunId: str | None = None
     parentKey: str = ""  # the step of the parent that began this run
     models: dict[str, Any] = {}
@@ -161,6 +162,7 @@ class RunCreated(Struct, frozen=True):
     forkedFrom: Origin | None = None
     inputRunId: str = ""  # the run whose files this one began with, or which it is about
     git: GitFacts | None = None  # None: not in a repository, or an older run
+    atEnd: bool = False  # a person is asked about the result, not about patches in the copies of its child runs
     aside: bool = False  # it only does something with another run (undo, apply): never `last`, not in the usual list
     inputs: dict[str, str] = {}  # their digests, by path
     scenario: Any = ""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +31,9 @@ EVENTS = "events.ndjson"
 REMOVED = ".removed"
 MOST_ARTIFACT = 1 << 30
 _MOST_ATTEMPTS, _GAP = 1000, 16  # attempts of one call; missing numbers in a row before the search ends
-_SLUG = re.compile(r"[^a-z0-9]+")
+_SLUG = re.compile("[^a-z0-9\uac00-\ud7a3\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]+")  # Latin, Hangul, kana, Han
+_LOOKED_AT = 1000  # characters of a text that a name is made of
+_ACCENTS = re.compile("[\u0300-\u036f]")
 
 
 class RunFolder:
@@ -143,10 +146,16 @@ def digest(data: bytes) -> str:
 
 
 def slug(text: str, *, most: int = 40) -> str:
-    """A kebab-case name from free text (G4-2); text without Latin letters or digits (pure Hangul) becomes `run`."""
-    words = _SLUG.sub("-", text.lower()).strip("-")
-    if len(words) > most:
-        words = words[:most].rsplit("-", 1)[0] or words[:most]
+    """A kebab-case name from free text (G4-2), at most `most` bytes long: a name on every file system (core/names.py).
+
+    It has Latin letters without accents, digits, and the letters of Korean, Japanese and Chinese, in the Unicode form
+    NFC. A text without any of these becomes `run`.
+    """
+    plain = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text[:_LOOKED_AT].lower())))
+    words = _SLUG.sub("-", plain.lower()).strip("-")
+    if len(data := words.encode()) > most:
+        begun = data[:most].decode("utf-8", "ignore")
+        words = begun.rsplit("-", 1)[0].strip("-") or begun
     return words or "run"
 
 

@@ -16,8 +16,8 @@ from orchestra.core.run import RunFolder, name_part, slug
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
 
-_MOST_ID = 120  # characters of a child's id, at any depth
-_MOST_NAME, _LEAST_NAME, _MOST_KEY = 40, 8, 24  # characters of the parent's name, and of a key, in it
+_MOST_ID = 120  # bytes of a child's id, at any depth
+_MOST_NAME, _LEAST_NAME, _MOST_KEY = 40, 8, 24  # bytes of the parent's name, and of a key, in it
 
 
 class Tree:
@@ -87,5 +87,5 @@ def child_id(parent: str, workflow: str, key: str) -> str:
     date, number, _ = parent.split("_", 2)
     own = f"-{slug(key, most=_MOST_KEY)}-{digest_of([parent, key])[7:15]}"
     head = f"{date}_{number}_{workflow}_"
-    room = min(_MOST_NAME, max(_LEAST_NAME, _MOST_ID - len(head) - len(own)))
+    room = min(_MOST_NAME, max(_LEAST_NAME, _MOST_ID - len(f"{head}{own}".encode())))
     return f"{head}{slug(name_part(parent), most=room)}{own}"

@@ -36,7 +36,13 @@ class Again:
     """Makes runs that go on from other runs of a project."""
 
     def __init__(
-        self, project: Project, workflows: Workflows, runs: Runs, terms: Terms, engine: Engine, face: Face
+        self,
+        project: Project,
+        workflows: Workflows,
+        runs: Runs,
+        terms: Terms,
+        engine: Engine,
+        face: Face,
     ) -> None:
         self._project = project
         self._workflows = workflows
@@ -142,12 +148,18 @@ class Again:
         self._workflows.named(RunCreated.of(created).workflow)
         self._terms.refuse_elsewhere(folder, standing)
         facts = {"policy": msgspec.to_builtins(project.policy), "workspace": standing.workspace or str(project.path)}
+        facts |= {"number": 0, **self.numbered()}
         said = recorded(created, "models", "typed")
         if "models" in said:
             facts["models"] = msgspec.to_builtins(self._terms.models(self._runs.root_of(folder), created))
         if "typed" in said:
             facts["typed"] = self._runs.facts(created).typed
         return facts
+
+    def numbered(self) -> dict[str, Any]:
+        """The fact with the number of a new root run; none if it can have no number (runs/projects.py)."""
+        number = self._project.projects.next_number(self._project.path, self._runs.greatest_number)
+        return {"number": number} if number else {}
 
     def _refuse_open(self, folder: RunFolder) -> None:
         """UsageError if the run, or an open child run of it, must end before it is forked (`Workflow.forks_open`)."""

@@ -30,6 +30,7 @@ from orchestra.core.text import brief, clean
 from orchestra.patch.choosing import Part
 from orchestra.runs.choosing import Choice, Choosing, GateOf, pick
 from orchestra.runs.find import Runs
+from orchestra.runs.meant import Meant
 from orchestra.runs.tree import OpenRequest, Trees, named, names_of
 
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to identify it
@@ -43,6 +44,7 @@ class Answers:
     def __init__(self, runs: Runs, store: Store, gate_of: GateOf, redactor: Redactor) -> None:
         """`gate_of` gives the gate of a run, which offers the parts of its patches."""
         self.trees = Trees(runs, store)
+        self.meant = Meant(runs, self.trees)
         self.choosing = Choosing(gate_of, redactor)
         self._runs = runs
         self._store = store

@@ -23,6 +23,8 @@ from orchestra.runs.find import RunSummary
 from orchestra.runs.patches import exact_text, proposed
 from orchestra.runs.tree import OpenRequest
 
+__all__ = ["Choice", "Choosing", "GateOf", "Part", "pick", "read_hunks"]  # Part: for the faces, which are given parts
+
 GateOf = Callable[[RunSummary], Gatekeeper]
 _HUNKS = re.compile(r"(.+):([0-9]+(?:,[0-9]+)*)", re.DOTALL)
 _MOST_DECLINED = 100_000  # characters of the declined parts that are kept for the fixer

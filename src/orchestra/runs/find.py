@@ -4,17 +4,21 @@ Rules
 1. A run folder may come from anybody. So the amount that is read is limited, and files named in a journal are searched
    only below the run's folder (core/files.py).
 2. Runs are read one after the other. When the next run is read, only the summary of the last is in memory.
+3. A person names a run as briefly as they like, but never ambiguously: if two runs fit, both are listed, and nothing is
+   guessed. The ways to name a run are tried one after the other, the most exact one first.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.accounts import children_of
+from orchestra.core.accounts import Spending, children_of
 from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, UsageError
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
@@ -23,9 +27,13 @@ from orchestra.core.records import Event
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
-from orchestra.core.text import clean
+from orchestra.core.text import brief, clean
 from orchestra.core.vouching import elsewhere
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_TOLD = 10  # runs to choose from
+_GOAL = 60  # characters of a goal in that list
+_MOST_GOAL = 10_000  # characters of a goal that are searched
 _TYPED = ("typedBudget", "typedTime")  # what only this user's own record can say of the models
 MOST_REPORT = 256 * MIB
 
@@ -39,6 +47,7 @@ class RunSummary(Struct, frozen=True):
     fold: Fold
     driven: bool
     foreign: str = ""  # why the run is foreign; empty if it is not
+    spent: Spending = msgspec.field(default_factory=Spending)  # on its own calls
 
     @property
     def facts(self) -> RunCreated:
@@ -57,6 +66,12 @@ class RunSummary(Struct, frozen=True):
     @property
     def parent(self) -> str | None:
         return self.facts.parentRunId or None
+
+    @property
+    def made(self) -> str:
+        """When the run was made; a fork's first event has the time of its source."""
+        forked = self.facts.forkedFrom
+        return (forked.made if forked else "") or self.fold.state.createdAt
 
 
 class Drivable(Struct, frozen=True):
@@ -108,31 +123,71 @@ class Runs:
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
 
     def find(self, reference: str) -> RunFolder:
-        """A run by its id, a unique prefix of it, or `last`, the newest run that a person started.
+        """A run by its id, its number (`12` or `@12`), or `last`; else by the beginning or the end of its id, or by
+        words of its goal, if these fit one run only (rule 3).
 
-        A prefix that fits one run, and besides only child runs, undos and applies, means that one.
+        Child runs, undos and applies are meant only if nothing else fits.
         """
-        if not reference:
-            raise UsageError("the run's id is empty; give an id, a unique prefix of one, or `last`")
+        if not reference.strip():
+            raise UsageError("the run's id is empty; give an id, a number, a unique part of an id, or `last`")
         if reference == "last":
             if folders := self.folders():
                 return self._newest(folders)
             raise UsageError(f"no run in {self.project} yet; orchestra --help lists the commands that start one")
         if exact := self._called(reference):  # an exact id is looked up, never searched for
             return self._one(reference, exact)
-        fitting = list(self._begun(self._store.runs(self.roots, reference)))
-        return self._one(reference, [f for f in fitting if self._is_started(f)] or fitting)
+        ways = (self._numbered, self._beginning, self._ending, self._about)
+        return self._one(reference, next((found for way in ways if (found := way(reference))), []))
+
+    def _numbered(self, reference: str) -> list[RunFolder]:
+        """The runs with this number; those of this user if there are any."""
+        digits = reference.removeprefix("@")
+        if not _NUMBER.fullmatch(digits):
+            return []
+        return self._ours(one for one in self.folders() if self.began(one).number == int(digits))
+
+    def _beginning(self, reference: str) -> list[RunFolder]:
+        """The runs whose ids begin so. A child's id begins like its root's, and the root is meant."""
+        return self._roots_of(self._begun(self._store.runs(self.roots, reference)))
+
+    def _ending(self, reference: str) -> list[RunFolder]:
+        """The runs whose ids end with these whole words."""
+        ends = tuple(f"{mark}{unicodedata.normalize('NFC', reference)}" for mark in "-_")
+        return self._roots_of(self._begun(one for one in self._store.runs(self.roots) if one.id.endswith(ends)))
+
+    def _about(self, reference: str) -> list[RunFolder]:
+        """The root runs of this user in whose goals each of these words begins a word."""
+        wanted = _words(reference)
+        found = (one for one in self.folders() if self._is_started(one))
+        return self._ours(
+            one for one in found if all(any(w.startswith(v) for w in _words(self.began(one).goal)) for v in wanted)
+        )
+
+    def _roots_of(self, folders: Iterable[RunFolder]) -> list[RunFolder]:
+        """Those of the runs that are a person started for their own sake; all, if there is none."""
+        fitting = list(folders)
+        return [one for one in fitting if self._is_started(one)] or fitting
+
+    def _ours(self, folders: Iterable[RunFolder]) -> list[RunFolder]:
+        """Those of the runs that this user's key began; all, if there are none: others can choose goals and numbers."""
+        fitting = list(folders)
+        return [one for one in fitting if self._store.first_is_own(one)] or fitting
 
     def _one(self, reference: str, matches: list[RunFolder]) -> RunFolder:
         """The only one of these runs; UsageError if there is none or another."""
         if len(matches) == 1:
             return matches[0]
         if matches:
-            shown = "".join(f"\n  {f.id}" for f in sorted(matches, key=lambda f: f.id)[:10])
-            raise UsageError(f"{reference!r} fits {len(matches)} runs; give more of the id:{shown}")
+            raise UsageError(f"{reference!r} fits {len(matches)} runs; give the number or id:{self.told(matches)}")
         raise UsageError(
             f"no run {reference!r} in {self.project} (orchestra runs lists them; -C DIR names another project)"
         )
+
+    def told(self, folders: Iterable[RunFolder]) -> str:
+        """Some runs to choose from, the newest first, one a line: number, id and goal."""
+        newest = sorted(folders, key=lambda one: (self._store.began(one) or "", one.id), reverse=True)
+        lines = [f"\n  {number_text(self.began(one).number):>5} {one.id}  {_goal(self.began(one))}" for one in newest]
+        return "".join(lines[:_TOLD]) + (f"\n  and {len(lines) - _TOLD} more" if len(lines) > _TOLD else "")
 
     @property
     def roots(self) -> list[Path]:
@@ -183,6 +238,10 @@ class Runs:
         found = self._called(run_id)
         return found[0] if len(found) == 1 else None
 
+    def greatest_number(self) -> int:
+        """The greatest number of this user's runs; 0 if there is none."""
+        return max((self.began(one).number for one in self.folders() if self._store.first_is_own(one)), default=0)
+
     def refuse_links(self) -> None:
         """Raise if a folder of runs is a link (D-06): patches and commands might change the runs at its target."""
         for root in (root for root in self.roots if root.is_relative_to(self.project)):
@@ -204,13 +263,18 @@ class Runs:
 
     def summary(self, folder: RunFolder, *, keep: bool = True) -> RunSummary:
         """The current state of a run, from its journal. Without `keep` its events are read again when needed."""
-        fold = Fold()
-        standing = self._store.standing(folder, each=fold.add, keep=keep)
+        fold, spent = Fold(), Spending()
+
+        def each(event: Event) -> None:
+            fold.add(event)
+            spent.add(event)
+
+        standing = self._store.standing(folder, each=each, keep=keep)
         if standing.created is None:
             raise JournalCorrupt(str(folder.events), "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         driven = self._store.is_driven(folder)
-        return RunSummary(folder, standing.created, standing.events, fold, driven, foreign)
+        return RunSummary(folder, standing.created, standing.events, fold, driven, foreign, spent)
 
     def vouched(self, folder: RunFolder) -> RunSummary:
         """The current state of a run; ForeignRun if it is foreign."""
@@ -308,3 +372,17 @@ class Runs:
                 yield folder, damage
             except FileNotFoundError:
                 continue  # the run was removed meanwhile
+
+
+def number_text(number: int) -> str:
+    """The number of a run as a person types it; `-` for a run without one."""
+    return f"@{number}" if number else "-"
+
+
+def _goal(began: RunCreated) -> str:
+    return brief(began.goal, _GOAL)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, for comparing."""
+    return unicodedata.normalize("NFC", text[:_MOST_GOAL]).casefold().split()

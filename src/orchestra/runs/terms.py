@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.changing import CHANGES, Change
+from orchestra.core.changing import CHANGES, JobChange
 from orchestra.core.errors import ForeignRun, UsageError
 from orchestra.core.inbox import MODELS
 from orchestra.core.reading import RunCreated
@@ -101,12 +101,12 @@ class Terms:
 
     def changes(self, run: RunFolder) -> Mapping[str, Any]:
         """What a person changed of a run's job while it went on."""
-        kept = self._project.store.kept(run, CHANGES, Change)
+        kept = self._project.store.kept(run, CHANGES, JobChange)
         return kept.values if kept is not None else {}
 
     def keep_changes(self, run: RunFolder, values: Mapping[str, Any], by: str) -> None:
         """Keep a change of a run's job: the next event of the run records it (core/changing.py)."""
-        self._project.store.keep(run, CHANGES, Change({**self.changes(run), **values}, by, now()))
+        self._project.store.keep(run, CHANGES, JobChange({**self.changes(run), **values}, by, now()))
 
     def keep_models(self, root: RunFolder, models: Models) -> None:
         """Keep the models for later drives: a raised budget also holds when an approval or answer resumes the run."""

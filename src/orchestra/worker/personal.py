@@ -1,69 +1,24 @@
-"""The person's own programs, on the person's terminal: an editor for a patch, a pager for a long one.
+"""Starts a program of the person's own on the person's terminal: an editor, a pager (commands/personal.py).
 
 Rules
-1. They are not commands of a run. The launcher starts those contained, without a terminal, for a model or a check. An
-   editor is what the person would start in the same shell: as they are, with their environment and their files.
-   So it is started here, beside the launcher, and only when a person at a terminal has asked for it.
-2. Which program it is, only the person's environment says (VISUAL, EDITOR, PAGER), never a file of the project.
-3. It is started without a shell, and waited for without stopping the event loop: other branches of the run go on.
-4. The text to be edited lies in a file that only the person can read, and is removed afterwards.
+1. It is no command of a run. The launcher starts those contained, without a terminal, for a model or a check. An editor
+   is what the person would start in the same shell: as they are, with their environment and their files. So it is
+   started here, beside the launcher, and only when a person at a terminal has asked for it.
+2. It is started without a shell, and waited for without stopping the event loop: other branches of the run go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from orchestra.core.errors import UsageError
-from orchestra.core.files import MIB
-
-_MOST = 4 * MIB
 
 
-async def edit(text: str, name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The text as the person's editor leaves it; UsageError if there is no editor, or it fails. `name`: the file's."""
-    words = _words(environ, ("VISUAL", "EDITOR"), ("vi",))
-    with tempfile.TemporaryDirectory(prefix="orchestra-edit-") as folder:
-        path = Path(folder) / name
-        path.write_text(text, encoding="utf-8")
-        code = await _run((*words, str(path)), environ)
-        if code != 0:
-            raise UsageError(f"the editor ({words[0]}) ended with exit code {code}: nothing was changed")
-        data = path.read_bytes()[: _MOST + 1]
-    if len(data) > _MOST:
-        raise UsageError(f"the edited text is longer than {_MOST // MIB} MiB: nothing was changed")
-    return data.decode("utf-8", "replace")
+async def on_terminal(words: Sequence[str], environ: Mapping[str, str], given: bytes | None = None) -> int:
+    """Run a program on the terminal until it ends; returns its exit code. `given` is its standard input.
 
-
-async def page(text: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Show a text in the person's pager; UsageError if there is none, or it cannot be started."""
-    words = _words(environ, ("PAGER",), ("less", "-R"))
-    await _run(words, {"LESS": "FRX", **environ}, text.encode("utf-8", "replace"))
-
-
-def _words(environ: Mapping[str, str], names: Sequence[str], otherwise: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that the first of these variables has."""
-    for name in names:
-        if environ.get(name, "").strip():
-            try:
-                return tuple(shlex.split(environ[name]))
-            except ValueError as error:
-                raise UsageError(f"{name} cannot be split into words: {error}") from error
-    return otherwise
-
-
-async def _run(words: Sequence[str], environ: Mapping[str, str], given: bytes | None = None) -> int:
-    """Run a program on the terminal until it ends; returns its exit code. `given` is its standard input."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words, env=environ, stdin=None if given is None else asyncio.subprocess.PIPE
-        )
-    except OSError as error:
-        cure = "set VISUAL or EDITOR" if given is None else "set PAGER"
-        raise UsageError(f"{words[0]} cannot be started: {error.strerror}; {cure}") from error
+    OSError if it cannot be started.
+    """
+    stdin = None if given is None else asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*words, env=environ, stdin=stdin)
     await process.communicate(given)  # a pager that is left early reads no more: asyncio ignores that
     return process.returncode or 0

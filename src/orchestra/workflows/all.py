@@ -10,5 +10,6 @@ from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.workflow import LOOP
 from orchestra.workflows.team.workflow import TEAM
 from orchestra.workflows.undo.workflow import UNDO
+from orchestra.workflows.worktree.workflow import WORKTREE
 
-ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM, UNDO, COMMIT)
+ALL: tuple[Workflow, ...] = (LOOP, DAG, CONTRACTS, EVIDENCE, TEAM, UNDO, COMMIT, WORKTREE)

@@ -22,9 +22,10 @@ from orchestra.context.rules import FILE, find_rules, record_of
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.globs import wrong_glob
 from orchestra.core.reading import ContextFacts
-from orchestra.core.records import GitFacts
+from orchestra.core.records import GitFacts, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
+from orchestra.core.text import clean
 from orchestra.patch.git.repository import find_repository
 from orchestra.patch.git.status import uncommitted
 
@@ -66,10 +67,10 @@ def shown_to_models(path: Path, section: ContextSection, mask: Callable[[str], s
     return Recorded({**facts, "rules": msgspec.to_builtins(reference)}, {FILE: data}, _unread(rules.unread))
 
 
-def begun_from(path: Path, homes: tuple[str, ...], *, warns: bool) -> Recorded:
-    """The commit that a new run begins from. With `warns` a notice names uncommitted changes, which mix with the run's.
+def begun_from(path: Path, homes: tuple[str, ...], warning: str) -> Recorded:
+    """The commit that a new run begins from, and the warning with the names of uncommitted changes, if there are any.
 
-    Nothing outside a repository (rule 3).
+    Nothing outside a repository (rule 3). Without a warning, nothing is said.
     """
     try:
         repository = find_repository(path, homes)
@@ -80,14 +81,13 @@ def begun_from(path: Path, homes: tuple[str, ...], *, warns: bool) -> Recorded:
     except (OrchestraError, OSError) as error:
         return Recorded({}, {}, (f"the commit that this run begins from is not recorded: {error}",))
     facts = GitFacts(head.commit, head.branch, len(changed))
-    told = _told_of(changed) if warns and changed else ()
-    return Recorded({"git": msgspec.to_builtins(facts)}, {}, told)
+    told = f"{warning}: {_named(changed)}" if warning and changed else ""
+    return Recorded({"git": msgspec.to_builtins(facts)}, {}, (told,) if told else ())
 
 
-def _told_of(changed: tuple[str, ...]) -> tuple[str, ...]:
-    shown = ", ".join(changed[:_NAMED]) + (f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else "")
-    return (
-        f"uncommitted changes will mix with the run's: {shown}. To keep them apart, commit first or use --worktree",
+def _named(files: tuple[str, ...]) -> str:
+    return clean(utf8(", ".join(files[:_NAMED])).decode()) + (
+        f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
     )
 
 

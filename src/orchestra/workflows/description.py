@@ -36,6 +36,7 @@ from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, as_text, ended, render
 
 __all__ = [
+    "MIXED",
     "Check",
     "Ended",
     "Findings",
@@ -127,6 +128,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     as_child: Callable[[Project, Any, Event], Any] = lambda project, job, parent: job
     facts: Callable[[Project, Any], dict[str, Any]] = lambda project, job: {}  # recorded beside the usual ones
     files: Callable[[Project, Any], Mapping[str, bytes]] = lambda project, job: {}  # a run begins with
+    uncommitted: str = ""  # what uncommitted changes in git mean for its runs, said at their start; empty: nothing
     # the last two parts of a run's id; None: the workflow's name, and a slug of the goal
     id_parts: Callable[[Any], tuple[str, str]] | None = None
     agents: tuple[str, ...] | None = ()  # who may be given a model by name besides the roles; None: anybody
@@ -201,6 +203,9 @@ class Workflow(Struct, frozen=True, kw_only=True):
         report = Document(folder.report, project.disk, text, written="ended")
         own = self.projections(project, folder)
         return (report, *shared(own, folder.path, Ownership(project.store, folder, tell)))
+
+
+MIXED = "uncommitted changes will mix with the run's (to keep them apart: commit first, or --worktree)"
 
 
 def usual_root(project: Project) -> Path:

@@ -35,6 +35,8 @@ def commit_place(
             raise UsageError(f"--branch: {wrong}")
         if repository.commit_of(branch):
             raise UsageError(f"--branch: {branch} exists already; choose another name")
+        if other := repository.in_the_way(branch):
+            raise UsageError(f"--branch: {branch} cannot be beside branch {other}; choose another name")
         parent = began or head.commit
     elif not head.branch:
         raise UsageError("--commit: no branch is checked out (HEAD is detached); use --branch NAME")

@@ -23,6 +23,7 @@ from orchestra.commands.environment import (
     is_venv,
     recorded_form,
 )
+from orchestra.commands.notify import Notify
 from orchestra.commands.program import Programs
 from orchestra.commands.sandbox import Workshop
 from orchestra.commands.scratch import Scratch, scratch_root
@@ -43,6 +44,7 @@ from orchestra.core.globs import Globs
 from orchestra.core.keyring import Keyring
 from orchestra.core.model import Gathered, Provider
 from orchestra.core.names import OWN
+from orchestra.core.projects import Projects
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.shown import Opened, Search
@@ -111,6 +113,7 @@ class Project:
         self.watchful = Redactor.from_environment(environ, secrets)
         self.redactor = self.watchful if self.config.security.redact_secrets else Redactor.blind()
         self.store: Store = FileStore(self.disk, self.redactor, self.keyring)
+        self.projects = Projects(environ, self.store)
         self._chosen = NO_CHOICE
 
     @property
@@ -253,6 +256,12 @@ class Project:
             env={name: self.environ[name] for name in self.config.sandbox.env if name in self.environ},
         )
 
+    @functools.cached_property
+    def notify(self) -> Notify:
+        """The person's own command for when a run waits for them or has ended."""
+        argv, mask = self.config.notify, self.watchful.text
+        return Notify(argv, self.path, programs=lambda: self.workshop.programs, environ=self.environ, mask=mask)
+
     def scratch(self, name: str) -> Scratch:
         """The scratch folder of a run."""
         return Scratch(self.workshop.scratch, name, self.path)
@@ -297,9 +306,9 @@ class Project:
         """What a root run records of what its models are shown: the project's rules, the configuration's files."""
         return shown_to_models(self.path, self.config.context, self.redactor.text)
 
-    def begun_from(self, *, warns: bool) -> Recorded:
-        """What a root run records of the commit it begins from; `warns`: uncommitted changes are told."""
-        return begun_from(self.path, homes(self.environ), warns=warns)
+    def begun_from(self, warning: str) -> Recorded:
+        """What a root run records of the commit it begins from; `warning` is said of uncommitted changes."""
+        return begun_from(self.path, homes(self.environ), warning)
 
     def commit_to(self, branch: str, began: str) -> CommitPlace:
         """Where a run's result can be committed; UsageError if nowhere. `began` is the commit where the run began."""

@@ -57,3 +57,9 @@ def read_result(text: str) -> Patch | Ask | Noop:
         if refused is not None:
             raise ContractError(refused.reason, refused.message)
     return result
+
+
+def noop_reason(text: str) -> str:
+    """Why a writer's reply changes nothing; empty if it is a patch or a question."""
+    result = parse_result(text) if "NOOP" in text.upper() else None
+    return result.reason or "no reason given" if isinstance(result, Noop) else ""

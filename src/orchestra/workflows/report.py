@@ -63,7 +63,7 @@ def render(
         "| time | iteration | event |",
         "|---|---|---|",
     )
-    yield from (f"| {e.ts[11:19]} | {_iteration(e)} | {cell(text)} |" for e in events if (text := headline(e)))
+    yield from (f"| {e.ts[:19]}Z | {_iteration(e)} | {cell(text)} |" for e in events if (text := headline(e)))
     yield from ("", "## Files changed", "")
     yield from _changed(events, below, f"{created.folder}/" if created.folder else "")
     yield from _child_runs(run, below)

@@ -34,6 +34,7 @@ def after(*evidence: Evidence, **more: Any) -> Loop:
     return Loop(**{**{name: getattr(loop, name) for name in loop.__struct_fields__}, "step": len(evidence), **more})
 
 
+GUIDED = (*BEGUN.messages, tagged("assistant", "MAIN_GUIDANCE", "더 보라", number=2))
 ASKED = (*BEGUN.messages, tagged("user", "WORKER_ASK_ANSWER", "YES", number=2))
 
 
@@ -50,6 +51,9 @@ ASKED = (*BEGUN.messages, tagged("user", "WORKER_ASK_ANSWER", "YES", number=2))
         ),  # it leads to a check
         (after(found(1), answers=(("q?", "YES"), ("r?", "NO"))), "call_tool finalize"),  # enough questions
         (after(found(1, "ls"), found(2, "ls")), "finalize"),  # it repeats itself
+        (after(found(1, "ls"), found(2, "ls"), messages=GUIDED), "call_tool ask"),  # main wants more
+        (after(found(1), messages=GUIDED, answers=(("q?", "YES"), ("r?", "NO"))), "call_tool"),
+        (after(found(1), found(2), found(3), messages=GUIDED), "finalize"),
         (after(found(1), found(2), found(3)), "finalize"),  # the last step
         (after(refused_evidence(1, "rm x", "no"), step=3), "finalize"),
     ],

@@ -1,8 +1,8 @@
 """Handlers of ProposeCommit and WriteCommit: they write the net change of a run as a commit.
 
 Rules
-1. The net change is computed as `orchestra diff` does it. Files that somebody changed since the run are named, and
-   nothing is written.
+1. The net change is computed as `orchestra diff` does it: in the project, or in the copy that the run works in. Files
+   that somebody changed since the run are named, and nothing is written.
 2. Each file is changed as it is in the parent commit. If the run began with exactly that file, the commit has the run's
    bytes. Else the change must fit by its own lines, never by guessing; a file that does not fit is named.
 3. If git stores a text with LF and the files have CRLF, the commit has LF. Other conversions and filters are not done:
@@ -35,6 +35,7 @@ from orchestra.core.work import (
     ProposeCommit,
     Refusal,
     WriteCommit,
+    refused_patch,
 )
 from orchestra.patch.apply import read_files
 from orchestra.patch.diff import parse_diff
@@ -75,7 +76,7 @@ class Committing:
         ledger.disk.publish(path, shown, durable=True)  # D-04: before the event that names it
         reference = ledger.folder.reference(path, shown)
         if isinstance(made, Refusal):
-            return PatchProposal(reference, digest(utf8(made.message)), (), 0, 0, refusal=made)
+            return refused_patch(reference, digest(utf8(made.message)), made)
         files = tuple(_file(one.old, diffs[one.old.path]) for one in made)
         return PatchProposal(
             patch=reference,
@@ -137,9 +138,12 @@ class Committing:
     def _net(self, runs: Sequence[str]) -> tuple[NetFile, ...] | Refusal:
         """The net change of the first run (rule 1)."""
         first, *rest = runs
-        patches = in_order(one for run in self._trees(first) for one in applied_in(run))
-        later = in_order(one for other in rest for run in self._trees(other) for one in applied_in(run))
-        images = read_files(self._project, paths_of((*patches, *later)))
+        mine = list(self._trees(first))
+        copy = mine[0].copy if mine else ""
+        patches = in_order(one for run in mine if run.copy == copy for one in applied_in(run))
+        others = (run for other in rest for run in self._trees(other) if run.copy == copy)
+        later = in_order(one for run in others for one in applied_in(run))
+        images = read_files(Path(os.path.normpath(self._project / copy)), paths_of((*patches, *later)))
         if isinstance(images, Refusal):
             return images
         net = net_change(patches, later, images)

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestra.core.errors import UsageError
+from orchestra.core.records import utf8
 
 _ODD = str.maketrans("", "", "<>\n\0")
 
@@ -30,7 +31,7 @@ def identity(environ: Mapping[str, str]) -> Identity:
         or named.get("email", "")
         or environ.get("EMAIL", "")
     )
-    found = Identity(name.translate(_ODD).strip(), email.translate(_ODD).strip())
+    found = Identity(_plain(name), _plain(email))
     if not found.name or not found.email:
         what = "name" if not found.name else "email"
         raise UsageError(
@@ -38,6 +39,11 @@ def identity(environ: Mapping[str, str]) -> Identity:
             f' git config --global user.{what} "…"'
         )
     return found
+
+
+def _plain(text: str) -> str:
+    """The text as a commit can have it: valid Unicode, without the marks that end it there."""
+    return utf8(text).decode().translate(_ODD).strip()
 
 
 def _files(environ: Mapping[str, str]) -> Iterator[Path]:

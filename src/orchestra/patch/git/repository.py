@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dulwich.object_store import DiskObjectStore
     from dulwich.objects import Tree
 
-_MOST_REF, _MOST_PACKED = 4096, 64 * MIB
+_MOST_REF, _MOST_PACKED, _LONGEST = 4096, 64 * MIB, 4096
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o040000, 0o160000
 
@@ -71,11 +71,21 @@ class Repository(Struct, frozen=True):
             raise UsageError(f"{self.common / ref} is no commit: {text[:80]!r}")
         return text
 
-    def _packed(self, ref: str) -> str:
+    def in_the_way(self, branch: str) -> str:
+        """A branch whose name is a folder of this one's name, or the other way round: git allows only one of them."""
+        names = [line.partition(" refs/heads/")[2] for line in self._packed_lines()]
+        names += [str(path) for path in Path(branch).parents[:-1] if (self.common / "refs/heads" / path).is_file()]
+        names += [f"{branch}/…"] if (self.common / "refs/heads" / branch).is_dir() else []
+        return next((n for n in names if n and (f"{n}/".startswith(f"{branch}/") or branch.startswith(f"{n}/"))), "")
+
+    def _packed_lines(self) -> list[str]:
         try:
-            lines = read_bounded(self.common / "packed-refs", _MOST_PACKED).decode("utf-8", "replace").splitlines()
+            return read_bounded(self.common / "packed-refs", _MOST_PACKED).decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
-            return ""
+            return []
+
+    def _packed(self, ref: str) -> str:
+        lines = self._packed_lines()
         return next((line[: -len(ref) - 1] for line in lines if line.endswith(f" {ref}")), "")
 
     # -- objects ------------------------------------------------------------------------------------------------------
@@ -123,7 +133,7 @@ class Objects:
             if found.type_name != kind:
                 raise KeyError(sha)
             return found.as_raw_string()
-        except _damage() as error:
+        except damage() as error:
             what = f"the repository lacks {kind.decode()} {sha}"
             raise UsageError(f"{what}, or it is damaged ({type(error).__name__}); try: git fsck") from error
 
@@ -140,18 +150,28 @@ class Objects:
         try:
             found.set_raw_string(data)
             found.items()
-        except _damage() as error:
+        except damage() as error:
             raise UsageError(f"tree {sha} of the repository is damaged; try: git fsck") from error
         return found
 
-    def files(self, tree: str, below: bytes = b"") -> Iterator[tuple[bytes, int, str]]:
-        """All files of a tree: path, mode and object; submodules too."""
-        for entry in self.tree(tree).items():
-            path, sha = below + entry.path, entry.sha.decode()
-            if entry.mode == FOLDER:
-                yield from self.files(sha, path + b"/")
-            else:
-                yield path, entry.mode, sha
+    def files(self, tree: str, most: int) -> Iterator[tuple[bytes, int, str]]:
+        """All files of a tree: path, mode and object; submodules too. UsageError if there are more than `most` entries.
+
+        A few small trees that name each other can stand for any number of files.
+        """
+        left = [(b"", tree)]
+        count = 0
+        while left:
+            below, sha = left.pop()
+            for entry in self.tree(sha).items():
+                count += 1
+                if count > most or len(below) > _LONGEST:
+                    raise UsageError(f"the commit has more than {most} files, or paths without end")
+                path = below + entry.path
+                if entry.mode == FOLDER:
+                    left.append((path + b"/", entry.sha.decode()))
+                else:
+                    yield path, entry.mode, entry.sha.decode()
 
     def find(self, tree: str, path: str) -> tuple[int, str] | None:
         """Mode and object of a path in a tree; None if it is not there."""
@@ -167,7 +187,7 @@ class Objects:
         return mode, tree
 
 
-def _damage() -> tuple[type[Exception], ...]:
+def damage() -> tuple[type[Exception], ...]:
     """What reading a damaged or hostile object may raise."""
     from dulwich.errors import ApplyDeltaError, ChecksumMismatch, FileFormatException, WrongObjectException
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import MIB, read_bounded
-from orchestra.patch.git.repository import EXECUTABLE, FILE, LINK, SUBMODULE, Head, Repository
+from orchestra.patch.git.repository import EXECUTABLE, FILE, LINK, SUBMODULE, Head, Repository, damage
 
 if TYPE_CHECKING:
     from dulwich.index import IndexEntry
@@ -111,12 +111,15 @@ def _staged(repository: Repository, head: Head, entries: Entries) -> Iterator[by
     if not head.commit:
         yield from entries
         return
-    here = commit_tree(MemoryObjectStore(), [(path, one.sha, one.mode) for path, one in entries.items()])
+    try:
+        here = commit_tree(MemoryObjectStore(), [(path, one.sha, one.mode) for path, one in entries.items()])
+    except damage() as error:
+        raise UsageError(f"the index of {repository.top} has paths that no tree can have; try: git status") from error
     with repository.objects() as objects:
         tree = objects.tree_of(head.commit)
         if here.decode() == tree:
             return
-        committed = {path: (mode, sha) for path, mode, sha in objects.files(tree)}
+        committed = {path: (mode, sha) for path, mode, sha in objects.files(tree, 4 * MOST)}
     for path in {*entries, *committed}:
         now = (entries[path].mode, entries[path].sha.decode()) if path in entries else None
         if now != committed.get(path):

@@ -185,7 +185,11 @@ def _replace(top: Path, path: Path, data: bytes, disk: Disk, still: Callable[[],
     if not still():
         os.unlink(lock)
         return Refusal("conflict", f"{path} was changed meanwhile; nothing was written to it")
-    disk.replace(str(lock), str(path))
+    try:
+        disk.replace(str(lock), str(path))
+    except OSError:
+        os.unlink(lock)
+        raise
     disk.sync_folder(path.parent)
     return None
 

@@ -63,9 +63,22 @@ def marked(head: str, text: str) -> list[str]:
 
 
 def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
+    """The tasks, the order of the tree, and the depth of each in it.
+
+    A task hangs below the deepest of those it depends on, which it waits for longest; the others are in its row.
+    """
     tasks = {task.task_id: task for task in plan.tasks}
     depth = _depths(tasks)
-    return tasks, sorted(tasks, key=lambda name: depth[name]), depth  # stable: keeps the plan's order at equal depth
+    below: dict[str | None, list[str]] = {}
+    for name, task in tasks.items():
+        before = [earlier for earlier in task.depends_on if earlier in tasks and depth[earlier] < depth[name]]
+        below.setdefault(max(before, key=lambda earlier: depth[earlier], default=None), []).append(name)
+    order: list[str] = []
+    left = below.get(None, [])[::-1]
+    while left:
+        order.append(left.pop())
+        left += below.get(order[-1], [])[::-1]
+    return tasks, order, depth
 
 
 def _warnings(plan: Plan) -> list[ShownLine]:

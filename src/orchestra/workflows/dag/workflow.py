@@ -12,7 +12,7 @@ from orchestra.config.settings import to_yaml
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, PolicyError, UsageError
 from orchestra.core.projections import Document, Projection
-from orchestra.core.reading import Request, StepEvent, branch_of, effect_of, key_of, outcome_of
+from orchestra.core.reading import Request, StepEvent, StepOutcome, branch_of, effect_of, key_of, outcome_of
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
@@ -33,7 +33,7 @@ from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
 from orchestra.workflows.dag.states import TABLE, TASK
 from orchestra.workflows.dag.verify import verify_tasks
-from orchestra.workflows.description import Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
+from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import ended
@@ -134,6 +134,13 @@ def _projections(project: Project, folder: RunFolder) -> tuple[Projection, ...]:
     )
 
 
+_ALLOW = "security.net.allow_domains in orchestra.config.yaml, with policies.allow_network"
+_CURES = (  # a part of the reason -> what to do
+    ("this task has none", f'give the task "sandbox": {{"net": "allow"}} in the plan, and name its domains: {_ALLOW}'),
+    ("not in allow_domains", f"name the domain: {_ALLOW}"),
+    ("which is not public", "no setting opens a private address: fetch it before, or let a task bring it as a file"),
+)
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -147,15 +154,24 @@ def _headline(event: Event) -> str:
         case "PHASE_COMPLETED" if (outcome := outcome_of(event)).is_command:
             left = "".join(f"; not taken over: {note.what} ({note.why})" for note in outcome.untaken[:3])
             seconds = f"{outcome.durationMs / 1000:.1f} s"
-            return f"{branch_of(event)} done ({how_it_ended(outcome)}, {seconds}){left}"
+            return f"{branch_of(event)} done ({how_it_ended(outcome)}, {seconds}){left}{_denied(outcome)}"
         case "PHASE_COMPLETED" if event.phase == "plan" and (asked := request_in_words(outcome_of(event).text)):
             return f"the planner asks to see {short(asked)} ({key_of(event)})"
         case "PHASE_COMPLETED" if event.phase == "evaluate" and key_of(event).startswith("summary."):
             return "summary done"
         case "PHASE_FAILED" if event.phase == "execute" and "/" in key_of(event):
-            return f"{branch_of(event)} failed: {short(StepEvent.of(event).message)}{again(event)}"
+            denied = _denied(outcome_of(event))
+            return f"{branch_of(event)} failed: {short(StepEvent.of(event).message)}{denied}{again(event)}"
         case _:
             return headline(event)
+
+
+def _denied(outcome: StepOutcome) -> str:
+    """The end of a task's line: which connections were refused, and what to do about it."""
+    said = "".join(f"; refused: {short(one.what)} ({short(one.why)})" for one in outcome.denials[:3])
+    more = f" and {len(outcome.denials) - 3} more" if len(outcome.denials) > 3 else ""
+    cures = dict.fromkeys(cure for one in outcome.denials for reason, cure in _CURES if reason in one.why)
+    return said + more + "".join(f"; {cure}" for cure in cures)
 
 
 def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iterable[ShownLine]:
@@ -241,6 +257,7 @@ DAG = Workflow(
     projections=_projections,
     limit=lambda policy: policy.max_total_sec,  # S2-50
     approval=lambda config: config.dag.approval,
+    uncommitted=MIXED,
     headline=_headline,
     details=_details,
     shown=_shown,

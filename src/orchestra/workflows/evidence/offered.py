@@ -10,7 +10,8 @@ Rules
    one has printed something, a command is a look that was not made before: a reading program, names of files that
    exist, words of the goal. Later ones may be any line that policy/words.py reads, of programs that the worker has.
 3. A question comes after a command, at most QUESTIONS in a run, and is followed by another action.
-4. After a repeated command, and with the last step, the worker hands over. Main may continue only while steps are left.
+4. After a repeated command, and with the last step, the worker hands over. If main then continues, the worker looks or
+   asks before it hands over again. Main may continue only while steps are left.
 5. An answer follows lines of the evidence that main chose for it, word for word: the reader gets them with the answer.
 6. Every text has a maximal length, and fields that the loop does not use are left out: a small model fills every field
    and may never end a text. The longest reply of a worker has less than WORKER_TOKENS.
@@ -81,14 +82,17 @@ def actions(job: Job, loop: Loop) -> tuple[ActionName, ...]:
         return ("finalize",)
     if not loop.evidence:
         return ("call_tool",)
-    if steps_left(job, loop) <= 1 or has_repeated(loop):
+    if steps_left(job, loop) <= 1:
+        return ("finalize",)
+    last = tag_of(loop.messages[-1])
+    if has_repeated(loop) and last != "MAIN_GUIDANCE":
         return ("finalize",)
     if not any(one.exitCodes for one in loop.evidence):
         return ("call_tool",)  # no command has run yet
-    asked = tag_of(loop.messages[-1]) == "WORKER_ASK_ANSWER"
-    if asked or len(loop.answers) >= QUESTIONS:
-        return "call_tool", "finalize"
-    return "call_tool", "ask", "finalize"
+    may_ask = last != "WORKER_ASK_ANSWER" and len(loop.answers) < QUESTIONS
+    asking: tuple[ActionName, ...] = ("ask",) if may_ask else ()
+    ending: tuple[ActionName, ...] = () if last == "MAIN_GUIDANCE" else ("finalize",)
+    return ("call_tool", *asking, *ending)
 
 
 def planning_schema(job: Job, loop: Loop) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from orchestra.workflows.loop.effects import CheckResult, Result
 from orchestra.workflows.loop.shapes import Job, artifact, command_line
 
 BASELINE = "baseline-"  # the names of the steps that run the checks before the plan
+Checks = tuple[tuple[str, ...], ...]
 FAILURE_CHARS = 4_000  # of each failing check's output in a prompt: the beginning and the end
 _COMPARED: dict[tuple[Result, Result], str] = {
     ("fail", "pass"): "red before, green after",
@@ -36,13 +37,19 @@ class Baseline(Struct, frozen=True):
 
     outcomes: tuple[CommandOutcome, ...] = ()
     known: bool = False
-    checks: tuple[tuple[str, ...], ...] = ()  # those that were run
 
-    def before(self, check: tuple[str, ...]) -> Result | UnsetType:
-        """The result of this check; a person may have added it later."""
-        if check in self.checks:
-            return self.outcomes[self.checks.index(check)].status
-        return "not_run" if self.known or self.checks else UNSET
+    def before(self, number: int) -> Result | UnsetType:
+        """The result of the check of this number, counted from 0."""
+        if self.outcomes:
+            return self.outcomes[number].status
+        return "not_run" if self.known else UNSET
+
+    def of(self, checks: Checks, changed: Checks) -> Baseline:
+        """The same for checks that a person changed since: one that is new was not run before."""
+        if checks == changed or not self.outcomes:
+            return self
+        ran = dict(zip(checks, self.outcomes, strict=True))
+        return Baseline(tuple(ran[one] if one in ran else _not_run(one) for one in changed), self.known)
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -60,7 +67,7 @@ async def run_baseline(ctx: Context, job: Job) -> Baseline:
         outcomes = tuple([await _before(here, job, number, asked) for number in range(1, len(job.checks) + 1)])
         missing = missing_outside(job, outcomes)
         if not missing:
-            return Baseline(outcomes, known=known, checks=job.checks)
+            return Baseline(outcomes, known=known)
         asked += 1
         file = f"{artifact('ask', 1)}.{BASELINE}{asked}.md"
         await ctx.at("ask", 1).perform("question", ask_for_environment(missing, f"question-{BASELINE}{asked}", file))
@@ -76,7 +83,11 @@ async def _before(here: Context, job: Job, number: int, asked: int) -> CommandOu
     except StepFailed as failed:
         if failed.code != ContractError.code:
             raise
-        return CommandOutcome(command_line(check.argv), None, "not_run", 0, False, "", error=str(failed))
+        return _not_run(check.argv, str(failed))
+
+
+def _not_run(argv: tuple[str, ...], error: str = "") -> CommandOutcome:
+    return CommandOutcome(command_line(argv), None, "not_run", 0, False, "", error=error)
 
 
 def _was_run(outcome: CommandOutcome) -> CommandOutcome:
@@ -163,8 +174,8 @@ def ask_for_environment(missing: tuple[Missing, ...], question_id: str, file: st
 def check_results(job: Job, outcomes: tuple[CommandOutcome, ...], baseline: Baseline) -> tuple[CheckResult, ...]:
     """The rows of evaluate/iter-NNNN.json (G1-9)."""
     return tuple(
-        CheckResult(command_line(argv), done.status, done.exitCode, baseline.before(argv))
-        for argv, done in zip(job.checks, outcomes, strict=True)
+        CheckResult(command_line(argv), done.status, done.exitCode, baseline.before(number))
+        for number, (argv, done) in enumerate(zip(job.checks, outcomes, strict=True))
     )
 
 

@@ -85,7 +85,7 @@ async def loop(ctx: Context, job: Job) -> Verdict:
     checks: tuple[str, ...] = ()  # files that affect the checks and that this run changed
     untouched = True
     while True:
-        job = as_changed(job, ctx.changes)
+        job, baseline = _now(ctx, job, baseline)
         try:
             written = await write(ctx, job, plan, turn)
         except StepFailed as failed:
@@ -119,6 +119,12 @@ def first_turn(job: Job, plan: Plan, baseline: Baseline) -> Turn:
     if job.problem:
         return Turn("fix", 1, (*notes, Note("what failed", job.problem)), traces=traces, wanted=plan.wanted)
     return Turn("execute", 1, notes, traces=traces, wanted=plan.wanted)
+
+
+def _now(ctx: Context, job: Job, baseline: Baseline) -> tuple[Job, Baseline]:
+    """The job as a person has changed it since the run began, and the results before the plan of its checks."""
+    changed = as_changed(job, ctx.changes)
+    return changed, baseline.of(job.checks, changed.checks)
 
 
 # -- plan, execute, fix -----------------------------------------------------------------------------------------------
@@ -223,7 +229,7 @@ def _as_applied(diff: str, proposal: PatchProposal, approval: Approval) -> str:
 
 async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, baseline: Baseline) -> Turn | Verdict:
     """Run the checks, call the evaluator, record the verdict, and return the next turn or the end."""
-    job = as_changed(job, ctx.changes)
+    job, baseline = _now(ctx, job, baseline)
     checks, turn = await run_with_environment(ctx, job, turn, change, baseline)
     opinion = await hear_evaluator(ctx, job, plan, turn, change, checks)
     verdict = decide(checks, opinion, job, baseline, untouched=change.untouched)

@@ -19,11 +19,10 @@ from orchestra.core.reading import RunCreated, StepOutcome, key_of, outcome_as, 
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.text import brief, cell, checks_changed, clean, count
-from orchestra.patch.result import Noop, parse_result
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
-from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
+from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline, how_it_ended, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
@@ -35,6 +34,7 @@ from orchestra.workflows.loop.states import TABLE
 from orchestra.workflows.loop.verdict import NOTHING_PROVED
 from orchestra.workflows.need import read_need, shortened
 from orchestra.workflows.project import Project
+from orchestra.workflows.replies import noop_reason
 from orchestra.workflows.report import Reported, render
 
 _LINES_SHOWN, _LINES_REPORTED = 15, 60  # of a failing check's output
@@ -146,7 +146,7 @@ def _headline(event: Event) -> str:
     if event.type == "PHASE_COMPLETED" and key_of(event).startswith(f"{EXPLORE}."):
         child = outcome_as(event, ChildResult)
         return told(child.result) if child and child.status == "completed" else headline(event)
-    if event.type == "PHASE_COMPLETED" and event.phase in ("execute", "fix") and (why := _noop(outcome.text)):
+    if event.type == "PHASE_COMPLETED" and event.phase in ("execute", "fix") and (why := noop_reason(outcome.text)):
         return f"nothing to change: {short(why)} ({key_of(event)})"
     if event.type != "PHASE_COMPLETED" or not outcome.is_command:
         return headline(event)
@@ -154,12 +154,6 @@ def _headline(event: Event) -> str:
         return f"check {headline(event)}"
     green = "; it is green already, so it cannot show that the goal is reached" if outcome.status == "pass" else ""
     return f"before any change: {headline(event)}{green}"
-
-
-def _noop(text: str) -> str:
-    """Why a writer's reply changes nothing; empty if it is a patch or a question."""
-    result = parse_result(text) if "NOOP" in text.upper() else None
-    return result.reason or "no reason given" if isinstance(result, Noop) else ""
 
 
 def _asked_to_see(text: str) -> str:
@@ -296,6 +290,7 @@ LOOP = Workflow(
     agents=("asker",),
     effects=_effects,
     approval=lambda config: config.loop.approval,
+    uncommitted=MIXED,
     needs_commands=_needs_commands,
     headline=_headline,
     about=_about,

@@ -10,7 +10,7 @@ import msgspec
 from orchestra.core.context import Context as Run
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.errors import ContractError, UsageError
-from orchestra.workflows.description import Running, Workflow
+from orchestra.workflows.description import MIXED, Running, Workflow
 from orchestra.workflows.own.context import Context
 from orchestra.workflows.own.definition import Definition
 from orchestra.workflows.own.effects import CallFunction, KeepDiff, as_json, call_function, keep_diff
@@ -41,6 +41,7 @@ def described(own: Definition[..., Any], name: str = "") -> Workflow:
         agents=None,
         effects=_effects,
         approval=lambda config: config.loop.approval,
+        uncommitted=MIXED,
         after_no=lambda params, subject: "goes to the workflow, which decides what to do",
     )
 

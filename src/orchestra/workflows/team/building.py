@@ -13,7 +13,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -33,16 +33,25 @@ from orchestra.workflows.team.shapes import BUILD, NOT_THERE, Brief, Work
 
 def _loop_job(brief: Brief) -> dict[str, Any]:
     """The job of a loop: the agent's prompt as goal, its inputs as notes (rule 1)."""
-    direction = brief.work.definition.task.direction.strip()
-    notes = [{"name": name, "content": str(text)} for name, text in brief.sources.items() if str(text) != NOT_THERE]
-    role = [{"name": f"role of {brief.agent.name}", "content": brief.agent.role}] if brief.agent.role else []
-    return {"goal": f"{brief.agent.prompt.strip()}\n\n{direction}", "notes": [*role, *notes], "agent": brief.agent.name}
+    notes = [{"name": name, "content": text} for name, text in _notes(brief)]
+    return {"goal": _goal(brief), "notes": notes, "agent": brief.agent.name}
 
 
 def _contracts_job(brief: Brief) -> dict[str, Any]:
     """The job of a contracts run: the same, as a request. Its roles have their own names."""
     job = _loop_job(brief)
     return {"request": job["goal"], "notes": job["notes"]}
+
+
+def _goal(brief: Brief) -> str:
+    return f"{brief.agent.prompt.strip()}\n\n{brief.work.definition.task.direction.strip()}"
+
+
+def _notes(brief: Brief) -> Iterator[tuple[str, str]]:
+    """The agent's role and its inputs, by name."""
+    if brief.agent.role:
+        yield f"role of {brief.agent.name}", brief.agent.role
+    yield from ((name, str(text)) for name, text in brief.sources.items() if str(text) != NOT_THERE)
 
 
 BUILDERS: Mapping[str, Callable[[Brief], dict[str, Any]]] = MappingProxyType(
@@ -55,7 +64,10 @@ async def build(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
     for name in phase.agents:
         brief = Brief(work, work.definition.agent(name), BUILD, phase, (), board.shown(work.definition, name))
         here = await begin(ctx, f"{name}-build", brief)
-        done = await here.call("build", phase.mode, BUILDERS[phase.mode](brief), copied=True)
+        try:
+            done = await here.call("build", phase.mode, BUILDERS[phase.mode](brief), copied=True)
+        except StepFailed as refused:  # the job could not begin: no checks, no provider that writes patches
+            raise AgentFailed(brief, refused) from refused
         if done.status != "completed":
             why = done.error or f"its {phase.mode} run {done.status}"
             raise AgentFailed(brief, StepFailed(here.peek_key("build"), "CHILD_FAILED", why))

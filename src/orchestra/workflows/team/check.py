@@ -27,6 +27,7 @@ from orchestra.workflows.team.definitions import (
     Mode,
     Phase,
     Review,
+    Team,
 )
 from orchestra.workflows.team.sheet import Fault
 
@@ -93,8 +94,8 @@ class Forecast(Struct, frozen=True, rename="camel", tag="team"):
     digest: str
 
 
-def forecast(definition: Definition, limits: Limits) -> Forecast:
-    """What a run of this definition will do."""
+def forecast(definition: Definition, limits: Limits, *, checks: bool = True) -> Forecast:
+    """What a run of this definition will do. `checks`: the configuration names commands that check a build."""
     made = list(calls(definition))
     team = definition.team
     working = {agent for phase in team.phases for agent in phase.agents}
@@ -107,7 +108,7 @@ def forecast(definition: Definition, limits: Limits) -> Forecast:
         calls_most=len(made),
         child_runs=tuple(phase.mode for phase in team.phases if phase.builds),
         cost_usd_most=cost_at_most(definition, limits),
-        notes=tuple(notes(definition)),
+        notes=(*notes(definition), *(() if checks else _unchecked(team))),
         digest=definition.digest,
     )
 
@@ -216,6 +217,13 @@ def notes(definition: Definition) -> Iterator[str]:
             yield f"{agent.source}: `tools` has no effect: agents of a team return text, and orchestra writes the files"
     for phase in team.phases:
         yield from _phase_notes(definition, phase)
+
+
+def _unchecked(team: Team) -> Iterator[str]:
+    for phase in team.phases:
+        if phase.mode == "loop":  # `contracts` finds the project's tests itself, or refuses
+            what = f"phase {phase.number} builds, and no command checks the result"
+            yield f"{team.source}:{phase.line}: {what}: name some in orchestra.config.yaml (loop: checks)"
 
 
 def _output_notes(definition: Definition, agent: Agent) -> Iterator[str]:

@@ -109,6 +109,12 @@ def _file(path: str, one: str | None, other: str | None) -> ComparedFile:
     return ComparedFile(path, "different", removed, sum(line.startswith("+") for line in lines))
 
 
+def diff(path: str, one: Side, other: Side) -> list[str]:
+    """An artifact of the first run against that of the second, as lines of a unified diff."""
+    first, second = ((_text(folder, path) or "").splitlines() for folder, _ in (one, other))
+    return list(difflib.unified_diff(first, second, f"{one[0].id}/{path}", f"{other[0].id}/{path}", lineterm=""))
+
+
 def rows(found: Comparison) -> Iterator[tuple[str, str, str]]:
     """The numbers of both runs side by side, for people."""
     one, other = found.runs
@@ -116,7 +122,7 @@ def rows(found: Comparison) -> Iterator[tuple[str, str, str]]:
     yield "model calls", str(one.calls), str(other.calls)
     yield "cost", f"${one.costUsd:.4f}", f"${other.costUsd:.4f}"
     yield "tokens", str(one.tokens), str(other.tokens)
-    yield "time", f"{one.seconds:.1f} s", f"{other.seconds:.1f} s"
+    yield "time, waits included", f"{one.seconds:.1f} s", f"{other.seconds:.1f} s"
     yield "review rounds", str(one.reviewRounds), str(other.reviewRounds)
     yield "findings open", str(one.findingsOpen), str(other.findingsOpen)
     yield "findings closed", str(one.findingsClosed), str(other.findingsClosed)

@@ -3,7 +3,7 @@
     phase 1 ─▶ phase 2 ─▶ … ─▶ report
       solo:  draft
       turns: drafts in parallel ─▶ updates ─▶ [reviews one by one ─▶ revisions one by one] at most twice
-      loop:  a child run builds
+      loop, contracts: a child run builds in a copy of the project, its result comes as a patch, then draft
 
 Rules
 1. Phases run one after another (S4-39). A phase ends with a look at its files: from then on they are a person's to

@@ -22,7 +22,6 @@ from orchestra.workflows.headline import again, headline, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
 from orchestra.workflows.team.board import Result
-from orchestra.workflows.team.building import BUILDERS
 from orchestra.workflows.team.decisions import Decisions, read_decisions
 from orchestra.workflows.team.definitions import DECISIONS, Definition
 from orchestra.workflows.team.effects import HANDLERS, Settled
@@ -57,13 +56,8 @@ def _defaults(project: Project) -> dict[str, Any]:
 
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
-    """Refuse a team whose models are not available or that cannot be run yet, before a run exists."""
+    """Refuse a team whose models are not available, before a run exists."""
     definition = job.definition
-    for phase in (phase for phase in definition.team.phases if phase.builds and phase.mode not in BUILDERS):
-        raise UsageError(
-            f"{definition.team.source}: phase {phase.number} has the execution mode `{phase.mode}`, which this version"
-            f" cannot run; choose one of {', '.join(BUILDERS)}"
-        )
     chosen = tuple(
         (agent.name, agent.model)
         for agent in definition.agents
@@ -155,6 +149,8 @@ def _headline(event: Event) -> str:
     effect = effect_of(event)
     if effect == "Edition" or (effect == "Look" and not _was_edited(event)):
         return ""  # a file as the run made it is in the line of its agent
+    if effect == "TakeOver" and event.type != "PHASE_FAILED":
+        return ""  # the patch comes next
     if event.type in ("RUN_CREATED", *FINAL) or not step.stage or effect in ("Look", "WriteFile"):
         return headline(event)
     where = f"phase {step.stage}"
@@ -207,6 +203,8 @@ def _results(ended: Ended) -> Iterator[Hint]:
     progress = Progress.of(ended.events)
     for path in progress.files:
         yield Hint(path.removeprefix("artifacts/"), path=str(ended.folder.path / path))
+    if any(event.type == "PATCH_APPLIED" for event in ended.events):
+        yield Hint("what changed in the project", command=("diff", ended.folder.id))
     if progress.definition is not None:
         task, own = progress.definition.task, progress.definition.team.name
         later = task.teams[task.teams.index(own) + 1 :] if own in task.teams else ()

@@ -1,0 +1,113 @@
+"""`loop --worktree`: runs beside the project's files, at the same time; their results come through the gate."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_undo import files
+from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project, conforms, new_file, records, reply, role
+from tests.support.repository import IDENTITY, git, repository
+
+OTHER = reply(new_file("다른/파일.txt", "둘"))
+
+
+def placed(path: Path) -> Project:
+    project = Project(path, role("planner", PLAN), role("developer", RIGHT_PATCH))
+    (path / ".gitignore").write_text("ignored.txt\n")
+    repository(path)
+    (path / "ignored.txt").write_text("not in the commit\n")
+    return project
+
+
+def copies(project: Project) -> list[Path]:
+    """The worktrees: each is the folder `workspace` of a child run."""
+    return sorted((project.path / ".runs" / "workflows").glob("*/workspace"))
+
+
+def test_two_runs_work_at_once_and_each_result_is_approved_as_one_patch(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    (project.path / "mine.txt").write_text("mine\n")
+    git(project.path, "add", "mine.txt")
+    before = files(project)
+    other = tmp_path / "other.json"
+    other.write_text(project.script.read_text().replace(*_as_json(RIGHT_PATCH, OTHER)))
+    command = [PROGRAM, "loop", "일", "--no-input", "--json", "--worktree", "--provider"]
+    checks = (project.check, "test -f 다른/파일.txt")
+    both = [
+        subprocess.Popen(
+            [*command, f"scripted:{script}", "--check", check],
+            cwd=project.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for script, check in zip((project.script, other), checks, strict=True)
+    ]
+    said = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [3, 3], said
+    assert all("the worktree begins with your uncommitted changes: mine.txt" in errors for _, errors in said)
+    assert files(project) == before and len(copies(project)) == 2
+    inside = copies(project)[0]
+    assert not (inside / "ignored.txt").exists() and (inside / "mine.txt").exists()
+    runs = [records(output)[0]["runId"] for output, _ in said]
+    assert {one["status"] for one in records(project.run("runs", "--json").stdout) if one["runId"] in runs} == {
+        "awaiting_approval"
+    }
+    for run in runs:
+        done = project.run("approve", run)
+        assert done.returncode == 0, done.stderr
+    assert "a + b" in project.calc() and (project.path / "다른/파일.txt").read_text() == "둘\n"
+    assert project.run("apply", runs[1], "--branch", "둘", env=IDENTITY).returncode == 0
+    for run in runs:
+        assert project.run("undo", run).returncode == 0
+    assert files(project) == before
+    conforms(project)
+
+
+def _as_json(*texts: str) -> tuple[str, str]:
+    first, second = (text.replace("\n", "\\n") for text in texts)
+    return first, second
+
+
+@pytest.mark.parametrize("how", ["changed", "rejected"])
+def test_a_result_that_does_not_come_is_kept_and_the_files_stay(tmp_path: Path, how: str) -> None:
+    project = placed(tmp_path / "p")
+    assert project.loop("--worktree").returncode == 3
+    if how == "rejected":
+        done = project.run("reject", "last", "--reason", "싫다")
+        said = "a person rejected the result: 싫다"
+    else:
+        (project.path / "calc.py").write_text("def sub(a, b):\n    return a - b\n")
+        done = project.run("approve", "last")
+        said = "calc.py changed on disk since the patch was computed; nothing was written"
+    now = files(project)
+    assert done.returncode == 1 and said in done.stderr, done.stderr
+    assert "left in your files: nothing" in done.stderr
+    [kept] = copies(project)
+    assert "a + b" in (kept / "calc.py").read_text() and files(project) == now
+    child = kept.parent.name
+    assert f"orchestra apply {child} --branch NAME" in done.stderr
+    assert project.run("apply", child, "--branch", "kept", env=IDENTITY).returncode == 0
+    assert "a + b" in git(project.path, "show", "kept:calc.py")
+    refused = project.run("apply", child, "--commit", env=IDENTITY)
+    assert refused.returncode == 1 and files(project) == now
+    assert project.run("clean", "--keep", "0", "--yes").returncode == 0
+    assert copies(project) == []
+
+
+def test_a_worktree_needs_no_git_and_a_job_that_would_be_refused_is_refused_at_once(tmp_path: Path) -> None:
+    both = RIGHT_PATCH.replace("[PATCH_END]", new_file("extra.md", "x") + "[PATCH_END]")
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", both))
+    assert project.run("loop", "x", "--worktree", "--check", "no-such-program").returncode == 2
+    assert project.runs == []
+    assert project.loop("--worktree").returncode == 3
+    assert project.run("approve", "last", "--only", "calc.py").returncode == 0
+    assert "a + b" in project.calc() and not (project.path / "extra.md").exists()
+    assert project.run("undo", "last").returncode == 0 and "a - b" in project.calc()
+    conforms(project)
+    refused = project.run("start", "worktree", "workflow=loop")
+    assert refused.returncode == 2 and "cannot be set from outside" in refused.stderr
