@@ -49,6 +49,8 @@ def test_defaults() -> None:
     found = msgspec.to_builtins(Config())
     assert found.pop("evidence")["agents"] == {}  # S5
     assert found.pop("team")["agents"] == "./agents"  # S4
+    assert found.pop("contracts")["max_designs"] == 2  # S3
+    assert found.pop("notify") == ()
     assert found == {
         "version": "1.0",
         "policies": {

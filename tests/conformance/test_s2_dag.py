@@ -58,7 +58,7 @@ def test_a_run_leaves_its_folder_with_everything(ran: Tasks) -> None:
     names = {path.name for path in ran.folder.path.iterdir()}
     wanted = {"events.ndjson", "state.json", "plan.json", "tasks.jsonl", "metrics.json", "config.yaml", "report.md"}
     assert wanted | {"artifacts", "messages.jsonl", "logs"} <= names
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d{3}_dag_\w+", ran.folder.id)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d{3}_dag_[\w-]+", ran.folder.id)
     conforms(ran)
     assert ran.run("verify", str(ran.folder.path)).returncode == 0
 

@@ -126,7 +126,7 @@ def cancel(folder: RunFolder) -> None:
 def test_a_parked_run_holds_no_lock_and_goes_on_with_its_answer(tmp_path: Path) -> None:
     one = engine(tmp_path, asks=asks)
     folder = one.start("asks", "이름", NOTHING)
-    assert folder.id.endswith("_001_asks_run")
+    assert folder.id.endswith("_001_asks_이름")
     assert asyncio.run(one.drive(folder)).exit_code == 3
     answer(folder, "q", "네")
     end = asyncio.run(engine(tmp_path, asks=asks).drive(folder))

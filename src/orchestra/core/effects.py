@@ -20,7 +20,9 @@ core/command.py; those of one workflow in its folder. A failed step is recorded 
     AskWorkspace     QUESTION_RAISED      QUESTION_ANSWERED                              core/people.py
     Approve          APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
     ProposePatch     -                    PATCH_PRODUCED                                 patch/gatekeeper.py
-    ReviewPatch      APPROVAL_REQUESTED   the same | PATCH_PRODUCED (a person's own)     core/people.py
+    ReviewPatch      APPROVAL_REQUESTED   APPROVAL_GRANTED | APPROVAL_REJECTED           core/people.py
+                                          | PATCH_PRODUCED (a person's own version)
+    Revise           -                    PATCH_PRODUCED                                 patch/gatekeeper.py
     GrantRevision    -                    APPROVAL_GRANTED                               core/people.py
     AutoApprove      -                    APPROVAL_GRANTED                               patch/gatekeeper.py
     ApplyPatch       -                    PATCH_APPLIED | PATCH_APPLY_FAILED             patch/gatekeeper.py

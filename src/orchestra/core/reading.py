@@ -29,6 +29,7 @@ T = TypeVar("T")
 OWN_EFFECTS = {"", "AdoptPlan", "ApplyPatch", "Approve", "AskPerson", "AskWorkspace", "AutoApprove", "ChildRun"}
 OWN_EFFECTS |= {"Evaluate", "GrantRevision", "KeepPlan", "ModelCall", "NewId", "Now", "ProposeCommit", "ProposePatch"}
 OWN_EFFECTS |= {"ProposeTakeBack", "RefusePatch", "ReviewPatch", "RunCommand", "Sleep", "TakeBack", "WriteCommit"}
+OWN_EFFECTS |= {"Revise", "TakeOver"}
 
 
 class Failure(Struct, frozen=True):

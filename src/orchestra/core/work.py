@@ -268,6 +268,7 @@ class Revise(Effect[PatchProposal], frozen=True):
     declined: str
     edited: bool
 
+    intent: ClassVar[EventType | None] = None
     outcome: ClassVar[Any] = PatchProposal
 
 
