@@ -111,3 +111,14 @@ def test_a_worktree_needs_no_git_and_a_job_that_would_be_refused_is_refused_at_o
     conforms(project)
     refused = project.run("start", "worktree", "workflow=loop")
     assert refused.returncode == 2 and "cannot be set from outside" in refused.stderr
+
+
+def test_what_a_person_hides_from_the_models_is_hidden_in_a_worktree_too(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    (project.path / "price.txt").write_text("the price is 4711\n")
+    (project.path / "data.txt").write_text("the figure is 4712\n")
+    flags = ("--worktree", "--no-context", "price.txt", "--context", "data.txt")
+    assert project.loop(*flags, goal="price.txt").returncode == 3
+    prompts = [path.read_text() for run in project.runs for path in run.path.glob("artifacts/**/*.prompt.json")]
+    assert prompts and not any("4711" in prompt for prompt in prompts)
+    assert all("4712" in prompt for prompt in prompts)

@@ -99,7 +99,7 @@ def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
     job, _ = drive.app.check(LOOP.name, job, models)
     params = msgspec.to_builtins(msgspec.structs.replace(job, approval="never"))  # the result is approved
     work = {name: value for name, value in params.items() if name not in LOOP.reserved}
-    return WorktreeJob(LOOP.name, job.goal, work, job.approval)
+    return WorktreeJob(LOOP.name, job.goal, work, job.approval, job.context, job.hidden)
 
 
 @click.command(short_help="Go on from a finished run with another goal.")
