@@ -122,3 +122,11 @@ def test_what_a_person_hides_from_the_models_is_hidden_in_a_worktree_too(tmp_pat
     prompts = [path.read_text() for run in project.runs for path in run.path.glob("artifacts/**/*.prompt.json")]
     assert prompts and not any("4711" in prompt for prompt in prompts)
     assert all("4712" in prompt for prompt in prompts)
+
+
+def test_a_change_of_lines_that_the_model_was_not_shown_is_a_reason_to_ask_about_the_result(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    done = project.loop("--worktree", "--approval", "risk", "--no-context", "calc.py")
+    assert done.returncode == 3 and "a - b" in project.calc()
+    [asked] = [one for one in records(done.stdout) if one["type"] == "APPROVAL_REQUESTED"]
+    assert asked["payload"]["reasons"] == ["changes calc.py, which the model was not shown"]
