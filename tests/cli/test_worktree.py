@@ -130,3 +130,13 @@ def test_a_change_of_lines_that_the_model_was_not_shown_is_a_reason_to_ask_about
     assert done.returncode == 3 and "a - b" in project.calc()
     [asked] = [one for one in records(done.stdout) if one["type"] == "APPROVAL_REQUESTED"]
     assert asked["payload"]["reasons"] == ["changes calc.py, which the model was not shown"]
+
+
+def test_the_worktree_of_a_linked_worktree_is_no_worktree_of_git(tmp_path: Path) -> None:
+    main = placed(tmp_path / "main")
+    git(main.path, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    assert (tmp_path / "side" / ".git").is_file()
+    project = Project(tmp_path / "side", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    assert project.loop("--worktree").returncode == 3
+    [inside] = copies(project)
+    assert sorted(path.name for path in inside.iterdir()) == [".gitignore", "calc.py"]
