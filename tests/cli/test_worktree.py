@@ -119,9 +119,16 @@ def test_what_a_person_hides_from_the_models_is_hidden_in_a_worktree_too(tmp_pat
     (project.path / "data.txt").write_text("the figure is 4712\n")
     flags = ("--worktree", "--no-context", "price.txt", "--context", "data.txt")
     assert project.loop(*flags, goal="price.txt").returncode == 3
-    prompts = [path.read_text() for run in project.runs for path in run.path.glob("artifacts/**/*.prompt.json")]
-    assert prompts and not any("4711" in prompt for prompt in prompts)
-    assert all("4712" in prompt for prompt in prompts)
+    first = _prompts(project)
+    assert first and not any("4711" in prompt for prompt in first) and all("4712" in prompt for prompt in first)
+    assert project.run("approve", "last").returncode == 0
+    project.write_script(role("planner", PLAN), role("developer", OTHER))
+    assert project.run("more", "last", "price.txt", "--no-input", "--json").returncode == 3
+    assert len(_prompts(project)) > len(first) and not any("4711" in prompt for prompt in _prompts(project))
+
+
+def _prompts(project: Project) -> list[str]:
+    return [path.read_text() for run in project.runs for path in run.path.glob("artifacts/**/*.prompt.json")]
 
 
 def test_a_change_of_lines_that_the_model_was_not_shown_is_a_reason_to_ask_about_the_result(tmp_path: Path) -> None:
