@@ -360,14 +360,10 @@ class ProposeTakeBack(Effect[PatchProposal], frozen=True):
 
 
 class TakenOver(Struct, frozen=True, omit_defaults=True):
-    """What a run changed in its copy of the project, as a reply for the gate; None: it changed nothing.
-
-    `risks` are those of the patches that it applied there. The gate cannot find all of them in the sum of the patches:
-    what their writers were shown is known of each patch only.
-    """
+    """What a run changed in its copy of the project, as a reply for the gate; None: it changed nothing."""
 
     reply: Reply | None = None
-    risks: tuple[str, ...] = ()
+    risks: tuple[str, ...] = ()  # of the patches that it applied there; their sum does not show all of them
 
 
 class TakeOver(Effect[TakenOver], frozen=True):
