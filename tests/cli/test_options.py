@@ -86,5 +86,6 @@ def test_a_file_of_the_folder_that_the_person_is_in_is_meant(tmp_path: Path, ver
     inner = Project(tmp_path / "p" / "안")
     (tmp_path / "p" / ".runs").mkdir()
     check = () if verb == "dag" else ("--check", "true")
-    done = inner.run(verb, "x", *check, "--provider", f"scripted:{inner.script}", "--context", "calc.py:9", "--no-input")
+    models = ("--provider", f"scripted:{inner.script}")
+    done = inner.run(verb, "x", *check, *models, "--context", "calc.py:9", "--no-input")
     assert done.returncode == 2 and "calc.py has only 2 lines" in done.stderr
