@@ -147,3 +147,17 @@ def test_the_worktree_of_a_linked_worktree_is_no_worktree_of_git(tmp_path: Path)
     assert project.loop("--worktree").returncode == 3
     [inside] = copies(project)
     assert sorted(path.name for path in inside.iterdir()) == [".gitignore", "calc.py"]
+
+
+@pytest.mark.parametrize("how", ["gone", "a link"])
+def test_a_copy_that_is_gone_is_named_and_no_other_folder_is_read_for_it(tmp_path: Path, how: str) -> None:
+    project = placed(tmp_path / "p")
+    assert project.loop("--worktree").returncode == 3
+    [copy] = copies(project)
+    copy.rename(tmp_path / "elsewhere")
+    if how == "a link":
+        copy.symlink_to(tmp_path / "elsewhere")
+    shown = project.run("diff", copy.parent.name)
+    assert shown.returncode == 0 and "+    return a + b" in shown.stdout
+    refused = project.run("apply", copy.parent.name, "--branch", "gone", env=IDENTITY)
+    assert refused.returncode == 1 and "its copy of the project, and that is gone" in refused.stderr

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestra.core.context import Step
+from orchestra.core.copies import workspace_of
 from orchestra.core.errors import OrchestraError, StepFailed
 from orchestra.core.work import Refusal, TakenOver, TakeOver
 from orchestra.patch.apply import read_files
@@ -63,7 +64,7 @@ class TakingOver:
         return TakenOver(kept_diff(step.ledger, effect.artifact, diff), risks)
 
     def _diff(self, copy: str, patches: Sequence[AppliedPatch]) -> str | Refusal:
-        now = read_files(self._project / copy, paths_of(patches))
+        now = read_files(workspace_of(self._project, copy), paths_of(patches))
         if isinstance(now, Refusal):
             return now
         before = taken_back(patches, now)
