@@ -275,6 +275,12 @@ class App:
         now = {**job_of(run.created), **self.terms.changes(folder)}
         self.terms.keep_changes(folder, msgspec.to_builtins(workflow.changed(self.project, now, wishes)), by)
 
+    def keep_models(self, root: RunFolder, models: Models) -> None:
+        """Keep models that replace those of a run, for another process that is about to drive it."""
+        if self.project.store.is_driven(root):
+            raise RunLocked(root.id, "another process")
+        self.terms.keep_models(root, self.project.providers.settled(models))
+
     def _needs_trial(self, run: Drivable) -> bool:
         """Whether to try a command before a model is called: the run needs commands, and no patch is applied yet."""
         if not self.workflows.named(run.facts.workflow).needs_commands(job_of(run.created)):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_undo import files, furnished, loop
-from tests.support.project import PLAN, RIGHT_PATCH, Project, conforms, records, role
+from tests.support.project import PLAN, RIGHT_PATCH, Project, conforms, new_file, records, reply, role
 from tests.support.repository import EMAIL, IDENTITY, NAME, git, hostile, repository
 
 
@@ -112,6 +112,19 @@ def test_uncommitted_lines_elsewhere_in_a_file_are_not_committed(tmp_path: Path)
     committed = git(project.path, "show", "HEAD:calc.py")
     assert "a + b" in committed and "mine" not in committed
     assert git(project.path, "diff", "--stat").endswith("1 file changed, 1 insertion(+)")
+
+
+def test_a_patch_that_a_kill_cut_short_is_finished_before_the_result_is_committed(tmp_path: Path) -> None:
+    begun = reply(new_file("하나.txt", "1"))
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", begun), role("fixer", RIGHT_PATCH))
+    repository(project.path)
+    run, journal = loop(project), project.folder.events
+    lines = journal.read_bytes().splitlines(keepends=True)
+    _, second = [number for number, line in enumerate(lines) if b'"PATCH_APPLIED"' in line]
+    journal.write_bytes(b"".join(lines[:second]))
+    refused = project.run("apply", run, "--branch", "half", env=IDENTITY)
+    assert refused.returncode == 2 and "was killed while it wrote a patch" in refused.stderr
+    assert git(project.path, "branch", "--list", "half") == ""
 
 
 def test_a_project_below_the_top_commits_its_own_paths(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from orchestra.core.projects import Projects
 from tests.support.inside import said
-from tests.support.project import PLAN, RIGHT_PATCH, Project, role, sleeping, until
+from tests.support.project import PLAN, RIGHT_PATCH, WRONG_PATCH, Project, role, sleeping, until
 
 REPLIES = (role("planner", PLAN), role("developer", RIGHT_PATCH))
 REST = ("--no-baseline", "--no-input")
@@ -57,6 +57,19 @@ def test_a_detached_run_that_cannot_be_driven_says_why(tmp_path: Path) -> None:
     models = ("--provider", f"scripted:{project.script}")
     turn = project.run("chat:turn", "--session", "s1", "--message", "hello", "--detach", *models)
     assert turn.returncode == 2 and "--detach" in turn.stderr
+    undone = project.run("undo", run, "--detach")
+    assert undone.returncode == 2 and "--detach" in undone.stderr
+
+
+def test_a_detached_resume_uses_the_provider_that_was_typed(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH))
+    assert project.loop().returncode == 3
+    assert project.run("reject", "last", "--reason", "아니", "--no-drive").returncode == 0
+    other = Project(tmp_path / "other", role("developer", RIGHT_PATCH), role("fixer", RIGHT_PATCH))
+    done = project.run("resume", "last", "--provider", f"scripted:{other.script}", "--approval", "never", "--detach")
+    assert done.returncode == 0, done.stderr
+    until(lambda: status(project) == "completed")
+    assert "a + b" in project.calc()
 
 
 def notified(path: Path) -> list[dict[str, str]]:

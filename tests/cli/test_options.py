@@ -79,3 +79,13 @@ def test_what_cannot_be_meant_is_refused_before_a_run_exists(project: Project, f
     done = project.loop(*flag)
     assert (done.returncode, done.stdout, project.runs) == (2, "", [])
     assert done.stderr.count("\n") == 1 and why in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["loop", "dag", "contracts"])
+def test_a_file_of_the_folder_that_the_person_is_in_is_meant(tmp_path: Path, verb: str) -> None:
+    inner = Project(tmp_path / "p" / "안")
+    (tmp_path / "p" / ".runs").mkdir()
+    check = () if verb == "dag" else ("--check", "true")
+    models = ("--provider", f"scripted:{inner.script}")
+    done = inner.run(verb, "x", *check, *models, "--context", "calc.py:9", "--no-input")
+    assert done.returncode == 2 and "calc.py has only 2 lines" in done.stderr

@@ -132,6 +132,7 @@ def test_a_phase_of_mode_contracts_builds_in_a_copy_too(tmp_path: Path) -> None:
     assert {path.name for path in (project.path / "calc").iterdir()} > before
     [run] = [RunFolder(path) for path in (project.path / "runs").glob(f"2*_{TEAM}_{TASK}")]
     assert (run.artifacts / "built.md").read_text(encoding="utf-8") == "# Built\n"
+    assert project.run("requests", "--json").stdout == ""  # its R1 is the copy's, and hides no R1 of the project
 
 
 @pytest.mark.spec("S4-55", "S4-57", "S4-93", "S4-94", "S4-95", "S4-97", "S4-99")

@@ -111,3 +111,53 @@ def test_a_worktree_needs_no_git_and_a_job_that_would_be_refused_is_refused_at_o
     conforms(project)
     refused = project.run("start", "worktree", "workflow=loop")
     assert refused.returncode == 2 and "cannot be set from outside" in refused.stderr
+
+
+def test_what_a_person_hides_from_the_models_is_hidden_in_a_worktree_too(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    (project.path / "price.txt").write_text("the price is 4711\n")
+    (project.path / "data.txt").write_text("the figure is 4712\n")
+    flags = ("--worktree", "--no-context", "price.txt", "--context", "data.txt")
+    assert project.loop(*flags, goal="price.txt").returncode == 3
+    first = _prompts(project)
+    assert first and not any("4711" in prompt for prompt in first) and all("4712" in prompt for prompt in first)
+    assert project.run("approve", "last").returncode == 0
+    project.write_script(role("planner", PLAN), role("developer", OTHER))
+    assert project.run("more", "last", "price.txt", "--no-input", "--json").returncode == 3
+    assert len(_prompts(project)) > len(first) and not any("4711" in prompt for prompt in _prompts(project))
+
+
+def _prompts(project: Project) -> list[str]:
+    return [path.read_text() for run in project.runs for path in run.path.glob("artifacts/**/*.prompt.json")]
+
+
+def test_a_change_of_lines_that_the_model_was_not_shown_is_a_reason_to_ask_about_the_result(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    done = project.loop("--worktree", "--approval", "risk", "--no-context", "calc.py")
+    assert done.returncode == 3 and "a - b" in project.calc()
+    [asked] = [one for one in records(done.stdout) if one["type"] == "APPROVAL_REQUESTED"]
+    assert asked["payload"]["reasons"] == ["changes calc.py, which the model was not shown"]
+
+
+def test_the_worktree_of_a_linked_worktree_is_no_worktree_of_git(tmp_path: Path) -> None:
+    main = placed(tmp_path / "main")
+    git(main.path, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    assert (tmp_path / "side" / ".git").is_file()
+    project = Project(tmp_path / "side", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    assert project.loop("--worktree").returncode == 3
+    [inside] = copies(project)
+    assert sorted(path.name for path in inside.iterdir()) == [".gitignore", "calc.py"]
+
+
+@pytest.mark.parametrize("how", ["gone", "a link"])
+def test_a_copy_that_is_gone_is_named_and_no_other_folder_is_read_for_it(tmp_path: Path, how: str) -> None:
+    project = placed(tmp_path / "p")
+    assert project.loop("--worktree").returncode == 3
+    [copy] = copies(project)
+    copy.rename(tmp_path / "elsewhere")
+    if how == "a link":
+        copy.symlink_to(tmp_path / "elsewhere")
+    shown = project.run("diff", copy.parent.name)
+    assert shown.returncode == 0 and "+    return a + b" in shown.stdout
+    refused = project.run("apply", copy.parent.name, "--branch", "gone", env=IDENTITY)
+    assert refused.returncode == 1 and "its copy of the project, and that is gone" in refused.stderr

@@ -39,13 +39,15 @@ def test_the_search_stops_at_the_home_folder_which_is_never_taken(top: Path) -> 
 
 
 @AS_ROOT
-@pytest.mark.parametrize("of_another", ["mark", "folder", "folder on the way"])
+@pytest.mark.parametrize("of_another", ["mark", "mark beside ours", "folder", "folder on the way"])
 def test_what_another_user_made_is_not_taken(top: Path, of_another: str) -> None:
     config = top / "orchestra.config.yaml"
     config.write_text("version: '1.0'\n")
     below = top / "a" / "한글"
     assert find_project(below, {}) == top
-    foreign = {"mark": config, "folder": top, "folder on the way": top / "a"}[of_another]
+    if of_another == "mark beside ours":
+        (top / ".git").mkdir()
+    foreign = {"mark": config, "mark beside ours": config, "folder": top, "folder on the way": top / "a"}[of_another]
     os.chown(foreign, 12345, 12345)
     assert find_project(below, {}) == below
 

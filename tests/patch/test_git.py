@@ -88,6 +88,21 @@ def test_a_repository_without_a_commit_and_a_linked_worktree(folder: Path, tmp_p
     assert find_repository(fake, ()) is None
 
 
+@pytest.mark.parametrize("how", ["folder", "file"])
+def test_a_repository_cannot_name_another_one_as_its_own(folder: Path, tmp_path: Path, how: str) -> None:
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    git(hostile, "init", "-q", "-b", "main")
+    own = hostile / ".git"
+    if how == "file":
+        own = own.rename(tmp_path / "anywhere")
+        (own / "gitdir").write_text(f"{hostile / '.git'}\n")
+        (hostile / ".git").write_text(f"gitdir: {own}\n")
+    (own / "commondir").write_text(f"{folder / '.git'}\n")
+    assert git(hostile, "rev-parse", "HEAD") == git(folder, "rev-parse", "HEAD")  # git itself believes it
+    assert find_repository(hostile, ()) is None
+
+
 def test_a_project_below_the_top_is_found_but_not_beyond_a_home(folder: Path) -> None:
     seen = find_repository(folder / "a" / "b", ())
     assert seen is not None and (seen.top, seen.prefix) == (folder, "a/b/")

@@ -12,6 +12,7 @@ from orchestra.cli import options
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace, QuietFace
 from orchestra.cli.text import safe
+from orchestra.cli.undo import refuse_half_applied
 from orchestra.core.errors import UsageError
 from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
@@ -57,6 +58,7 @@ def apply(run: str, branch: str, here: bool, message: str, how: options.Driving)
     to = None if begun else _target(app, folder, name, options.clean(message))
     drive.ask_consent()
     with app.project.store.claim(root):  # nobody goes on with the run meanwhile
+        refuse_half_applied(app, folder)
         end, made = drive.finish(lambda: begun or _start(app, folder, to), known=begun is not None)
     if isinstance(drive.face, JsonFace) or end.status not in FINAL.values():
         drive.face.done(end, made)

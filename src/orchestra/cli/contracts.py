@@ -57,7 +57,8 @@ def contracts(
     given: dict[str, Any] = {"test": options.split_check(check)} if check else {}
     given |= {"approval": approval} if approval else {}
     usual = CONTRACTS.defaults(app.project)
-    job = Job(request=text, **{**usual, **given, "context": context, "hidden": no_context})
+    given |= {"context": options.from_project(context, how.project), "hidden": no_context}
+    job = Job(request=text, **{**usual, **given})
     command = test_command(app.project, job)
     click.echo(f"orchestra: tests: {command.line} ({command.origin})", err=True)
     typed = ("approval",) if approval else ()

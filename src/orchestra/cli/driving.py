@@ -43,6 +43,7 @@ class Drive:
         self.face = face or choose_face(how)
         self._on_ask = how.on_ask
         self._detach = how.detach
+        self._models = models
         self.app = App(how.project, face=self.face, models=models, overlay=overlay)
         if environment:
             self.app.project.choose_environment(environment)
@@ -66,12 +67,14 @@ class Drive:
     def refuse_detached(self, what: str) -> None:
         """UsageError with --detach, for a command that must drive the run itself."""
         if self._detach:
-            raise UsageError(f"--detach: {what} is driven by the process that takes it")
+            raise UsageError(f"--detach: {what} is driven by this command itself; leave it out")
 
     def _drive_apart(self, start: Callable[[], RunFolder], accept_drift: frozenset[str]) -> int:
         """Start or find a run, and have another process drive it."""
         self.ask_consent()
         root = self.app.runs.root_of(start())
+        if self._models:
+            self.app.keep_models(root, self._models)
         options = (
             "--on-ask",
             self._on_ask,
@@ -107,6 +110,7 @@ class Drive:
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
     ) -> tuple[RunEnd, RunFolder]:
         """The same as `conduct`, but shows nothing of the end."""
+        self.refuse_detached("this run")
         self.ask_consent()
         folder = start()
         return asyncio.run(self.go(folder, known=known, accept_drift=accept_drift)), folder

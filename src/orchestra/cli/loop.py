@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 import msgspec
 from msgspec import UNSET
@@ -14,6 +17,7 @@ from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.providers.choose import Models
+from orchestra.runs.find import RunSummary
 from orchestra.runs.following import told
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
@@ -23,6 +27,7 @@ from orchestra.workflows.worktree.workflow import WORKTREE
 
 # What a run that follows another does not take over; not the approval mode either, which a person typed for that run.
 _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval")
+_OF_THE_MODELS = ("context", "hidden")  # what the models of a run are shown, and what not
 
 
 @click.command(short_help="Reach a goal by patches.")
@@ -99,7 +104,7 @@ def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
     job, _ = drive.app.check(LOOP.name, job, models)
     params = msgspec.to_builtins(msgspec.structs.replace(job, approval="never"))  # the result is approved
     work = {name: value for name, value in params.items() if name not in LOOP.reserved}
-    return WorktreeJob(LOOP.name, job.goal, work, job.approval)
+    return WorktreeJob(LOOP.name, job.goal, work, job.approval, job.context, job.hidden)
 
 
 @click.command(short_help="Go on from a finished run with another goal.")
@@ -130,7 +135,7 @@ def more(
     if (status := before.fold.state.status) not in FINAL.values():
         raise UsageError(f"run {before.folder.id} is {status}: it has not ended. orchestra resume {before.folder.id}")
     given = {"checks": tuple(map(options.split_check, checks)), "approval": approval, "maxFixIterations": max_fixes}
-    params = job_of(before.created) if before.workflow == LOOP.name else {}
+    params = _job_before(before)
     kept = {name: value for name, value in params.items() if name not in _OF_THE_RUN}
     wishes = {name: value for name, value in given.items() if value not in (None, ())}
     notes = (*earlier_notes(params), *told(before, app.trees.changes.net(before.folder), app.project.redactor))
@@ -139,6 +144,14 @@ def more(
     models = options.chosen(who, recorded) or recorded
     typed = ("approval",) if approval else ()
     return drive.drive(lambda: app.start(LOOP.name, job, models, typed=typed, follows=before.folder.id))
+
+
+def _job_before(run: RunSummary) -> Mapping[str, Any]:
+    """What a next loop takes over of a run's job. Of a job of another kind: which files its models were shown."""
+    job = job_of(run.created)
+    if run.workflow == WORKTREE.name:
+        return msgspec.convert(job, WorktreeJob).params  # the work is a loop
+    return job if run.workflow == LOOP.name else {name: job[name] for name in _OF_THE_MODELS if name in job}
 
 
 def _goal(text: str) -> str:

@@ -4,6 +4,8 @@ Rules
 1. A request belongs to the newest of its runs: a retry or a rerun goes on with it.
 2. Its state is computed from executed tests (workflows/contracts/tracing.py), never read from a file.
 3. A folder of contracts without a run, as another tool leaves it, is listed; nothing was executed here.
+4. A run in a copy of the project (core/copies.py) counts its own requests, from R1 on, and keeps their contracts there:
+   they are no requests of the project.
 """
 
 from __future__ import annotations
@@ -113,7 +115,8 @@ def _runs(app: App) -> dict[str, RunFolder]:
     """The newest run of each request; one that is foreign only if there is no other."""
     found: dict[str, tuple[bool, RunFolder]] = {}
     for folder in app.runs.folders():
-        if app.runs.began(folder).workflow != CONTRACTS.name:
+        began = app.runs.began(folder)
+        if began.workflow != CONTRACTS.name or began.copy:  # rule 4
             continue
         try:
             summary = app.runs.summary(folder, keep=False)

@@ -66,7 +66,7 @@ def undo(run: str, to: str, yes: bool, how: options.Driving) -> int:
     since = _since(app, folder, to)
     drive.ask_consent()
     with app.project.store.claim(root):  # nobody goes on with the run meanwhile
-        _refuse_half_applied(app, folder)
+        refuse_half_applied(app, folder)
         begun = _cut_short(app, folder, since)
         end, made = drive.finish(lambda: begun or _start(app, folder, since), known=begun is not None)
     if isinstance(drive.face, JsonFace) or end.status not in FINAL.values():
@@ -96,7 +96,7 @@ def _cut_short(app: App, folder: RunFolder, since: Since | None) -> RunFolder | 
     return None
 
 
-def _refuse_half_applied(app: App, folder: RunFolder) -> None:
+def refuse_half_applied(app: App, folder: RunFolder) -> None:
     """UsageError if a kill cut a patch of the run short: what the patch changed is not recorded yet."""
     for one in app.runs.tree(folder):
         if app.answers.half_applied(one):

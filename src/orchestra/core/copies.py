@@ -49,6 +49,11 @@ def found_copy(project: str | Path, path: str, roots: tuple[Path, ...] = ()) -> 
     return copy
 
 
+def workspace_of(project: Path, copy: str) -> Path:
+    """The folder that a run works in, from what RUN_CREATED names; UsageError as from `found_copy`."""
+    return found_copy(project, copy) if copy else project
+
+
 def make_copy(source: Path, target: Path, left_out: LeftOut | None = None) -> None:
     """Copy a folder: all of it or nothing (rule 2). Links stay links."""
     making = target.with_name(f".{target.name}.tmp")

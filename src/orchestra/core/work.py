@@ -364,6 +364,7 @@ class TakenOver(Struct, frozen=True, omit_defaults=True):
     """What a run changed in its copy of the project, as a reply for the gate; None: it changed nothing."""
 
     reply: Reply | None = None
+    risks: tuple[str, ...] = ()  # of the patches that it applied there; their sum does not show all of them
 
 
 class TakeOver(Effect[TakenOver], frozen=True):

@@ -21,7 +21,7 @@ from orchestra.core.files import MIB
 from orchestra.core.reading import outcome_as
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
-from orchestra.core.work import Applied, PatchFile, PatchProposal
+from orchestra.core.work import Applied, PatchProposal
 from orchestra.patch.undo import AppliedPatch, Undo, UndoFile
 
 _MOST_UNDO = 64 * MIB
@@ -43,23 +43,25 @@ class Timed(Struct, frozen=True):
     event: str
     time: str
     patch: AppliedPatch
+    risks: tuple[str, ...] = ()  # what the gate found in it
 
 
 def applied_in(run: Journaled, *, kept: bool = True) -> Iterator[Timed]:
     """The applied patches of one run. Without `kept`, what they kept is not read: only their files are known."""
     below = f"{run.inside}/" if run.inside else ""
-    offered: dict[str, tuple[PatchFile, ...]] = {}
+    offered: dict[str, PatchProposal] = {}
     for event in run.events:
         if event.type == "PATCH_PRODUCED" and (proposal := outcome_as(event, PatchProposal)):
-            offered[proposal.digest] = proposal.files
+            offered[proposal.digest] = proposal
         elif event.type == "PATCH_APPLIED" and (done := outcome_as(event, Applied)):
             granted = {file.path for file in done.after}
-            files = tuple(file for file in offered.get(done.digest, ()) if file.path in granted)
+            made = offered.get(done.digest)
+            files = tuple(file for file in made.files if file.path in granted) if made else ()
             undo = None
             if kept and done.undo is not None:
                 undo = _kept(run.folder, done.undo)
             patch = renamed(AppliedPatch(files, undo), lambda path: below + path)
-            yield Timed(run.folder.id, event.id, event.ts, patch)
+            yield Timed(run.folder.id, event.id, event.ts, patch, made.risks if made else ())
 
 
 def _kept(folder: RunFolder, undo: ArtifactRef) -> Undo:

@@ -16,18 +16,20 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestra.core.context import Step
+from orchestra.core.copies import workspace_of
 from orchestra.core.errors import OrchestraError, StepFailed
 from orchestra.core.work import Refusal, TakenOver, TakeOver
 from orchestra.patch.apply import read_files
 from orchestra.patch.gatekeeper import kept_diff
-from orchestra.patch.journaled import Journaled, applied_in, in_order
+from orchestra.patch.journaled import Journaled, Timed, applied_in, in_order
 from orchestra.patch.locate import Image
 from orchestra.patch.prepared import PreparedFile
 from orchestra.patch.takeback import TreesOf
-from orchestra.patch.undo import paths_of, taken_back
+from orchestra.patch.undo import AppliedPatch, paths_of, taken_back
 from orchestra.patch.written import diff_of
 
 NOT_TAKEN = "NOT_TAKEN_OVER"
+_NO_COPY = Refusal("conflict", "the run did not work in a copy of the project")
 
 
 class _Changed(Struct, frozen=True):
@@ -50,19 +52,19 @@ class TakingOver:
     async def __call__(self, effect: TakeOver, step: Step) -> TakenOver:
         """The diff of everything that the run changed in its copy."""
         try:
-            diff = self._diff(list(self._trees(effect.run)))
+            copy, applied = _applied(list(self._trees(effect.run)))
+            diff = self._diff(copy, in_order(applied)) if copy else _NO_COPY
         except OrchestraError as error:
             raise StepFailed(step.key, NOT_TAKEN, str(error)) from error
         if isinstance(diff, Refusal):
             raise StepFailed(step.key, NOT_TAKEN, diff.message)
-        return TakenOver(kept_diff(step.ledger, effect.artifact, diff) if diff else None)
+        if not diff:
+            return TakenOver()
+        risks = tuple(dict.fromkeys(risk for one in applied for risk in one.risks))
+        return TakenOver(kept_diff(step.ledger, effect.artifact, diff), risks)
 
-    def _diff(self, runs: Sequence[Journaled]) -> str | Refusal:
-        copy = runs[0].copy if runs else ""
-        if not copy:
-            return Refusal("conflict", "the run did not work in a copy of the project")
-        patches = in_order(patch for run in runs if run.copy == copy for patch in applied_in(run))
-        now = read_files(self._project / copy, paths_of(patches))
+    def _diff(self, copy: str, patches: Sequence[AppliedPatch]) -> str | Refusal:
+        now = read_files(workspace_of(self._project, copy), paths_of(patches))
         if isinstance(now, Refusal):
             return now
         before = taken_back(patches, now)
@@ -70,6 +72,12 @@ class TakingOver:
             return before
         written = diff_of(_changed(part, now) for part in before.files)
         return next(iter(written.refused), written.diff)
+
+
+def _applied(runs: Sequence[Journaled]) -> tuple[str, list[Timed]]:
+    """The copy that the first of these runs works in, and the patches that they applied there (rule 1)."""
+    copy = runs[0].copy if runs else ""
+    return copy, [patch for run in runs if run.copy == copy for patch in applied_in(run)]
 
 
 def _changed(part: PreparedFile, images: Mapping[str, Image | None]) -> _Changed:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
+from orchestra.core.copies import workspace_of
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
@@ -80,8 +80,12 @@ class Changes:
 
     def net(self, folder: RunFolder, *, own: bool = False) -> Net:
         """What the patches of a tree changed in the end; with `own`, only those of the run itself."""
-        workspace, mine = self._workspace(folder), self._patches(folder, own=own)
+        mine = self._patches(folder, own=own)
         patches = in_order(mine)
+        try:
+            workspace = workspace_of(self._runs.project, self._runs.began(folder).copy)
+        except UsageError:  # the copy is gone
+            return Net((), left_changed(patches))
         images = read_files(workspace, paths_of(patches))
         if isinstance(images, Refusal):
             return Net((), left_changed(patches))
@@ -123,10 +127,6 @@ class Changes:
         copy = self._runs.began(folder).copy
         runs = (_journaled(member.summary) for member in self._runs.members(folder))
         return (run for run in runs if run.copy == copy)  # rule 3
-
-    def _workspace(self, folder: RunFolder) -> Path:
-        """The project, or the copy of it that the run works in."""
-        return self._runs.project / self._runs.began(folder).copy
 
     def _is_foreign(self, folder: RunFolder) -> bool:
         try:

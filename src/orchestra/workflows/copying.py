@@ -2,7 +2,8 @@
 
 Rules
 1. Left out: `.git`, what `.gitignore` names, and what is closed to patches: runs and environments. Commands of the run
-   use the project's environment (commands/sandbox.py, rule 4).
+   use the project's environment (commands/sandbox.py, rule 4). In a linked worktree of git, `.git` is a file: a copy of
+   it would have git in the copy work on the index and the branch of the project.
 2. Left out as well: files that are secrets by their names, and everything that is no file, folder or link.
 """
 
@@ -42,6 +43,8 @@ def _is_left_out(path: str, name: str, rules: Rules, closed: frozenset[str]) -> 
         mode = os.lstat(path).st_mode
     except OSError:
         return True  # it is gone
+    if os.path.basename(path) in REPOSITORIES:
+        return True
     if stat.S_ISDIR(mode):
-        return os.path.basename(path) in REPOSITORIES or path in closed or ignored(f"{name}/", rules)
+        return path in closed or ignored(f"{name}/", rules)
     return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) or ignored(name, rules) or bool(secret_by_name(name))

@@ -56,7 +56,7 @@ class Ticket(Struct, frozen=True):
     `shown` is what the writer of the patch had seen (`ModelReply.shown`); None: not judged. `scope` has the files that
     the patch may change; None: any. `granted` says where these changes were granted before (in a copy of the project):
     then a person is asked again only about guesses, and about files that orchestra obeys. `rejected` has the digests of
-    patches that a person has rejected before.
+    patches that a person has rejected before. `risks` are those of the patches that this change is the sum of.
     """
 
     artifact: str
@@ -67,6 +67,7 @@ class Ticket(Struct, frozen=True):
     scope: Scope | None = None
     granted: str = ""
     rejected: tuple[str, ...] = ()
+    risks: tuple[str, ...] = ()
 
 
 async def pass_gate(ctx: Context, reply: Reply, ticket: Ticket) -> Passage:
@@ -145,7 +146,8 @@ async def _approve(ctx: Context, proposal: PatchProposal, ticket: Ticket) -> App
     """Get a person's decision, which may be their own version of the patch; or record the policy's grant."""
     policy = stricter(ticket.policy, proposal.approval)
     unexpected = ticket.scope.unexpected(proposal.files) if ticket.scope else ()
-    reasons = reasons_to_ask(policy, proposal.risks, (*proposal.guarded, *unexpected))
+    risks = tuple(dict.fromkeys((*proposal.risks, *ticket.risks)))
+    reasons = reasons_to_ask(policy, risks, (*proposal.guarded, *unexpected))
     if ticket.granted:
         reasons = (*proposal.guarded, *unexpected, *proposal.doubts)
     if not reasons:

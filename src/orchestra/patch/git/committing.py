@@ -21,6 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestra.core.context import Step
+from orchestra.core.copies import workspace_of
 from orchestra.core.effects import digest_of
 from orchestra.core.errors import OrchestraError
 from orchestra.core.ledger import Ledger
@@ -143,7 +144,7 @@ class Committing:
         patches = in_order(one for run in mine if run.copy == copy for one in applied_in(run))
         others = (run for other in rest for run in self._trees(other) if run.copy == copy)
         later = in_order(one for run in others for one in applied_in(run))
-        images = read_files(Path(os.path.normpath(self._project / copy)), paths_of((*patches, *later)))
+        images = read_files(workspace_of(self._project, copy), paths_of((*patches, *later)))
         if isinstance(images, Refusal):
             return images
         net = net_change(patches, later, images)

@@ -6,7 +6,8 @@ Rules
 2. Refs, HEAD and the index are read within bounds, from regular files only. Objects are read by dulwich, from the store
    alone, after a look that there are only regular files.
 3. The folder `.git` is searched upwards from the project: not beyond a home folder or the file system, and never in a
-   folder of another user (root excepted). A linked worktree counts if the repository names it, too.
+   folder of another user (root excepted). A linked worktree counts if the repository names it, too: otherwise a folder
+   from anybody could have a commit written into any repository of the user's.
 4. What is not understood is refused with a sentence, never guessed: reftable, SHA-256, borrowed objects, a submodule.
 """
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dulwich.objects import Tree
 
 _MOST_REF, _MOST_PACKED, _LONGEST = 4096, 64 * MIB, 4096
+_COMMON = "commondir"  # the file of a linked worktree that names the repository's git folder
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o040000, 0o160000
 
@@ -204,9 +206,9 @@ def find_repository(project: Path, homes: tuple[str, ...]) -> Repository | None:
         if found.st_dev != device or found.st_uid not in (os.geteuid(), 0):
             return None
         if os.path.lexists(folder / ".git"):
-            own = _git_folder(folder)
+            folders = _git_folders(folder)
             prefix = "" if folder == project else f"{project.relative_to(folder)}/"
-            return None if own is None else Repository(folder, own, _common(own), prefix)
+            return None if folders is None else Repository(folder, *folders, prefix)
         if str(folder) in homes:
             return None
     return None
@@ -224,26 +226,22 @@ def wrong_branch(name: str) -> str:
     return ""
 
 
-def _git_folder(top: Path) -> Path | None:
-    """The git folder of this worktree: `.git`, or where a file `.git` leads, if that names this worktree (rule 3)."""
+def _git_folders(top: Path) -> tuple[Path, Path] | None:
+    """The git folder of this worktree and the repository's: both `.git`, or where a file `.git` leads (rule 3)."""
     own = top / ".git"
     if own.is_symlink():
         return None
     if own.is_dir():
-        return own
+        return None if os.path.lexists(own / _COMMON) else (own, own)  # git makes no such file there
     try:
         target = Path(os.path.normpath(top / _text(own).removeprefix("gitdir: ")))
+        common = Path(os.path.normpath(target / _text(target / _COMMON)))
         named = _text(target / "gitdir")
     except (OSError, OddFile):
         return None
-    return target if os.path.realpath(target / named) == os.path.realpath(own) else None
-
-
-def _common(own: Path) -> Path:
-    try:
-        return Path(os.path.normpath(own / _text(own / "commondir")))
-    except FileNotFoundError:
-        return own
+    ours = os.path.realpath(target / named) == os.path.realpath(own)
+    theirs = os.path.realpath(common / "worktrees") == os.path.realpath(target.parent)
+    return (target, common) if ours and theirs else None
 
 
 def _text(path: Path) -> str:

@@ -24,7 +24,8 @@ async def worktree(ctx: Context, job: WorktreeJob) -> Verdict:
     except StepFailed as failed:
         return Verdict(status="failed", error=ErrorInfo(failed.code, str(failed)), exit_code=1)
     if taken.reply is not None:
-        ticket = Ticket("result.patch", "approval-result", job.approval, f"the result of: {job.goal}")
+        told = f"the result of: {job.goal}"
+        ticket = Ticket("result.patch", "approval-result", job.approval, told, risks=taken.risks)
         kept = _not_brought(await pass_gate(ctx, taken.reply, ticket), done.childRunId)
         if kept is not None:
             return kept

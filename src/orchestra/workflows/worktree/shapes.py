@@ -10,9 +10,14 @@ from orchestra.policy.policy import ApprovalPolicy
 
 
 class WorktreeJob(Struct, frozen=True, omit_defaults=True):
-    """The work, as a workflow and its job, and when a person must approve its result."""
+    """The work, as a workflow and its job, and when a person must approve its result.
+
+    `context` and `hidden` are those of the work's job: the root of a tree says what its models are shown.
+    """
 
     workflow: str = ""
     goal: str = ""
     params: dict[str, Any] = {}
     approval: ApprovalPolicy = "always"
+    context: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
