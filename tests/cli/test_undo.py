@@ -94,7 +94,8 @@ def test_an_undo_restores_every_byte_mode_and_folder(tmp_path: Path) -> None:
     run = loop(project)
     patched = files(project)
     done = project.run("undo", run)
-    assert (done.returncode, done.stderr) == (0, "")
+    [made] = [one for one in project.runs if "_undo_" in one.id]
+    assert (done.returncode, done.stderr) == (0, f"to have the changes again: orchestra undo {made.id}\n")
     assert sorted(done.stdout.split("\n")[:-1]) == [
         "removed   더/새 이름.txt",
         "removed   문서/깊이/새.md",

@@ -23,7 +23,7 @@ from orchestra.core.text import brief
 from orchestra.core.work import Since
 from orchestra.providers.choose import Models
 from orchestra.workflows.undo.flow import NOT_UNDONE
-from orchestra.workflows.undo.shapes import Job
+from orchestra.workflows.undo.shapes import Job, Undone
 from orchestra.workflows.undo.workflow import UNDO
 
 _LISTED = 20
@@ -73,6 +73,8 @@ def undo(run: str, to: str, yes: bool, how: options.Driving) -> int:
         drive.face.done(end, made)
     elif end.status == "completed":
         echo_lines(safe(UNDO.printed(end.result)).split("\n"))
+        if msgspec.convert(end.result, Undone).restored:
+            click.echo(f"to have the changes again: {command(app, UNDO.name, made.id)}", err=True)
     else:
         click.echo(f"orchestra: {safe(end.message)}", err=True)
         if end.code == NOT_UNDONE:
