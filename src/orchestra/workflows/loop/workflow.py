@@ -11,7 +11,7 @@ import msgspec
 from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
 from orchestra.core.changing import change_in
-from orchestra.core.command import Asker
+from orchestra.core.command import Asker, typed
 from orchestra.core.context import Handlers
 from orchestra.core.effects import ChildResult
 from orchestra.core.errors import ContractError, PolicyError, UsageError
@@ -186,7 +186,7 @@ def _about(params: Mapping[str, Any], events: Iterable[Event], whole: bool) -> I
     if failed.command:
         title = f"failed last: `{failed.command}` ({how_it_ended(failed)})"
         yield from _folded(title, failed.output or "it printed nothing", whole, last=True)
-    checks = [shlex.join(map(str, argv)) for argv in changes.get("checks", params.get("checks", ()))]
+    checks = [typed(map(str, argv)) for argv in changes.get("checks", params.get("checks", ()))]
     yield ShownLine(clean(f"  then runs: {'; '.join(checks) or 'no check'}"), "dim")
 
 
