@@ -232,6 +232,8 @@ def test_without_a_run_the_only_one_with_changes_is_meant_and_a_person_asked(tmp
         loop(project)
     several = project.run("undo", "--yes")
     assert several.returncode == 2 and "2 runs have left changes; say which" in several.stderr
+    for later in [one.id for one in project.runs if "_loop_" in one.id and one.id != run]:
+        assert f"\n  orchestra undo {later}  # " in several.stderr
 
 
 def test_a_foreign_run_is_not_undone(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from orchestra.workflows.undo.flow import NOT_UNDONE
 from orchestra.workflows.undo.shapes import Job, Undone
 from orchestra.workflows.undo.workflow import UNDO
 
-_LISTED = 20
+_LISTED, _GOAL_SHOWN = 20, 60
 
 
 class _Chosen(Struct, frozen=True):
@@ -134,8 +134,11 @@ def _chosen(app: App, run: str) -> _Chosen:
         return _Chosen(fitting[0], named=False)
     if not fitting:
         raise UsageError("no run here has left changes to undo; to undo a certain run: orchestra undo RUN")
-    listed = "".join(f"\n  {one.id}" for one in fitting[-_LISTED:])
-    raise UsageError(f"{len(fitting)} runs have left changes; say which: orchestra undo RUN{listed}")
+    listed = "".join(
+        f"\n  {command(app, UNDO.name, one.id)}  # {brief(app.runs.began(one).goal, _GOAL_SHOWN)}"
+        for one in fitting[-_LISTED:]
+    )
+    raise UsageError(f"{len(fitting)} runs have left changes; say which:{listed}")
 
 
 def _agrees(app: App, folder: RunFolder, *, no_input: bool) -> bool:

@@ -38,7 +38,7 @@ from orchestra.workflows.replies import noop_reason
 from orchestra.workflows.report import Reported, render
 
 _LINES_SHOWN, _LINES_REPORTED = 15, 60  # of a failing check's output
-_LINES_ABOUT, _CHARACTERS_ABOUT = 4, 160  # of a plan, or of what failed, before a decision
+_LINES_ABOUT, _CHARACTERS_ABOUT, _INDENT_ABOUT = 4, 160, 20  # of a plan, or of what failed, before a decision
 
 
 def _defaults(project: Project) -> dict[str, Any]:
@@ -200,7 +200,8 @@ def _folded(title: str, text: str, whole: bool, *, last: bool) -> Iterator[Shown
     more = f" ({count(len(lines) - len(shown), 'more line')}: i)" if len(lines) > len(shown) and not whole else ""
     yield ShownLine(clean(f"  {title}{more}"), "dim")
     for line in shown:
-        yield ShownLine(f"    {line if whole else brief(line, _CHARACTERS_ABOUT)}", "dim")
+        indent = line[: len(line) - len(line.lstrip())][:_INDENT_ABOUT]
+        yield ShownLine(f"    {line if whole else indent + brief(line, _CHARACTERS_ABOUT)}", "dim")
 
 
 def _last_lines(event: Event, most: int) -> list[str]:
