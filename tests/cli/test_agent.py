@@ -30,7 +30,7 @@ rules:
   - {prefix: [git, push], decision: forbid, reason: 원격이 없다}
 """
 
-AGENTS = tuple(agent for workflow in ALL for agent in workflow.agents or ())
+AGENTS = tuple(agent for workflow in ALL for agent in workflow.agents or () if agent not in ROLES)
 
 
 @pytest.fixture

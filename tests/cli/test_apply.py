@@ -118,6 +118,7 @@ def test_a_project_below_the_top_commits_its_own_paths(tmp_path: Path) -> None:
     top = tmp_path / "top"
     project = Project(top / "안" / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
     repository(top)
+    project.configure("version: '1.0'\n")  # its own project: without this, the folder of the repository is the project
     run = loop(project)
     assert project.run("apply", run, "--commit", env=IDENTITY).returncode == 0
     assert git(top, "show", "--stat", "--format=", "HEAD").startswith(" 안/p/calc.py")

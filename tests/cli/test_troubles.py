@@ -292,7 +292,7 @@ def test_a_declined_file_is_told_to_the_judge_and_left_out_of_the_diff(tmp_path:
     )
     quoted = quoted.replace("+++ b/한글.txt", r'+++ "b/\355\225\234\352\270\200.txt"')
     both = RIGHT_PATCH.replace("[PATCH_END]", quoted + new_file("NEWS", "news") + "[PATCH_END]")
-    judge = {"match": {"role": "evaluator", "contains": "a person declined, and it was not applied: NEWS"}}
+    judge = {"match": {"role": "evaluator", "contains": "A person declined this part of it:\ndiff --git a/NEWS"}}
     project = Project(
         tmp_path / "p", role("planner", PLAN), role("developer", both), {**judge, "text": "DECISION: PASS"}
     )

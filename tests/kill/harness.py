@@ -204,8 +204,8 @@ def _behind(work: Path) -> str:
         folder, events = RunFolder(journal.parent), read_events(journal)
         shown = msgspec.json.decode(folder.state.read_bytes(), type=WorkflowState) if folder.state.exists() else None
         said = [Fold.of(beginning) for beginning in (events, events[:-1]) if beginning]
-        if shown is None and all(fold.changes == 0 for fold in said[-1:]):
-            continue  # nothing has happened that it would show
+        if shown is None and (len(events) == 1 or all(fold.changes == 0 for fold in said[-1:])):
+            continue  # nothing has happened that it would show, or only the very last event
         if shown is None or _seen(shown) not in [_seen(fold.state) for fold in said]:
             return f"state.json of {folder.id} says {shown}, the journal {said[0].state}"
     return ""

@@ -117,3 +117,13 @@ def as_edited(part: Part, text: str) -> Part | None:
     if not body.startswith("@@"):
         body = "@@ @@\n" + body
     return Part(part.path, part.number, part.of, part.header, body, edited=True)
+
+
+def read_numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The files chosen by number; none given means all; None if a number is wrong."""
+    chosen: list[str] = []
+    for word in text.replace(",", " ").split():
+        if not word.isdecimal() or not 1 <= int(word) <= len(paths):
+            return None
+        chosen.append(paths[int(word) - 1])
+    return tuple(chosen)

@@ -84,7 +84,8 @@ class Prompter:
         except KeyboardInterrupt:  # the terminal gave Ctrl-C as a key
             os.kill(os.getpid(), signal.SIGINT)
             return None
-        return then(line.strip()) if number == self._number else None
+        said = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # bytes that are no text
+        return then(said.strip()) if number == self._number else None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if self._task is not task:  # another line is read

@@ -76,7 +76,7 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
     if not rows and not as_json:
         click.echo(f"no runs here yet; {app.workflows.how_to_start}")
     elif rows:
-        echo_lines(aligned(*_fitted(rows)))
+        echo_lines(aligned(*_fitted(rows), whole=not sys.stdout.isatty()))
         echo_lines(note for note in _NOTES if note in notes)
         echo_lines(waits)
     return 0

@@ -19,7 +19,7 @@ import click
 
 from orchestra.cli.advice import question_lines
 from orchestra.cli.face import LineFace
-from orchestra.cli.hunks import Walk, as_edited, helped, to_edit
+from orchestra.cli.hunks import Walk, as_edited, helped, read_numbers, to_edit
 from orchestra.cli.live import Live
 from orchestra.cli.prompter import Prompter
 from orchestra.cli.text import paint_diff, painted, safe
@@ -331,7 +331,7 @@ class TerminalFace(LineFace):
 
     def _decided_files(self, numbers: str) -> None:
         """`a 1,3`: exactly these files."""
-        chosen = _numbers(numbers, self._asked.paths)
+        chosen = read_numbers(numbers, self._asked.paths)
         if chosen is None:
             self.line(f"  give numbers from 1 to {len(self._asked.paths)}, e.g. a 1,2")
             return self._ask_approval()
@@ -493,13 +493,3 @@ def _settles(event: Event, request: Event) -> bool:
     if request.type == "APPROVAL_REQUESTED":
         return answer.approvalId == asked.approvalId
     return answer.questionId == asked.questionId
-
-
-def _numbers(text: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The files chosen by number; none given means all; None if a number is wrong."""
-    chosen: list[str] = []
-    for word in text.replace(",", " ").split():
-        if not word.isdecimal() or not 1 <= int(word) <= len(paths):
-            return None
-        chosen.append(paths[int(word) - 1])
-    return tuple(chosen)

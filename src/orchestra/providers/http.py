@@ -24,7 +24,7 @@ import ipaddress
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
@@ -146,7 +146,8 @@ class Http:
 
     def _headers(self, run: str) -> dict[str, str]:
         """The headers of every request: user agent and, for a run, its trace id (S2-87); a POST adds its own."""
-        trace = {self.endpoint.trace_header: run} if self.endpoint.trace_header and run else {}
+        # a header is ASCII, and the id of a run may have Hangul
+        trace = {self.endpoint.trace_header: quote(run)} if self.endpoint.trace_header and run else {}
         return {"accept-encoding": "identity", **self.endpoint.headers, **trace}
 
     async def _read(

@@ -23,7 +23,7 @@ from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, U
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
 from orchestra.core.reading import RunCreated
-from orchestra.core.records import Event
+from orchestra.core.records import Event, is_time
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
@@ -71,7 +71,7 @@ class RunSummary(Struct, frozen=True):
     def made(self) -> str:
         """When the run was made; a fork's first event has the time of its source."""
         forked = self.facts.forkedFrom
-        return (forked.made if forked else "") or self.fold.state.createdAt
+        return forked.made if forked and is_time(forked.made) else self.fold.state.createdAt
 
 
 class Drivable(Struct, frozen=True):

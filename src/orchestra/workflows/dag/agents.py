@@ -123,6 +123,10 @@ CAST: dict[str, tuple[str, str]] = {  # name -> the role it is routed by, what i
     "fixer": ("fixer", "mends a loop's patch after a failed check or a rejection"),
     "asker": ("planner", "words a loop's question to a person"),
     "summarizer": ("planner", "sums up a graph for its report (for L1)"),
+    "code-explore": ("planner", "writes down what an exploration found for a request"),
+    "architect": ("planner", "designs a task of a request, and judges whether its design was kept"),
+    "qa-engineer": ("planner", "writes a subtask's test contract and tests, and tells why a test fails"),
+    "implementer": ("developer", "writes a subtask's code until its tests pass"),
     "worker": ("planner", "gathers evidence for a question: one command or one yes/no question at a time"),
     "main": ("planner", "plans the search for evidence, judges what was found, and answers"),
 }

@@ -65,13 +65,13 @@ def marked(head: str, text: str) -> list[str]:
 def _ordered(plan: Plan) -> tuple[Tasks, list[str], dict[str, int]]:
     """The tasks, the order of the tree, and the depth of each in it.
 
-    A task hangs below the deepest of those it depends on, which it waits for longest; the others are in its row.
+    A task hangs below the deepest of those it depends on, the last of them if several are; all are in its row.
     """
     tasks = {task.task_id: task for task in plan.tasks}
     depth = _depths(tasks)
     below: dict[str | None, list[str]] = {}
     for name, task in tasks.items():
-        before = [earlier for earlier in task.depends_on if earlier in tasks and depth[earlier] < depth[name]]
+        before = [one for one in reversed(task.depends_on) if one in tasks and depth[one] < depth[name]]
         below.setdefault(max(before, key=lambda earlier: depth[earlier], default=None), []).append(name)
     order: list[str] = []
     left = below.get(None, [])[::-1]
