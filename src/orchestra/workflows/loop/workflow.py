@@ -22,7 +22,7 @@ from orchestra.core.text import brief, cell, checks_changed, clean, count
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
-from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Running, ShownLine, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline, how_it_ended, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
@@ -291,7 +291,7 @@ LOOP = Workflow(
     agents=("asker",),
     effects=_effects,
     approval=lambda config: config.loop.approval,
-    uncommitted=MIXED,
+    uncommitted="uncommitted changes will mix with the run's (to keep them apart: commit first, or --worktree)",
     needs_commands=_needs_commands,
     headline=_headline,
     about=_about,
