@@ -144,6 +144,17 @@ says what holds for a command and by which line of the file, `orchestra policy t
   list).
 - A task, and a child run, can only narrow the policy.
 
+## Notify
+
+`notify:` is your own command for when a run waits for you or has ended, as a list of words: `[notify-send, orchestra]`.
+It runs on your machine, outside the sandbox, so it needs your consent (`orchestra trust`), and its program may not lie
+in the project. Variables tell it what happened: `ORCHESTRA_RUN_ID`, `ORCHESTRA_RUN_NUMBER`, `ORCHESTRA_RUN_STATUS`,
+`ORCHESTRA_RUN_GOAL` and `ORCHESTRA_PROJECT`. For example:
+
+```yaml
+notify: [sh, -c, 'notify-send "$ORCHESTRA_RUN_STATUS" "$ORCHESTRA_RUN_GOAL"']
+```
+
 ## What works in this release
 
 Every key is in force but these, which are read and checked and wait for later releases: `telemetry.format`, and of

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     say("The replies come from a file, and the first patch in it is wrong.\n")
     code = run(project, ["orchestra", "loop", GOAL, "--check", CHECK, "--approval", "never"])
 
-    head("What it changed: both patches, in order")
+    head("What it changed: both patches as one")
     run(project, ["orchestra", "diff", "last"])
 
     head("Every model call it made")
@@ -119,7 +119,7 @@ def sum_up(folder: Path, project: Path, yours: Path) -> None:
         f"cd {shlex.quote(str(yours))}   # the same project, untouched: now you decide\n"
         f"orchestra loop {goal} --check {check}\n"
         f"\n"
-        f"It shows each patch and waits: a approves it, r rejects it with a reason, Ctrl-C stops.\n"
+        f"It shows each patch and waits: y applies it, r TEXT rejects it and says why, ? lists more, Ctrl-C stops.\n"
         f"After Ctrl-C, or a kill -9, go on with: orchestra resume last\n"
         f"More: docs/tutorial.md"
     )

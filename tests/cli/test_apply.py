@@ -51,6 +51,8 @@ def test_the_branch_checked_out_gets_the_commit_and_other_changes_stay(tmp_path:
     project = placed(tmp_path / "p")
     (project.path / "mine.txt").write_text("staged\n")
     git(project.path, "add", "mine.txt")
+    tool = project.run("tool", "run", "--no-input", "--", "true")
+    assert "(to keep them apart: commit first): " in tool.stderr  # only a loop has --worktree
     warned = project.run(
         *("loop", "make add() add", "--check", project.check, "--approval", "never", "--no-input"),
         *("--provider", f"scripted:{project.script}"),

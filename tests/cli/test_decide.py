@@ -122,6 +122,8 @@ def test_past_the_limit_the_end_names_retry_which_goes_on_with_the_next_fix(tmp_
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH), *fixers)
     ended = project.loop("--approval", "never", "--max-fixes", "1")
     assert ended.returncode == 1 and project.state()["lastError"]["code"] == "FIX_LIMIT"
+    assert "The patch was:" not in project.state()["lastError"]["message"]  # the person has seen it; the fixer is told
+    assert "The patch was:" in prompt_of(project, "fix.1")
     [first] = project.runs
     shown = project.run("resume", first.id, "--no-input")
     assert f"orchestra retry {first.id} --max-fixes N" in shown.stderr

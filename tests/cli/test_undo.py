@@ -94,7 +94,8 @@ def test_an_undo_restores_every_byte_mode_and_folder(tmp_path: Path) -> None:
     run = loop(project)
     patched = files(project)
     done = project.run("undo", run)
-    assert (done.returncode, done.stderr) == (0, "")
+    [made] = [one for one in project.runs if "_undo_" in one.id]
+    assert (done.returncode, done.stderr) == (0, f"to have the changes again: orchestra undo {made.id}\n")
     assert sorted(done.stdout.split("\n")[:-1]) == [
         "removed   더/새 이름.txt",
         "removed   문서/깊이/새.md",
@@ -231,6 +232,8 @@ def test_without_a_run_the_only_one_with_changes_is_meant_and_a_person_asked(tmp
         loop(project)
     several = project.run("undo", "--yes")
     assert several.returncode == 2 and "2 runs have left changes; say which" in several.stderr
+    for later in [one.id for one in project.runs if "_loop_" in one.id and one.id != run]:
+        assert f"\n  orchestra undo {later}  # " in several.stderr
 
 
 def test_a_foreign_run_is_not_undone(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.support.project import (
     ("arguments", "message"),
     [
         (["lop", "x"], "Did you mean 'loop'?"),
+        (["loop", "g", "--chekc", "true"], "No such option '--chekc'. Did you mean '--check'? All of it"),
         (["loop"], "Missing argument 'GOAL'"),
         (["loop", "  ", "--check", "true"], "the goal is empty"),
         (["loop", "g", "--check", "true"], "no model is configured; three ways to a model"),

@@ -67,7 +67,7 @@ def test_wrong_keys_ask_again_and_the_diff_can_be_seen_again(project: Project) -
     terminal = start(project)
     terminal.wait_for(PROMPT)
     terminal.type("what?\n")
-    terminal.wait_for("? - this help")
+    assert "`what?` is no answer here" in terminal.wait_for("? - this help")
     for number in ("7", "²"):
         terminal.type(f"a {number}\n")
         terminal.wait_for("give numbers from 1 to 1")

@@ -215,3 +215,8 @@ def test_any_text_is_accepted_or_refused_in_one_sentence(line: str) -> None:
         return
     assert 1 <= len(stages) <= 3
     assert all("\0" not in word for stage in stages for word in stage.argv)
+
+
+def test_a_word_with_single_quotes_is_shown_as_a_person_types_it() -> None:
+    assert line_of((Stage(("python3", "-c", "print('안녕')")),)) == """python3 -c "print('안녕')\""""
+    assert line_of((Stage(("echo", "it's $5")),)) == """echo 'it'"'"'s $5'"""  # double quotes would change it

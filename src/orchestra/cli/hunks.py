@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestra.cli.text import safe
+from orchestra.core.text import brief
 from orchestra.runs.choosing import Choice, Part
 
-HELP = (
+_HELP = (
     "y - apply this hunk",
     "n - leave it out; n TEXT: tell the fixer why",
     "a - apply it and the rest of this file",
@@ -21,6 +22,13 @@ HELP = (
     "q - decide nothing now: the run waits",
     "? - this help",
 )
+
+
+def helped(said: str) -> Iterator[str]:
+    """What may be answered; first that `said` is not among it, unless it asked for just this."""
+    if said not in ("", "?"):
+        yield f"`{brief(said, 20)}` is no answer here; these are:"
+    yield from _HELP
 
 
 class Walk:

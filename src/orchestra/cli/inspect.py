@@ -9,7 +9,6 @@ Rules
 from __future__ import annotations
 
 import difflib
-import shlex
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from orchestra.cli.advice import command, how_to_answer
 from orchestra.cli.graph import graph_events
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.cells import table
+from orchestra.core.command import typed
 from orchestra.core.errors import UsageError
 from orchestra.core.localtime import local, local_time
 from orchestra.core.records import FINAL, now, seconds_between
@@ -133,7 +133,7 @@ class _Shown:
         entry, summary = self._entry, self._summary
         planned, limits, start = entry.planned, entry.planned.constraints, summary.created.ts
         if planned.tools:
-            yield "command", shlex.join(argv_of(planned))
+            yield "command", typed(argv_of(planned))
         yield from (("with", f"{name}={value}") for name, value in entry.inputs.env.items())
         yield from (("file", f"{file.path}\n{file.content}") for file in entry.inputs.files)
         yield "level", f"L{entry.level}" + (f", below {self._parent()}" if entry.parent else "")

@@ -59,7 +59,7 @@ def models(ctx: click.Context, reach: bool, as_json: bool, project: Path) -> int
         if offer.state != "ready":
             click.echo(f"{offer.name}: {safe(app.project.redactor.text(offer.state))}")
     if not any(offer.default for offer in listed):
-        click.echo(f"no model is configured; give --provider NAME; {app.project.providers.ways}", err=True)
+        click.echo(f"no model is configured; {app.project.providers.ways}", err=True)
     return code
 
 

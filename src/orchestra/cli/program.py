@@ -129,6 +129,11 @@ def run() -> int:
 def _in_our_words(error: click.ClickException) -> str:
     """A mistake on the command line that click found, as orchestra's own messages are."""
     words = error.format_message().rstrip(".")
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        import difflib
+
+        near = difflib.get_close_matches(error.option_name, error.possibilities, n=1) or error.possibilities
+        words = f"{error.message} Did you mean '{near[0]}'?"
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     stop = "" if words.endswith("?") else "."
     return f"orchestra: {words}{stop} All of it: {ctx.command_path} --help" if ctx else f"orchestra: {words}"

@@ -19,7 +19,7 @@ import click
 
 from orchestra.cli.advice import question_lines
 from orchestra.cli.face import LineFace
-from orchestra.cli.hunks import HELP, Walk, as_edited, read_numbers, to_edit
+from orchestra.cli.hunks import Walk, as_edited, helped, read_numbers, to_edit
 from orchestra.cli.live import Live
 from orchestra.cli.prompter import Prompter
 from orchestra.cli.text import paint_diff, painted, safe
@@ -305,7 +305,7 @@ class TerminalFace(LineFace):
             case "q":
                 return self._leave()
             case _:
-                for line in HELP:
+                for line in helped(said):
                     self.line(f"  {line}")
                 return self._ask_approval()
         return self._next_part()

@@ -23,10 +23,10 @@ from orchestra.core.text import brief
 from orchestra.core.work import Since
 from orchestra.providers.choose import Models
 from orchestra.workflows.undo.flow import NOT_UNDONE
-from orchestra.workflows.undo.shapes import Job
+from orchestra.workflows.undo.shapes import Job, Undone
 from orchestra.workflows.undo.workflow import UNDO
 
-_LISTED = 20
+_LISTED, _GOAL_SHOWN = 20, 60
 
 
 class _Chosen(Struct, frozen=True):
@@ -73,6 +73,8 @@ def undo(run: str, to: str, yes: bool, how: options.Driving) -> int:
         drive.face.done(end, made)
     elif end.status == "completed":
         echo_lines(safe(UNDO.printed(end.result)).split("\n"))
+        if msgspec.convert(end.result, Undone).restored:
+            click.echo(f"to have the changes again: {command(app, UNDO.name, made.id)}", err=True)
     else:
         click.echo(f"orchestra: {safe(end.message)}", err=True)
         if end.code == NOT_UNDONE:
@@ -132,8 +134,11 @@ def _chosen(app: App, run: str) -> _Chosen:
         return _Chosen(fitting[0], named=False)
     if not fitting:
         raise UsageError("no run here has left changes to undo; to undo a certain run: orchestra undo RUN")
-    listed = "".join(f"\n  {one.id}" for one in fitting[-_LISTED:])
-    raise UsageError(f"{len(fitting)} runs have left changes; say which: orchestra undo RUN{listed}")
+    listed = "".join(
+        f"\n  {command(app, UNDO.name, one.id)}  # {brief(app.runs.began(one).goal, _GOAL_SHOWN)}"
+        for one in fitting[-_LISTED:]
+    )
+    raise UsageError(f"{len(fitting)} runs have left changes; say which:{listed}")
 
 
 def _agrees(app: App, folder: RunFolder, *, no_input: bool) -> bool:

@@ -123,7 +123,7 @@ def doctor(project: Path) -> int:
         None: click.style("note", fg="yellow"),
     }
     for good, what, cure in _probes(project):
-        click.echo(f"{marks[good]} {what}" + (f"\n     → {cure}" if not good else ""))
+        click.echo(f"{marks[good]} {what}" + ("\n     → " + cure.replace("\n", "\n       ") if not good else ""))
         worst = 1 if good is False else worst
     return worst
 

@@ -5,7 +5,9 @@ core/effects.py explains what an effect is, and has a table of all effects with 
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
@@ -27,6 +29,7 @@ class InputFile(Struct, frozen=True):
 
 
 Errors = Literal["apart", "stdout", "nothing"]  # where a stage's stderr goes: `2>&1` is stdout, `2>/dev/null` nothing
+_IN_DOUBLE = re.compile(r'["$`\\!\x00-\x1f]')  # what double quotes do not hold as it is
 MOST_STAGES = 3  # of one command: at most two pipes (C-15)
 
 
@@ -37,10 +40,15 @@ class Stage(Struct, frozen=True, omit_defaults=True):
     errors: Errors = "apart"
 
 
+def typed(argv: Iterable[str]) -> str:
+    """The words as a person would type them for a shell: `"it's"`, where `shlex.join` has `'it'"'"'s'`."""
+    return " ".join(f'"{word}"' if "'" in word and not _IN_DOUBLE.search(word) else shlex.quote(word) for word in argv)
+
+
 def line_of(stages: tuple[Stage, ...]) -> str:
     """The stages as one command line, for people and models; policy/words.py reads it back."""
     flags: dict[Errors, str] = {"apart": "", "stdout": " 2>&1", "nothing": " 2>/dev/null"}
-    return " | ".join(shlex.join(stage.argv) + flags[stage.errors] for stage in stages)
+    return " | ".join(typed(stage.argv) + flags[stage.errors] for stage in stages)
 
 
 class Denied(Struct, frozen=True):

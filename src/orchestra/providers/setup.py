@@ -25,10 +25,11 @@ from orchestra.providers.prices import Known, known
 from orchestra.providers.program import Converse
 
 WAYS = (
-    "three ways to a model: (1) install the claude CLI and log in: npm install -g @anthropic-ai/claude-code; "
-    "(2) set OPENAI_BASE_URL (any OpenAI-compatible server) or OPENAI_API_KEY, or ANTHROPIC_API_KEY; "
-    "(3) --provider local, a small model on this machine. Look: orchestra models. To see orchestra work without any "
-    "model: make demo"
+    "three ways to a model:\n"
+    "  (1) install the claude CLI and log in: npm install -g @anthropic-ai/claude-code\n"
+    "  (2) set OPENAI_BASE_URL (any OpenAI-compatible server), OPENAI_API_KEY or ANTHROPIC_API_KEY\n"
+    "  (3) --provider local, a small model on this machine; orchestra models says how to install it\n"
+    "To see orchestra work without any model: make demo, in orchestra's own folder"
 )
 MAX_OUTPUT = {"claude_code": 32_000, "anthropic": 16_384, "openai_compat": 16_384, "local": 1024}  # tokens of a reply
 

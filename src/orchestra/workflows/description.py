@@ -205,7 +205,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
         return (report, *shared(own, folder.path, Ownership(project.store, folder, tell)))
 
 
-MIXED = "uncommitted changes will mix with the run's (to keep them apart: commit first, or --worktree)"
+MIXED = "uncommitted changes will mix with the run's (to keep them apart: commit first)"
 
 
 def usual_root(project: Project) -> Path:

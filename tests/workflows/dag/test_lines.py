@@ -27,7 +27,7 @@ def test_the_command_of_a_plan_with_one_task_is_shown_before_it_is_asked_about(t
     project = Tasks(tmp_path / "p", step("only", code="print('seen')"))
     terminal = at_terminal(project)
     shown = terminal.wait_for(PROMPT)
-    assert """python -c 'print('"'"'seen'"'"')'""" in shown
+    assert '''python -c "print('seen')"''' in shown
     terminal.type("q\n")
     assert terminal.end() == 3
     parked = project.run("resume", "last", "--no-input")

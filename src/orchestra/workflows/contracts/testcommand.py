@@ -15,7 +15,6 @@ Only `detect` reads files, a few of them, within bounds.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -23,6 +22,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from orchestra.core.command import typed
 from orchestra.core.errors import OddFile
 from orchestra.core.files import read_bounded
 
@@ -67,7 +67,7 @@ class TestCommand(Struct, frozen=True):
     @property
     def line(self) -> str:
         """The command as people write it."""
-        return shlex.join(self.argv)
+        return typed(self.argv)
 
 
 class Reporting(Struct, frozen=True):

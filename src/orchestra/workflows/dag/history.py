@@ -8,12 +8,12 @@ Rules
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, assert_never
 
 from msgspec import Struct
 
+from orchestra.core.command import typed
 from orchestra.core.reading import StepEvent, branch_of, outcome_of
 from orchestra.core.records import FINAL, Event, seconds_between
 from orchestra.core.text import some
@@ -174,7 +174,7 @@ def _said(message: PlanRequest | Plan | Assignment | TaskResult) -> str:
         case Plan():
             return f"plan: {some([task.label for task in message.tasks])}"
         case Assignment():
-            return f"assignment: {shlex.join((*message.tools, *message.inputs.args))}"
+            return f"assignment: {typed((*message.tools, *message.inputs.args))}"
         case TaskResult():
             exited = "" if message.metrics.exit_code is None else f", exit code {message.metrics.exit_code}"
             return f"result: {message.state}{exited}, {message.metrics.duration_ms / 1000:.1f} s"

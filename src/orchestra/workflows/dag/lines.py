@@ -7,11 +7,11 @@ Rules
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from orchestra.core.cells import table
+from orchestra.core.command import typed
 from orchestra.core.text import clean
 from orchestra.workflows.dag.plan import sorted_out
 from orchestra.workflows.dag.shapes import Plan, PlannedTask
@@ -98,7 +98,7 @@ def _label(name: str, tasks: Tasks) -> str:
 
 
 def _command(task: PlannedTask) -> str:
-    return shlex.join((*task.tools, *task.inputs.args))
+    return typed((*task.tools, *task.inputs.args))
 
 
 def _may(task: PlannedTask) -> str:

@@ -72,7 +72,7 @@ def checked_id(session: str) -> str:
     """The id, if it is one; UsageError (exit 2) if not (rule 5)."""
     if not _ID.fullmatch(session):
         raise UsageError(
-            f"{session!r} is no session's id: letters, digits, '.', '_' and '-', at most 64, not beginning with a dot"
+            f"{session!r} is no session's id: use at most 64 of a-z, A-Z, 0-9, '.', '_' and '-', and no dot first"
         )
     return session
 

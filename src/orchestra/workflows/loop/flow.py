@@ -75,6 +75,7 @@ class Problem(Struct, frozen=True):
     text: str
     end: bool = False  # a person's rejection ends the run (S1-77)
     rejected: str = ""  # the digest of the patch that a person rejected
+    patch: str = ""  # more text for the fixer; a person has seen the patch, and `diff` shows it
 
 
 async def loop(ctx: Context, job: Job) -> Verdict:
@@ -243,7 +244,9 @@ async def judge(ctx: Context, job: Job, plan: Plan, turn: Turn, change: Change, 
             return Verdict(status="completed", result=_result(turn, evaluation, change))
         case "fixable":
             problem = Problem(
-                "evaluation", f"{verdict.grounds}\n\n{describe_checks(job, checks)}\nThe patch was:\n{change.diff}"
+                "evaluation",
+                f"{verdict.grounds}\n\n{describe_checks(job, checks)}",
+                patch=f"\nThe patch was:\n{change.diff}",
             )
             return fix_or_end(ctx, job, turn, problem, failing_output(checks))
         case "blocked" if fixes_used_up(job, turn):
@@ -358,7 +361,7 @@ def fix_or_end(ctx: Context, job: Job, turn: Turn, problem: Problem, traces: tup
         fixes = "1 fix" if job.maxFixIterations == 1 else f"{job.maxFixIterations} fixes"
         error = ErrorInfo(FIX_LIMIT, f"still failing after {fixes}. Last problem: {problem.text}")
         return Verdict(status="failed", result=dict(ctx.changes), error=error, exit_code=1)
-    failed = Note(f"what failed ({problem.kind})", problem.text)
+    failed = Note(f"what failed ({problem.kind})", problem.text + problem.patch)
     if problem.rejected:
         return turn.rejecting(failed, problem.rejected, job.edition)
     return turn.fixing(failed, traces=traces if job.edition >= 2 else ())

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import shlex
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestra.core.command import Asker, CommandOutcome
+from orchestra.core.command import Asker, CommandOutcome, typed
 from orchestra.core.context import Retry
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase, Role
@@ -160,7 +159,7 @@ def prompt(name: str, job: Job, *, task: str) -> Prompt:
 
 def command_line(argv: tuple[str, ...]) -> str:
     """A command as a person would type it."""
-    return shlex.join(argv)
+    return typed(argv)
 
 
 def artifact(phase: Phase, iteration: int) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from orchestra.commands.runners import refused_runner
 from orchestra.commands.tools import NoTool
 from orchestra.core.changing import change_in
-from orchestra.core.command import Asker
+from orchestra.core.command import Asker, typed
 from orchestra.core.context import Handlers
 from orchestra.core.effects import ChildResult
 from orchestra.core.errors import ContractError, PolicyError, UsageError
@@ -22,7 +22,7 @@ from orchestra.core.text import brief, cell, checks_changed, clean, count
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
-from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Running, ShownLine, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline, how_it_ended, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
@@ -38,7 +38,7 @@ from orchestra.workflows.replies import noop_reason
 from orchestra.workflows.report import Reported, render
 
 _LINES_SHOWN, _LINES_REPORTED = 15, 60  # of a failing check's output
-_LINES_ABOUT, _CHARACTERS_ABOUT = 4, 160  # of a plan, or of what failed, before a decision
+_LINES_ABOUT, _CHARACTERS_ABOUT, _INDENT_ABOUT = 4, 160, 20  # of a plan, or of what failed, before a decision
 
 
 def _defaults(project: Project) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _about(params: Mapping[str, Any], events: Iterable[Event], whole: bool) -> I
     if failed.command:
         title = f"failed last: `{failed.command}` ({how_it_ended(failed)})"
         yield from _folded(title, failed.output or "it printed nothing", whole, last=True)
-    checks = [shlex.join(map(str, argv)) for argv in changes.get("checks", params.get("checks", ()))]
+    checks = [typed(map(str, argv)) for argv in changes.get("checks", params.get("checks", ()))]
     yield ShownLine(clean(f"  then runs: {'; '.join(checks) or 'no check'}"), "dim")
 
 
@@ -200,7 +200,8 @@ def _folded(title: str, text: str, whole: bool, *, last: bool) -> Iterator[Shown
     more = f" ({count(len(lines) - len(shown), 'more line')}: i)" if len(lines) > len(shown) and not whole else ""
     yield ShownLine(clean(f"  {title}{more}"), "dim")
     for line in shown:
-        yield ShownLine(f"    {line if whole else brief(line, _CHARACTERS_ABOUT)}", "dim")
+        indent = line[: len(line) - len(line.lstrip())][:_INDENT_ABOUT]
+        yield ShownLine(f"    {line if whole else indent + brief(line, _CHARACTERS_ABOUT)}", "dim")
 
 
 def _last_lines(event: Event, most: int) -> list[str]:
@@ -290,7 +291,7 @@ LOOP = Workflow(
     agents=("asker",),
     effects=_effects,
     approval=lambda config: config.loop.approval,
-    uncommitted=MIXED,
+    uncommitted="uncommitted changes will mix with the run's (to keep them apart: commit first, or --worktree)",
     needs_commands=_needs_commands,
     headline=_headline,
     about=_about,
