@@ -255,10 +255,9 @@ class ReviewPatch(Effect[Approval | PatchProposal], frozen=True, omit_defaults=T
 
 
 class Revise(Effect[PatchProposal], frozen=True):
-    """Compute how a person's own version of a patch would change the workspace. People performs it, and no flow does.
+    """How a person's own version of a patch would change the files; performed by core/people.py, never by a flow.
 
-    `digest` is that of the version as the person saw it: of its text and of the files it was computed against.
-    """
+    `digest` is that of the version as the person saw it: of its text and of the files it was computed against."""
 
     review: ReviewPatch
     patch: str
