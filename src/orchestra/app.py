@@ -66,6 +66,7 @@ class App:
             self.terms,
             self.face,
             workflow=self.workflows.named,
+            described=self.workflows.of,
             override=models,
         )
         self._kinds: dict[str, Kind] = {}  # of workflows whose code is loaded

@@ -88,14 +88,19 @@ class Wiring:
         face: Face,
         *,
         workflow: Callable[[str], Workflow],
+        described: Callable[[str], Workflow],
         override: Models | None,
     ) -> None:
-        """`workflow` looks a workflow up to drive a run; `override` are the models of a person who resumes one."""
+        """`workflow` looks a workflow up to drive a run, `described` one whose code need not be loaded.
+
+        `override` are the models of a person who resumes a run.
+        """
         self._project = project
         self._runs = runs
         self._terms = terms
         self._face = face
         self._workflow = workflow
+        self._described = described
         self._override = override
         self._providers: dict[tuple[str, str, str], Provider] = {}
         self._remembered: set[tuple[tuple[str, str, str], str]] = set()  # a provider, and a run whose calls it knows
@@ -161,7 +166,7 @@ class Wiring:
     def gate(self, run: RunSummary) -> Gatekeeper:
         """The gate of a run that is not driven here, for a person who decides on its patch."""
         project = self._project.at(run.facts.copy).inside(run.facts.folder)
-        workflow = self._workflow(run.workflow)
+        workflow = self._described(run.workflow)  # its code is not needed, and may be in a program of the person's
         models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
         return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))
 
@@ -245,7 +250,7 @@ class Wiring:
             if first is None:
                 return
             created = first
-            yield self._workflow(RunCreated.of(created).workflow)
+            yield self._described(RunCreated.of(created).workflow)
 
     def _view(self, project: Project, root: RunFolder, created: Event) -> View:
         """What the models of a run are shown of its workspace: the root of its tree has recorded that.

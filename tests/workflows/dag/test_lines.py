@@ -43,7 +43,7 @@ def test_all_of_a_plan_can_be_seen_at_the_prompt_and_from_elsewhere(tmp_path: Pa
     assert "this is not all of it" in first and "/plan.json" in first.replace("\r\n", "")
     terminal.type("d\n")
     whole = terminal.wait_for("word69")
-    whole += terminal.wait_for(PROMPT)
+    whole += "" if PROMPT in whole else terminal.wait_for(PROMPT)
     terminal.type("q\n")
     assert terminal.end() == 3
     elsewhere = project.run("diff", "last").stdout
