@@ -50,7 +50,7 @@ def show(run: str | None, key: str | None, reply: str | None, own: bool, as_json
         return 0
     members = app.trees.members(folder, own=own)
     summary, state = members[0].summary, members[0].summary.fold.state
-    requests = [one for one in app.trees.requests(folder) if not (own and one.path)]
+    requests = [one for one in app.trees.requests(folder, members) if not (own and one.path)]
     status = status_in(members[0], requests)
     if as_json:
         print_json({**msgspec.to_builtins(state), **facts_of(summary, requests), "status": status})

@@ -98,9 +98,14 @@ class Trees:
 
     # -- what waits ---------------------------------------------------------------------------------------------------
 
-    def requests(self, folder: RunFolder) -> list[OpenRequest]:
-        """Everything that a run and its open child runs wait for, in the order of the tree."""
-        return [one for member in self._runs.members(folder, only_open=True) for one in self._requests(member)]
+    def requests(self, folder: RunFolder, known: Sequence[Member] = ()) -> list[OpenRequest]:
+        """Everything that a run and its open child runs wait for, in the order of the tree.
+
+        `known` are its members, if they were read already: a run that waits for no child is not read once more.
+        """
+        alone = len(known) == 1 and not known[0].summary.fold.children
+        members = known if alone else self._runs.members(folder, only_open=True)
+        return [one for member in members for one in self._requests(member)]
 
     def _requests(self, member: Member) -> Iterator[OpenRequest]:
         pending = member.summary.fold.pending
