@@ -172,3 +172,14 @@ def test_the_sample_teams_plan_and_then_build(tmp_path: Path, language: str) -> 
     assert (run / "artifacts" / "qa-report.md").read_text(encoding="utf-8") == "# 확인\n"
     assert (run / "artifacts" / "final-summary.md").read_text(encoding="utf-8") == "# 요약\n덧셈을 고친다\n"
     assert json.loads((run / "run-meta.json").read_text(encoding="utf-8"))["inputRunId"] == first
+
+
+def test_a_phase_that_needs_tests_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    project = TeamProject(tmp_path / "프로젝트", rows=ROWS, phases=(PHASES[0], (2, ("builder",), "contracts")))
+    result = project.orchestrate()
+    assert result.returncode == 2 and not (project.path / "runs").exists()
+    assert "phase 2 builds test first, and no test command was found" in result.stderr
+    checked = project.run("team", "check", TEAM)
+    assert checked.returncode == 0 and "no test command was found" in checked.stdout
+    project.configure("version: '1.0'\ncontracts: {test: 'python3 -m unittest'}\n")
+    assert "no test command was found" not in project.run("team", "check", TEAM).stdout

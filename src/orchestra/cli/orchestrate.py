@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
+from orchestra.cli.team import has_tests
 from orchestra.core.errors import UsageError
 from orchestra.runs.lineage import lineage_of
+from orchestra.workflows.team.check import untested
 from orchestra.workflows.team.shapes import Job
 from orchestra.workflows.team.workflow import TEAM, given_of, job_of_files
 
@@ -40,6 +42,8 @@ def orchestrate(team: str, task: str, input_run: str, who: options.Answering, ho
     app = drive.app
     models = options.routed(who, app.project.providers)
     job = job_of_files(app.project, team, task)
+    if not has_tests(app.project) and (missing := next(untested(job.definition.team), "")):
+        raise UsageError(missing)  # before the phases before it are paid
     if input_run:
         job = _with_files_of(app, input_run, job)
     return drive.drive(lambda: app.start(TEAM.name, job, models))

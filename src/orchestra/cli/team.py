@@ -18,6 +18,8 @@ from orchestra.core.errors import UsageError
 from orchestra.core.records import Role
 from orchestra.core.text import count
 from orchestra.providers.choose import Models, Providers
+from orchestra.workflows.contracts.testcommand import detect
+from orchestra.workflows.project import Project
 from orchestra.workflows.team.check import Forecast, Limit, PhasePart, forecast
 from orchestra.workflows.team.definitions import FOLDER, MOST_ROUNDS
 from orchestra.workflows.team.load import Loaded, load_team, team_names
@@ -75,12 +77,18 @@ def check(name: str | None, task: str | None, as_json: bool, who: options.Answer
             loaded.definition,
             lambda agent, role: _limit(app.project.providers, models, agent, role),
             checks=bool(app.project.config.loop.checks),
+            tests=has_tests(app.project),
         )
         if as_json:
             print_json(found)
         else:
             echo_lines(map(safe, _lines(found)))
     return code
+
+
+def has_tests(project: Project) -> bool:
+    """Whether the project has a test command: a configured one, or one that its files tell."""
+    return bool(project.config.contracts.test) or detect(project.workspace) is not None
 
 
 def _limit(providers: Providers, models: Models, agent: str, role: Role) -> Limit | None:

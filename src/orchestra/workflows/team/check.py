@@ -94,8 +94,11 @@ class Forecast(Struct, frozen=True, rename="camel", tag="team"):
     digest: str
 
 
-def forecast(definition: Definition, limits: Limits, *, checks: bool = True) -> Forecast:
-    """What a run of this definition will do. `checks`: the configuration names commands that check a build."""
+def forecast(definition: Definition, limits: Limits, *, checks: bool = True, tests: bool = True) -> Forecast:
+    """What a run of this definition will do.
+
+    `checks`: the configuration names commands that check a build; `tests`: the project has a test command.
+    """
     made = list(calls(definition))
     team = definition.team
     working = {agent for phase in team.phases for agent in phase.agents}
@@ -108,7 +111,7 @@ def forecast(definition: Definition, limits: Limits, *, checks: bool = True) -> 
         calls_most=len(made),
         child_runs=tuple(phase.mode for phase in team.phases if phase.builds),
         cost_usd_most=cost_at_most(definition, limits),
-        notes=(*notes(definition), *(() if checks else _unchecked(team))),
+        notes=(*notes(definition), *(() if checks else _unchecked(team)), *(() if tests else untested(team))),
         digest=definition.digest,
     )
 
@@ -221,9 +224,18 @@ def notes(definition: Definition) -> Iterator[str]:
 
 def _unchecked(team: Team) -> Iterator[str]:
     for phase in team.phases:
-        if phase.mode == "loop":  # `contracts` finds the project's tests itself, or refuses
+        if phase.mode == "loop":
             what = f"phase {phase.number} builds, and no command checks the result"
             yield f"{team.source}:{phase.line}: {what}: name some in orchestra.config.yaml (loop: checks)"
+
+
+def untested(team: Team) -> Iterator[str]:
+    """The phases that cannot build in a project without a test command."""
+    for phase in team.phases:
+        if phase.mode == "contracts":
+            what = f"phase {phase.number} builds test first, and no test command was found"
+            cure = 'name one in orchestra.config.yaml (contracts: {test: "python3 -m unittest"})'
+            yield f"{team.source}:{phase.line}: {what}: {cure}"
 
 
 def _output_notes(definition: Definition, agent: Agent) -> Iterator[str]:
