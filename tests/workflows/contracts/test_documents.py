@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from orchestra.core.errors import ContractError
 from orchestra.workflows.contracts import records
-from orchestra.workflows.contracts.documents import MOST_BYTES, Malformed, normal_time, read, read_reply, write
+from orchestra.workflows.contracts.documents import (
+    MOST_BYTES,
+    Malformed,
+    normal_time,
+    plain_reply,
+    read,
+    read_reply,
+    write,
+)
 from orchestra.workflows.contracts.rules import Ids
 from orchestra.workflows.contracts.storage import Knowledge
 from tests.workflows.contracts.samples import KINDS, sample, text, values
@@ -249,6 +257,16 @@ def test_hostile_and_broken_yaml_is_refused_with_one_message(hostile: str, said:
         read(hostile, records.TestResult, "test-result.yaml")
     assert said in str(caught.value)
     assert len(str(caught.value)) < 5000
+
+
+@pytest.mark.parametrize(("levels", "read_at_all"), [(39, True), (40, False)])  # and the text inside is one more
+def test_forty_levels_are_read(levels: int, read_at_all: bool) -> None:
+    deep = "- " * levels + "깊다"
+    if read_at_all:
+        assert str(plain_reply(deep, "reply")).count("[") == levels
+        return
+    with pytest.raises(Malformed, match="deeper than 40 levels"):
+        plain_reply(deep, "reply")
 
 
 @settings(deadline=None)

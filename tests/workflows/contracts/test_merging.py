@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from orchestra.workflows.contracts.merging import (
     Judged,
@@ -36,6 +37,7 @@ EXPLORED = Explored(
         ("`get_data` and money.amounts.parse() exist", (), ("get_data", "parse")),
         ("a file setup.py, no path: and/or, 1.5, e.g. this", ("setup.py",), ()),
         ("src/app/models and `src/db`", ("src/app/models", "src/db"), ()),
+        ("`setup.py` 와 `--quiet` 가 있을 것", ("setup.py",), ()),  # a path is no name, and an option is neither
     ],
 )
 def test_paths_and_identifiers_of_an_assumption(text: str, paths: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -77,6 +79,12 @@ def test_a_brief_has_the_files_that_the_task_names_as_they_are_now() -> None:
     assert [(ref.path, ref.status) for ref in brief.file_refs] == [
         ("src/app/auth.py", "to_modify"),
         ("src/app/token.py", "to_create"),
+    ]
+    other = replace(task, subtasks=(replace(subtask, description="src/app/token.py 를 만든다"),))
+    refs = brief_of("R1", other, EXPLORED, found, [], "2026-01-01T00:00:00Z").file_refs
+    assert [(ref.path, ref.status) for ref in refs] == [  # what was explored and is there comes along
+        ("src/app/token.py", "to_create"),
+        ("src/app/auth.py", "exists"),
     ]
     assert brief.subtask_order == ("T1-S1",) and brief.scope_out == ("T2 다른 작업",)
     assert list(broken(brief)) == []

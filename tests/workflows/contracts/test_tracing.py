@@ -195,6 +195,8 @@ def test_the_lines_of_a_hunk_are_those_it_has_now() -> None:
     inside = made(3, TracedHunk(FILE, 13, 14, 2, 1))
     below = made(4, TracedHunk(FILE, 40, 41, 2, 0))
     assert left_of([first, above, inside, below])[0].hunks == (TracedHunk(FILE, 12, 15, 3, 0),)
+    last = made(2, TracedHunk(FILE, 12, 14, 3, 1))  # instead of its last line
+    assert left_of([first, last])[0].hunks == (TracedHunk(FILE, 10, 14, 3, 0),)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,18 @@ def test_the_guard_looks_at_the_estimate_and_at_nothing_else() -> None:
     assert is_too_long((Message("user", "가" * LIMIT),), LIMIT)  # one message of Hangul: a token for each
 
 
+def test_conversations_of_one_size_differ_by_their_ends() -> None:
+    assert signature((Message("user", "가나"),)) != signature((Message("user", "나가"),))
+    assert signature(()) == signature(()) != signature((Message("user", ""),))
+
+
+@pytest.mark.parametrize(("length", "shown"), [(300, "가" * 300), (301, "가" * 299 + "…")])
+def test_a_line_of_a_compaction_document_has_at_most_300_characters(length: int, shown: str) -> None:
+    made = compacted(turns(40), LIMIT, goal="가" * length, step=1)
+    [document] = [one.content for one in made.messages if one.content.startswith(COMPACTION)]
+    assert f"Goal: {shown}" in document.splitlines()
+
+
 @pytest.mark.spec("S5-65", "S5-67")
 def test_a_compaction_reaches_its_target_and_keeps_the_newest_messages() -> None:
     before = turns(40)

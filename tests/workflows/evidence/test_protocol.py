@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestra.core.errors import ContractError
+from orchestra.core.text import estimated_tokens
 from orchestra.workflows.evidence import protocol
 from orchestra.workflows.evidence.protocol import AskUser, CallTool, Finalize, ToolArguments
 
@@ -47,6 +48,15 @@ def test_a_workers_reply_is_one_of_three_actions(reply: str, action: protocol.Ac
         protocol.read_action(reply)
     said = protocol.repair(str(wrong.value))
     assert "could not be used" in said and "one JSON object" in said and "\n" not in said
+
+
+@pytest.mark.spec("S5-44")
+def test_a_workers_reply_of_exactly_the_limit_is_read() -> None:
+    replies = [json.dumps({**CALL, "note": "가" * n}, ensure_ascii=False) for n in range(300)]
+    by_size = {estimated_tokens(reply): reply for reply in replies}
+    assert isinstance(protocol.read_action(by_size[protocol.WORKER_TOKENS]), CallTool)
+    with pytest.raises(ContractError, match="about 257 tokens"):
+        protocol.read_action(by_size[protocol.WORKER_TOKENS + 1])
 
 
 @pytest.mark.spec("S5-44", "S5-45")

@@ -8,7 +8,7 @@ import pytest
 
 from orchestra.workflows.evidence.effects import MOST_FILES, files_of
 from orchestra.workflows.evidence.prompting import worker_prompt
-from orchestra.workflows.evidence.shapes import Evidence, FoundFile, Job, Loop
+from orchestra.workflows.evidence.shapes import Evidence, FoundFile, Job, Loop, exit_codes
 
 HINT = "You ran your last command before"
 
@@ -32,6 +32,18 @@ def piece(command: str, text: str = "") -> Evidence:
 def test_a_worker_that_repeats_a_command_is_given_a_hint(commands: tuple[str, ...], repeated: bool) -> None:
     loop = Loop(evidence=tuple(piece(command) for command in commands))
     assert (HINT in worker_prompt(Job(goal="왜?"), loop).user) is repeated
+
+
+def test_a_worker_is_given_the_newest_three_words_of_main() -> None:
+    sent = worker_prompt(Job(goal="왜?"), Loop(guidance=("첫째", "둘째", "셋째", "넷째"))).user
+    assert "첫째" not in sent and all(word in sent for word in ("둘째", "셋째", "넷째"))
+
+
+@pytest.mark.parametrize(
+    ("code", "codes", "shown"), [(0, (0, 1), "0,1"), (2, (), "2"), (0, (), "0"), (None, (), "killed")]
+)
+def test_the_exit_codes_of_a_command_in_words(code: int | None, codes: tuple[int, ...], shown: str) -> None:
+    assert exit_codes(Evidence(1, "ls", code, "", exitCodes=codes)) == shown
 
 
 def test_the_files_of_the_evidence_have_their_lines_and_are_limited(tmp_path: Path) -> None:

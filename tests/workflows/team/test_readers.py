@@ -248,7 +248,11 @@ def test_an_agent_file_gives_role_files_review_and_prompt(text: str) -> None:
         ("File", "Datei", "f.md:12: the section `## Outputs` (or `## 출력 규격`) names no file; expected a line File:"),
         ("## Prompt", "## Promt", "there is no section `## Prompt` (or `## 프롬프트 템플릿`), only `## Promt`"),
         ("`costs.csv`", "`../../etc/passwd`", "`../../etc/passwd` is no artifact's name"),
-        ("`artifacts/project-vision.md` and", "`artifacts/../x.md` and", "`artifacts/../x.md` is no artifact's name"),
+        (
+            "`artifacts/project-vision.md` and",
+            "`artifacts/../x.md` and",
+            "f.md:9: `artifacts/../x.md` is no artifact's name",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_agent_file_is_named_with_its_line(old: str, new: str, fault: str) -> None:
