@@ -5,26 +5,34 @@ only the loading of modules is shared. Of a thousand commands of the tests that 
 the program also starts by itself is tested where it is started by its name: in documents, terminals, kills and
 benchmarks. What is decided while Python itself starts (its variables, the language) starts anew here too.
 
-Run as a program, this is the server; it knows nothing of the tests.
+Run as a program, this is the server; it knows nothing of the tests. Before it serves it runs one loop itself: patterns,
+decoders and facts of the machine, which every process makes once, are made then. What a run could leave behind in a
+process (signals, threads, files, variables) is compared. A command ends as Python does, up to the destruction of what
+was loaded: that would copy every page of it.
 """
 
 from __future__ import annotations
 
 import array
+import atexit
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import resource
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "TZ")  # read before the first line of the program
 _MOST = 64_000  # bytes of one order
@@ -125,7 +133,10 @@ def serve(line: socket.socket) -> list[str] | None:
                 if pid == 0:
                     for fd in (line.fileno(), fds[2], *running, *(told for _, told in running.values())):
                         os.close(fd)
-                    return _become(json.loads(data), fds[0], fds[1])
+                    for fd, number in zip(fds, (1, 2), strict=False):
+                        os.dup2(fd, number)
+                        os.close(fd)
+                    return _become(json.loads(data))
                 os.write(fds[2], f"{pid}\n".encode())
                 os.close(fds[0])
                 os.close(fds[1])
@@ -134,11 +145,8 @@ def serve(line: socket.socket) -> list[str] | None:
                 waiting.register(process, selectors.EVENT_READ)
 
 
-def _become(order: dict[str, object], out: int, err: int) -> list[str]:
+def _become(order: dict[str, object]) -> list[str]:
     """Be the process that was asked for."""
-    for fd, number in ((out, 1), (err, 2)):
-        os.dup2(fd, number)
-        os.close(fd)
     os.chdir(str(order["cwd"]))
     env, arguments = order["env"], order["arguments"]
     assert isinstance(env, dict) and isinstance(arguments, list)
@@ -149,21 +157,81 @@ def _become(order: dict[str, object], out: int, err: int) -> list[str]:
 
 
 def _load() -> None:
-    """Every module of the program, whatever they are called."""
+    """Every module of the program, whatever they are called; and what a first run makes."""
     import orchestra
 
     for module in pkgutil.walk_packages(orchestra.__path__, "orchestra."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    _rehearse()
     gc.collect()
     gc.freeze()
 
 
+def _rehearse() -> None:
+    """Run a loop in this process, in a folder of its own, and leave the process as it was."""
+    from orchestra.cli.program import run as run_program  # not `main`: that closes what no other command could open
+
+    before = _surroundings()
+    out, variables = os.dup(1), dict(os.environ)
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/work")
+        Path(folder, "work", "calc.py").write_text("a - b\n")
+        Path(folder, "replies.json").write_text(json.dumps({"replies": _REPLIES}))
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.close(nothing)
+        order = {"program": sys.argv[0], "arguments": _LOOP, "cwd": f"{folder}/work"}
+        env = {**variables, "HOME": folder, "XDG_CACHE_HOME": folder}
+        sys.argv = _become({**order, "env": env})
+        assert run_program() == 0
+        os.dup2(out, 1)
+        os.close(out)
+        os.chdir("/")
+    os.environ.clear()
+    os.environ.update(variables)
+    assert _surroundings() == before
+
+
+_DIFF = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-a - b\n+a + b\n"
+_RESULT = "<<<AIO_RESULT_START>>>\ntype: PATCH\nsummary: it adds\n<<<AIO_RESULT_END>>>\n\n"
+_REPLIES = [
+    {"match": {"role": "planner"}, "text": "1. It adds."},
+    {"match": {"role": "developer"}, "text": f"{_RESULT}[PATCH_BEGIN]\n{_DIFF}[PATCH_END]\n"},
+]
+_CHECK = "grep -q 'a + b' calc.py"
+_LOOP = ["loop", "add", "--check", _CHECK, "--provider", "scripted:../replies.json", "--no-input", "--yes", "--json"]
+
+
+def _surroundings() -> tuple[object, ...]:
+    """What a run could leave in its process, beside memory and variables."""
+    signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    limits = {number: resource.getrlimit(number) for number in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE)}
+    umask = os.umask(0)
+    os.umask(umask)
+    return signals, limits, umask, threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+
+def _end(code: int) -> NoReturn:
+    """End as Python does: threads, what was registered, and then the output."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
+    line = socket.socket(fileno=int(sys.argv[1]))
     _load()
-    words = serve(socket.socket(fileno=int(sys.argv[1])))
+    words = serve(line)
     if words is not None:
         from orchestra.cli import main
 
         sys.argv = words
-        main()
+        try:
+            main()
+        except SystemExit as error:
+            if error.code is None or isinstance(error.code, int):
+                _end(error.code or 0)
+            raise  # a message, which Python prints
