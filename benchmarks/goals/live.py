@@ -61,20 +61,21 @@ class Ran(Struct, frozen=True):
     forced: bool
     fixed: bool  # the answer is the fixed text
     finalized: bool  # main's own decision, after an executed command
+    chosen: bool  # it might have continued: steps were left
     questions: int
     answer: str
 
     @property
     def row(self) -> str:
-        marks = ("yes" if one else "" for one in (self.finalized, self.forced, self.fixed))
+        marks = ("yes" if one else "" for one in (self.finalized, self.chosen, self.forced, self.fixed))
         counts = (len(self.commands), self.steps, self.repairs, self.retries)
         figures = (self.goal, *counts, *marks, self.questions, round(self.seconds))
         return f"| {' | '.join(map(str, figures))} |"
 
 
 HEAD = (
-    "| goal | commands | steps | repairs | retries | finalized | forced | fixed text | questions | seconds |\n"
-    "|---|---|---|---|---|---|---|---|---|---|"
+    "| goal | commands | steps | repairs | retries | finalized | with steps left | forced | fixed text | questions | seconds |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -129,10 +130,10 @@ def run_goal(project: Path, goal: str, provider: str, env: Mapping[str, str], ma
         print(ran.stderr[-2000:], file=sys.stderr)
     done = json.loads(ran.stdout.splitlines()[-1])
     lines = (project / "runs" / done["runId"] / "events.ndjson").read_text("utf-8").splitlines()
-    return _read(goal, ran.returncode, seconds, [json.loads(line) for line in lines])
+    return _read(goal, ran.returncode, seconds, [json.loads(line) for line in lines], max_steps)
 
 
-def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, Any]]) -> Ran:
+def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, Any]], max_steps: int) -> Ran:
     """What a journal shows of a run."""
     said = [(event["type"], event["payload"]) for event in events]
     ended = [(kind, body, body.get("native")) for kind, body in said if kind in ("PHASE_COMPLETED", "PHASE_FAILED")]
@@ -149,17 +150,19 @@ def _read(goal: str, code: int, seconds: float, events: Sequence[Mapping[str, An
     answer = said[-1][1].get("result", {}).get("answer", "")
     fixed = answer.startswith("No model could write an answer to:")
     finalized = bool(decided and commands) and json.loads(decided[-1])["decision"] == "finalize" and not forced
+    steps = max((body.get("step", 0) for _, body in said), default=0)
     return Ran(
         goal=goal,
         code=code,
         seconds=seconds,
         commands=commands,
-        steps=max((body.get("step", 0) for _, body in said), default=0),
+        steps=steps,
         repairs=failures.count(ContractError.code),
         retries=len(failures) - failures.count(ContractError.code),
         forced=forced,
         fixed=fixed,
         finalized=finalized and not fixed,
+        chosen=finalized and not fixed and steps < max_steps,
         questions=sum(kind == "QUESTION_RAISED" for kind, _ in said),
         answer=answer,
     )
@@ -208,6 +211,7 @@ def _all(way: str, folder: Path, variables: Mapping[str, str], wanted: Wanted) -
     figures = {
         "completed": sum(not one.code for one in ran),
         "finalized by main after a command": finalized,
+        "of them with steps left": sum(one.chosen for one in ran),
         "fixed texts": fixed,
         "forced syntheses": sum(one.forced for one in ran),
         "repairs": sum(one.repairs for one in ran),
