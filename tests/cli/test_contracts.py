@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support.contracts import (
+    CHECK,
     EXPLORED,
     EXPLORING,
     JUDGED,
@@ -30,7 +31,7 @@ from tests.support.contracts import (
     says,
     script,
 )
-from tests.support.project import new_file, reply
+from tests.support.project import PROGRAM, new_file, reply
 
 S1, S2 = "T1-S1", "T1-S2"
 ONE = ("T1", S1)
@@ -123,7 +124,9 @@ def test_done_is_what_executed_tests_say(finished: ContractsProject) -> None:
 def test_a_test_run_on_an_unchanged_tree_is_not_repeated(finished: ContractsProject) -> None:
     own = "python3 -m unittest -q tests/test_t1_s1.py -v"
     suite = "python3 -m unittest -q -v"  # before anything changes, and once for the task
-    assert commands(finished) == [suite, own, own, suite]  # red before the implementation, then the child's check
+    fault = "python3 -m unittest -q tests/test_t1_s1.py"  # in a line of the implementation: do its tests notice?
+    # red before the implementation, then the child's check
+    assert commands(finished) == [suite, own, own, suite, fault]
 
 
 def test_the_run_and_its_children_conform_and_show_a_tree(finished: ContractsProject) -> None:
@@ -386,6 +389,26 @@ def test_a_file_that_is_gone_or_cannot_be_read_is_written_again_and_nothing_else
     assert kept.read_text() == "version: 1\nexplored_files: ["
 
 
+def test_an_edited_contract_that_is_damaged_later_is_as_it_was_edited(tmp_path: Path) -> None:
+    project = ContractsProject(tmp_path / "p", *script(ONE), *qa(S1)[1:], implemented(S1))
+    assert done(project.contracts())["status"] == "completed"
+    path = project.tree / "T1/T1-S1/test-contract.yaml"
+    edited = path.read_text(encoding="utf-8").replace("두_배로_만든다", "정확히_두_배")
+    path.write_text(edited, encoding="utf-8")
+    assert project.run("rerun", "--stale", "last", timeout=120).returncode == 0
+    for damage in (edited[: len(edited) // 2] + "\n  - [", None):
+        if damage is None:
+            path.unlink()
+        else:
+            path.write_text(damage, encoding="utf-8")
+        again = project.run("rerun", "--stale", "last", "--json", timeout=120)
+        assert again.returncode == 0, again.stderr
+        assert path.read_text(encoding="utf-8") == edited
+        assert project.calls() == []  # nothing was done again
+    kept = {one.read_text(encoding="utf-8") for run in project.requests for one in run.artifacts.glob("looks/*before*")}
+    assert kept == {edited[: len(edited) // 2] + "\n  - ["}
+
+
 def test_an_edit_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
     tasks = (("T1", S1), ("T2", "T2-S1"))
     redone = (designed("T2", "T2-S1"), *qa("T2-S1"), implemented("T2-S1"))
@@ -412,6 +435,37 @@ def test_two_requests_have_two_ids_and_a_waiting_one_cannot_be_forked(tmp_path: 
     assert project.run("cancel", "last").returncode == 0
     assert project.contracts("--approval", "always").returncode == 3
     assert project.tree.name == "R2"
+
+
+def test_the_approval_mode_of_a_request_can_be_changed_while_it_goes_on(tmp_path: Path) -> None:
+    project = ContractsProject(tmp_path / "p", *script(("T1", S1, S2)))
+    assert done(project.contracts("--approval", "always"))["status"] == "awaiting_approval"
+    for words, flag in ((("--check", "true"), "--check"), (("--max-fixes", "9"), "--max-fixes")):
+        refused = project.run("resume", "last", *words)
+        assert refused.returncode == 2
+        assert f"{flag}: of a contracts run only --approval can be changed" in refused.stderr
+    changed = project.run("resume", "last", "--approval", "never", "--json")
+    assert done(changed)["status"] == "awaiting_approval"  # a patch that waits still does
+    ended = project.run("approve", "last", "--json", timeout=120)
+    assert done(ended)["status"] == "completed", ended.stderr  # every later one is applied, in child runs too
+    assert project.run("verify", "last").returncode == 0
+
+
+def test_a_request_comes_from_a_file_or_standard_input(tmp_path: Path) -> None:
+    project = ContractsProject(tmp_path / "p", *script(ONE))
+    (project.path / "요청.md").write_text("\ufeff계산기를\n만들어줘\n", encoding="utf-8")
+    rest = ["--check", CHECK, "--provider", f"scripted:{project.script}", "--no-input"]
+    assert project.run("contracts", "@요청.md", *rest).returncode == 3
+    assert project.read("task-breakdown.yaml")["original_request"] == "계산기를\n만들어줘"
+    piped = subprocess.run(
+        [PROGRAM, "contracts", "-", *rest], cwd=project.path, input="두 번째 요청".encode(), capture_output=True
+    )
+    assert piped.returncode == 3 and project.read("task-breakdown.yaml")["original_request"] == "두 번째 요청"
+    for word, why in (("@none.md", "the request @none.md names a file"), ("  ", "the request is empty")):
+        refused = project.run("contracts", word, *rest)
+        assert refused.returncode == 2 and why in refused.stderr
+    assert "--edit" in project.run("contracts", "--no-input").stderr
+    assert len(project.requests) == 2
 
 
 def test_bad_input_gets_one_clear_message_and_no_run(tmp_path: Path) -> None:
@@ -442,8 +496,7 @@ def test_tasks_and_subtasks_run_in_their_orders(tmp_path: Path) -> None:
     replies[3] = says("planner", breakdown(*tasks, task_order=["T2", "T1"]))
     project = ContractsProject(tmp_path / "p", *replies)
     assert done(project.contracts())["status"] == "completed"
-    assert [line.split()[-1] for line in commands(project) if "test_t" in line] == ["-v"] * 4
-    files = [line.split()[-2] for line in commands(project) if "test_t" in line]
+    files = [line.split()[-2] for line in commands(project) if "test_t" in line and line.endswith("-v")]
     assert files == ["tests/test_t2_s1.py"] * 2 + ["tests/test_t1_s1.py"] * 2
     nothing = project.run("rerun", "--stale", "last")
     assert nothing.returncode == 0 and "nothing is stale" in nothing.stderr

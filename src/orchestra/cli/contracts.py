@@ -9,14 +9,16 @@ import click
 
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
-from orchestra.core.errors import UsageError
+from orchestra.cli.goals import goal_argument
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.workflows.contracts.shapes import Job
 from orchestra.workflows.contracts.workflow import CONTRACTS, test_command
 
+_EXAMPLE = 'orchestra contracts "XX 컨트롤러 구현해줘"'
+
 
 @click.command(short_help="Build a request test first, from contracts.")
-@click.argument("request")
+@goal_argument("request", _EXAMPLE)
 @click.option(
     "--check",
     default=lambda: os.environ.get("ORCHESTRA_CHECK", ""),
@@ -46,19 +48,17 @@ def contracts(
     \b
     orchestra contracts "XX 컨트롤러 구현해줘"
     orchestra contracts "add a currency converter" --check "pytest -q" --approval risk
+    orchestra contracts @request.txt                         # the request is in a file; `-`: on standard input
     orchestra verify .claude/orchestrator/sessions/HASH/contracts/R1
     """
     drive = Drive(how, environment=environment)
     app = drive.app
     models = options.routed(who, app.project.providers)
-    text = options.clean(request).strip()
-    if not text:
-        raise UsageError('the request is empty; say what to build: orchestra contracts "XX 컨트롤러 구현해줘"')
     given: dict[str, Any] = {"test": options.split_check(check)} if check else {}
     given |= {"approval": approval} if approval else {}
     usual = CONTRACTS.defaults(app.project)
     given |= {"context": options.from_project(context, how.project), "hidden": no_context}
-    job = Job(request=text, **{**usual, **given})
+    job = Job(request=options.clean(request).strip(), **{**usual, **given})
     command = test_command(app.project, job)
     click.echo(f"orchestra: tests: {command.line} ({command.origin})", err=True)
     typed = ("approval",) if approval else ()

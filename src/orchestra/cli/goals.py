@@ -1,4 +1,4 @@
-"""Where a goal comes from: the command line, standard input (`-`), a file (`@FILE`), or the person's editor.
+"""Where a goal, an intent or a request comes from: the command line, standard input (`-`), `@FILE` or an editor.
 
 Rules
 1. An empty goal is refused: it would be paid for.
@@ -25,7 +25,7 @@ from orchestra.core.files import read_bounded
 from orchestra.core.records import utf8
 
 _MOST = 1 << 20  # bytes of a goal
-_BELOW = "# ---- Write the goal above this line. Nothing below it is read. An empty goal starts nothing. ----"
+_BELOW = "# ---- Write the {0} above this line. Nothing below it is read. An empty {0} starts nothing. ----"
 _WAYS = "`-` reads it from standard input, @FILE from a file, --edit from your editor"
 Command = Callable[..., int]
 
@@ -40,7 +40,7 @@ def goal_argument(name: str, example: str) -> Callable[[Command], Command]:
             typed = given.pop(name)
             if typed is None and not can_ask(no_input=no_input) and not edit:
                 raise UsageError(f"Missing argument '{name.upper()}': {_WAYS}")
-            text = _text(typed, edit=edit, no_input=no_input).strip()
+            text = _text(name, typed, edit=edit, no_input=no_input).strip()
             if not text:
                 raise UsageError(f"the {name} is empty; say what to reach: {example}")
             return function(*arguments, **given, **{name: text})
@@ -51,41 +51,42 @@ def goal_argument(name: str, example: str) -> Callable[[Command], Command]:
     return wrapped
 
 
-def _text(typed: str | None, *, edit: bool, no_input: bool) -> str:
-    """The text of a goal, as valid Unicode."""
+def _text(name: str, typed: str | None, *, edit: bool, no_input: bool) -> str:
+    """The text of a goal, as valid Unicode. `name` is what messages call it."""
     if typed == "-":
         data = sys.stdin.buffer.read(_MOST + 1)
         if len(data) > _MOST:
-            raise UsageError(f"the goal on standard input is longer than {_MOST} bytes")
-        typed = _decoded(data, "standard input")
+            raise UsageError(f"the {name} on standard input is longer than {_MOST} bytes")
+        typed = _decoded(name, data, "standard input")
     elif typed is not None and typed.startswith("@"):
-        typed = _file(os.path.expanduser(typed[1:]), typed)
+        typed = _file(name, os.path.expanduser(typed[1:]), typed)
     if edit or typed is None:
-        return _edited(typed or "", no_input=no_input)
+        return _edited(name, typed or "", no_input=no_input)
     return utf8(typed).decode()
 
 
-def _file(path: str, typed: str) -> str:
+def _file(name: str, path: str, typed: str) -> str:
     try:
-        return _decoded(read_bounded(path, _MOST, follow=True), path)
+        return _decoded(name, read_bounded(path, _MOST, follow=True), path)
     except (OSError, OddFile) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
-            f"the goal {typed} names a file, and that cannot be read: {why}. A goal that begins with @ can come from"
+            f"the {name} {typed} names a file, and that cannot be read: {why}. One that begins with @ can come from"
             " standard input (-)"
         ) from error
 
 
-def _decoded(data: bytes, where: str) -> str:
+def _decoded(name: str, data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"the goal from {where} is not UTF-8 text (byte {error.start})") from error
+        raise UsageError(f"the {name} from {where} is not UTF-8 text (byte {error.start})") from error
 
 
-def _edited(begun: str, *, no_input: bool) -> str:
+def _edited(name: str, begun: str, *, no_input: bool) -> str:
     """What the person wrote in their editor; empty if they wrote nothing."""
     if not can_ask(no_input=no_input):
         raise UsageError("--edit: there is no person at a terminal to write it")
-    text = asyncio.run(personal.edit(f"{begun}\n\n{_BELOW}\n", "goal.txt"))
-    return utf8(text.partition(_BELOW)[0]).decode()
+    below = _BELOW.format(name)
+    text = asyncio.run(personal.edit(f"{begun}\n\n{below}\n", f"{name}.txt"))
+    return utf8(text.partition(below)[0]).decode()

@@ -234,7 +234,7 @@ class ContractsSection(_Section, frozen=True):
     max_designs: Count = 2  # retries of a design, per task
     reruns: Annotated[int, Meta(ge=0, le=5)] = 1  # of failing tests on the same files, to find flaky ones
     design_check: str = ""  # a command that judges whether the design is kept; empty: the architect does
-    mutants: Annotated[int, Meta(ge=0, le=20)] = 0  # small faults per subtask that the tests should notice
+    mutants: Annotated[int, Meta(ge=0, le=20)] = 5  # small faults per subtask that the tests should notice
 
 
 class Config(_Section, frozen=True):

@@ -303,6 +303,10 @@ class _Look:
         except UsageError:
             return self._usable is any_text  # then the person is told that it is no text
 
+    def _was_edited(self) -> bool:
+        """Whether what was last seen is a person's text, and still holds: the run has no newer one."""
+        return self._last is not None and self._last.edited and self._last.made == self._made
+
     def differs(self, found: bytes | None) -> str:
         """How the file differs from what was last seen, for a person; empty if it does not."""
         act = self._judged(found)
@@ -320,10 +324,10 @@ class _Look:
                 return await self._write(self._text, keeps=True)
             found = self._here.drive.files.read(self._inside, self._path)  # a person may edit on before answering
             act = "write" if found is None else "saw"
+        if act in ("restore", "replace") and self._last is not None and self._was_edited():
+            return await self._write(text_of(self._last, self._here.ledger.folder), edited=True, keeps=act == "replace")
         if act in ("write", "replace"):
             return await self._write(self._text, keeps=act == "replace" or self._asked is not None)
-        if act == "restore" and self._last is not None:
-            return await self._write(text_of(self._last, self._here.ledger.folder), edited=True)
         if act == "saw" and found is not None:
             return await self._saw(found)
         return self.recorded()

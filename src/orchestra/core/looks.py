@@ -8,7 +8,8 @@ Rules
 3. If the file was edited and the run has a new text for it, that is a conflict, and a person decides. A file that was
    there before the run is one as well: it is nobody's to replace.
 4. Nothing of a person's is lost: an edited text is recorded, and one that is given up is kept as a file of the run.
-5. A flow may say which texts it can use. One that it cannot is given up without a question: the run's own is written.
+5. A flow may say which texts it can use. One that it cannot is given up without a question: the file is written again
+   as it was last seen, and so nothing else is done again.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Seen(Struct, frozen=True, omit_defaults=True):
     text: str | UnsetType = UNSET  # of an edited file, if it is short
     artifact: ArtifactRef | None = None  # of an edited file, if it is long
     conflict: bool = False  # the file was edited and the run has a new text: a person decides
-    replaced: ArtifactRef | None = None  # the edited text that a person gave up
+    replaced: ArtifactRef | None = None  # a text that a person gave up, or that could not be used
 
 
 class Look(Effect[Seen], frozen=True):
@@ -200,7 +201,7 @@ def written(effect: WriteFile, before: bytes | None, step: Step) -> Seen:
     """The outcome of WriteFile. `before` is what the file held; a person's text in it is kept (rule 4)."""
     seen = Seen(effect.path, effect.inside, effect.made, digest(utf8(effect.text)), effect.edited)
     if effect.edited:
-        return msgspec.structs.replace(seen, **_kept(effect.text, f"looks/{file_name(step.key)}.txt", step))
+        seen = msgspec.structs.replace(seen, **_kept(effect.text, f"looks/{file_name(step.key)}.txt", step))
     if not effect.keeps:
         return seen
     folder, name = step.ledger.folder, f"looks/{file_name(step.key)}.before.txt"

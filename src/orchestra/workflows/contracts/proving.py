@@ -5,8 +5,9 @@ Rules
 2. Coverage is measured by one more run of the tests, with coverage.py, where the contract has targets and the runner
    can (contracts/coverage.py). Else each target is unknown.
 3. Each fault is put over the implemented file for one run of the subtask's tests (mutating.py); the project's own file
-   is never touched. So many as the job says, each with a limit of time.
-4. A fault is noticed if the tests fail or do not end. What could not be run is neither.
+   is never touched. So many as the job says, as long as a minute per subtask allows. Faults that are left then were
+   not tried, and are said to be so.
+4. A fault is noticed if the tests fail, or take much longer than without it. What could not be run is neither.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from orchestra.workflows.project import Project
 FOLDER = "{artifacts}"  # stands for the folder that a test run writes its report into (core/command.py)
 _REPORT = "coverage.json"
 _MOST_FILE = 64 * 1024  # bytes of a file that faults are put into: its text is in the journal
-_LIMIT_MS = 60_000  # of the tests of one fault
+_TOTAL_MS = 60_000  # of the tests of all faults of a subtask
+_LEAST_MS = 5_000  # that the tests of one fault may take
+_SLOWER = 4  # tests that take so many times as long as without the fault do not end
 
 
 class Fault(Struct, frozen=True):
@@ -46,6 +49,13 @@ class Fault(Struct, frozen=True):
 
     said: str
     verdict: Literal["noticed", "not noticed", "not run"]
+
+
+class Implemented(Struct, frozen=True):
+    """What is proved: the implementation of a child run, and how long its passed tests took."""
+
+    child: str
+    tookMs: int
 
 
 class Proved(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True):
@@ -60,7 +70,9 @@ class Proved(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True
         yield from (f"coverage of {one.said}" for one in self.coverage)
         if self.faults:
             noticed = sum(one.verdict == "noticed" for one in self.faults)
-            yield f"{noticed} of {len(self.faults)} small faults were noticed by the tests"
+            left = sum(one.verdict == "not run" for one in self.faults)
+            untried = f", {left} could not be tried" if left else ""
+            yield f"{noticed} of {len(self.faults)} small faults were noticed by the tests{untried}"
         yield from (f"not noticed: {one.said}" for one in self.faults if one.verdict == "not noticed")
 
 
@@ -154,10 +166,10 @@ def _coverage(folder: RunFolder, events: Iterable[Event], targets: tuple[str, ..
 # -- the flow's part --------------------------------------------------------------------------------------------------
 
 
-async def prove(here: Context, work: Work, contract: TestContract, command: TestCommand, child: str) -> Proved:
+async def prove(here: Context, work: Work, contract: TestContract, command: TestCommand, tried: Implemented) -> Proved:
     """What the tests of a subtask prove, which passed just now (rules 2 and 3)."""
     coverage = await _measure(here, work, contract, command) if contract.coverage_targets else ()
-    faults = await _try_faults(here, work, command, child) if work.job.mutants else ()
+    faults = await _try_faults(here, work, command, tried) if work.job.mutants else ()
     return Proved(coverage, faults)
 
 
@@ -179,19 +191,24 @@ async def _measure(here: Context, work: Work, contract: TestContract, command: T
     return read.covered
 
 
-async def _try_faults(here: Context, work: Work, command: TestCommand, child: str) -> tuple[Fault, ...]:
-    planned = await here.perform("faults", PlanFaults(child, work.job.mutants))
+async def _try_faults(here: Context, work: Work, command: TestCommand, tried: Implemented) -> tuple[Fault, ...]:
+    planned = await here.perform("faults", PlanFaults(tried.child, work.job.mutants))
+    limit, spent = max(_LEAST_MS, _SLOWER * tried.tookMs), 0
     found: list[Fault] = []
     for mutant in planned.mutants:
+        if spent + limit > _TOTAL_MS:
+            found.append(Fault(mutant.said, "not run"))
+            continue
         effect = RunCommand(
             argv=command.argv,
-            timeoutMs=min(work.job.testTimeoutMs, _LIMIT_MS),
+            timeoutMs=min(work.job.testTimeoutMs, limit),
             artifact=f"tests/{file_name(here.peek_key('fault'))}.txt",
             asker=work.job.asker,
             keeps="nothing",
             files=(InputFile(mutant.path, mutant.text),),
         )
         outcome = await here.perform("fault", effect)
+        spent += outcome.durationMs
         verdicts: dict[str, Literal["noticed", "not noticed", "not run"]] = {"pass": "not noticed", "fail": "noticed"}
         known = "noticed" if outcome.limit else verdicts.get(outcome.status, "not run")
         found.append(Fault(mutant.said, "not run" if outcome.blocked else known))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -69,7 +69,7 @@ class Job(Struct, frozen=True, kw_only=True):
     reruns: int = 1  # how often failing tests are run again on the same files, to find flaky ones
     designCommand: tuple[str, ...] = ()  # judges GATE-4 in place of the architect
     designCheck: bool = True  # whether GATE-4 is judged at all
-    mutants: int = 0  # changes of implemented lines that the tests should notice, per subtask
+    mutants: int = 5  # changes of implemented lines that the tests should notice, per subtask
     asker: Asker = "person"  # whose wish the test command is
     timeoutMs: int = 600_000
     testTimeoutMs: int = 300_000
@@ -99,6 +99,11 @@ class Work(NamedTuple):
     @property
     def places(self) -> Places:
         return self.job.places
+
+    def approval(self, changes: Mapping[str, Any]) -> ApprovalPolicy:
+        """The approval mode that holds now. `changes` are a person's, since the run began."""
+        mode: ApprovalPolicy = changes.get("approval", self.job.approval)
+        return mode
 
 
 class Action(Struct, frozen=True):

@@ -17,6 +17,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -40,7 +41,7 @@ from orchestra.workflows.contracts.judging import classify, judge_design
 from orchestra.workflows.contracts.knowledge import Known
 from orchestra.workflows.contracts.places import TESTS
 from orchestra.workflows.contracts.progress import Verified
-from orchestra.workflows.contracts.proving import prove
+from orchestra.workflows.contracts.proving import Implemented, prove
 from orchestra.workflows.contracts.records import DesignContract, PlannedSubtask, TestContract
 from orchestra.workflows.contracts.retrying import REDESIGN, RETRY, STOP, Problem, Route, route_of
 from orchestra.workflows.contracts.rules import Ids
@@ -242,17 +243,17 @@ async def verify(here: Context, build: Build, attempt: Attempt, tried: Tried) ->
     await at.perform("result", Settle(msgspec.to_builtins(verified)))
     await record_gate(at, subtask.id, gate_2(result))
     if passed:
-        await record_proof(here, build, tried.child.childRunId, number)
+        await record_proof(here, build, Implemented(tried.child.childRunId, tried.run.durationMs), number)
         return Follows("complete")
     cause = "; ".join(f"{one.id} {one.name}: {one.reason}" for one in result.failed_tests)
     problem = f"{documents.write(result)}\nOutput of the tests:\n{run.output}"
     return Follows(route_of(result.failed_tests, passed=False), problem, brief(cause, 300))
 
 
-async def record_proof(here: Context, build: Build, child: str, number: int) -> None:
+async def record_proof(here: Context, build: Build, tried: Implemented, number: int) -> None:
     """Record what the passed tests prove, for readers; nothing depends on it."""
     at = here.at("evaluate", number, labels("prove", build.subtask.id, number))
-    proved = await prove(at, build.subtask.work, build.contract, build.command, child)
+    proved = await prove(at, build.subtask.work, build.contract, build.command, tried)
     if proved.coverage or proved.faults:
         await at.perform("proved", Settle(msgspec.to_builtins(proved)))
 
@@ -311,7 +312,7 @@ async def implement(here: Context, build: Build, attempt: Attempt, before: TestR
     """One attempt: a child run with the contracts as notes (rule 3)."""
     subtask, number = build.subtask, attempt.number
     at = here.at("fix" if number > 1 else "execute", number, labels("implement", subtask.id, number))
-    child = await at.call("implement", BUILDER, _job(build, attempt, before))
+    child = await at.call("implement", BUILDER, _job(build, attempt, before, at.changes))
     if child.status != "completed" and child.code != FIX_LIMIT:
         code = child.code or "CHILD_FAILED"
         raise Stopped(code, f"{subtask.id}: {child.childRunId}: {child.error}", child.exitCode or 1)
@@ -324,8 +325,8 @@ async def implement(here: Context, build: Build, attempt: Attempt, before: TestR
     return Tried(child, await run_tests(verifying, subtask.work, "tests", build.command))
 
 
-def _job(build: Build, attempt: Attempt, before: TestRun) -> dict[str, Any]:
-    """The job of the child run: no fixes and no plan of its own."""
+def _job(build: Build, attempt: Attempt, before: TestRun, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The job of the child run: no fixes and no plan of its own. `changes` are a person's (`resume --approval`)."""
     subtask, job = build.subtask, build.subtask.work.job
     started = reporting(build.command, FOLDER)
     notes = [
@@ -346,7 +347,7 @@ def _job(build: Build, attempt: Attempt, before: TestRun) -> dict[str, Any]:
         "testEnv": started.env,
         "before": [_as_outcome(before)],
         "scope": implementer_scope(subtask.design, build.tests),
-        "approval": job.approval,
+        "approval": subtask.work.approval(changes),
         "maxFixIterations": 0,
         "evaluator": False,
         "baseline": False,

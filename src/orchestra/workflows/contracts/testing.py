@@ -69,7 +69,7 @@ async def _apply(here: Context, work: Work, contract: TestContract, written: Wri
     ticket = Ticket(
         artifact=f"execute/{key}.patch",
         approval_id=free_name(f"approval-{key}"),
-        policy=work.job.approval,
+        policy=work.approval(here.changes),
         summary=written.result.summary if isinstance(written.result, Patch) else "",
         shown=written.shown,
         scope=qa_scope(contract),

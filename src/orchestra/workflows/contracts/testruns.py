@@ -52,6 +52,7 @@ class TestRun(Struct, frozen=True, omit_defaults=True):
     error: str = ""  # why it could not be run
     unread: str = ""  # why its report could not be read
     flaky: tuple[str, ...] = ()  # tests that failed and passed on the same files
+    durationMs: int = 0
 
     @property
     def failing(self) -> tuple[Case, ...]:
@@ -83,6 +84,7 @@ def run_of(outcome: CommandOutcome, runner: Runner, reports: Sequence[bytes], at
         tree=outcome.tree,
         output="" if outcome.status == "pass" else outcome.output[-4_000:],
         error=outcome.blocked or outcome.error,
+        durationMs=outcome.durationMs,
     )
     try:
         tests = cases_in(runner, reports, outcome.output)

@@ -130,6 +130,15 @@ def _facts(project: Project, job: Job) -> dict[str, Any]:
     return {"approval": job.approval, "policy": msgspec.to_builtins(project.policy), "asker": job.asker}
 
 
+def _changed(project: Project, params: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person may change of a request that goes on: the approval mode. Its tests and limits are part of it."""
+    if others := sorted(set(wishes) - {"approval"}):
+        flags = {"checks": "--check", "maxFixIterations": "--max-fixes"}
+        said = " and ".join(flags.get(name, name) for name in others)
+        raise UsageError(f"{said}: of a contracts run only --approval can be changed while it goes on")
+    return dict(wishes)
+
+
 def _effects(running: Running) -> Handlers:
     children = usual_root(running.project)
     return {**Handling(running.project, children).handlers, **Proving(running.project, children).handlers}
@@ -269,6 +278,7 @@ CONTRACTS = Workflow(
     effects=_effects,
     projections=_projections,
     approval=lambda config: config.contracts.approval,
+    changed=_changed,
     needs_commands=_needs_commands,
     forks_open=False,
     verified=verified,
