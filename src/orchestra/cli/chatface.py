@@ -141,7 +141,7 @@ class ChatFace(TerminalFace):
     def over(self) -> None:
         """The turn is over, or was stopped: close what is open of it on the screen."""
         self._queue.clear()
-        if self._open is not None:
+        if self._deciding.open is not None:
             self._close_prompt()
         self._live.stop()
         self._end_line()

@@ -7,8 +7,9 @@ Rules
 3. Ctrl-C at text discards it, and the Up key brings it back; at an empty line it raises KeyboardInterrupt. Ctrl-D at an
    empty line, or the end of the input, raises EOFError. SIGTERM ends the program with the terminal as it was.
 4. What was sent is in the history of the project, masked, in a file that only its owner may read.
-
 5. At the prompt of a run Ctrl-Z stops the program; when it goes on, the prompt is drawn again.
+6. Where a letter is an answer, it is one without Enter, as in `git add -p`. One that may have words behind it (`n why`)
+   is an answer if nothing follows it soon. A whole line is also one: `y` and Enter, `yes`, a paste.
 
 This module loads prompt_toolkit: it is imported when a chat begins or a prompt is shown, and nowhere else.
 """
@@ -21,14 +22,16 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import has_focus
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
@@ -43,6 +46,8 @@ from orchestra.core.files import MIB, open_bounded
 from orchestra.core.redact import Redactor
 
 _KEPT = MIB  # bytes of the history that are read
+_WITH_WORDS = "nadr"  # letters that may have words behind them
+_SOON_S = 0.5
 
 
 class Terminated(Exception):
@@ -73,10 +78,15 @@ class Line:
     """Reads the lines that a person types at the prompts of a run, one at a time."""
 
     def __init__(self) -> None:
-        self._session = _session(InMemoryHistory(), ())
+        self._letters = Letters()
+        self._session = _session(InMemoryHistory(), (), self._letters)
 
-    async def read(self, prompt: str) -> str:
-        """One line; KeyboardInterrupt or EOFError (rule 3). Signals are left to whoever drives the run."""
+    async def read(self, prompt: str, letters: str = "") -> str:
+        """One line, or one of `letters` (rule 6); KeyboardInterrupt or EOFError (rule 3).
+
+        Signals are left to whoever drives the run.
+        """
+        self._letters.of = letters
         # A blank at the end is drawn only if it has a style: a program that reads the screen waits for all of it.
         shown = FormattedText([("", prompt[:-1]), ("fg:ansidefault", prompt[-1:])])
         return await self._session.prompt_async(shown, handle_sigint=False, enable_suspend=True)
@@ -91,12 +101,47 @@ class Line:
             self._session.app.exit(exception=EOFError())
 
 
-def _session(history: History, commands: Sequence[str]) -> PromptSession[str]:
+class Letters:
+    """The letters that are answers without Enter, if there are any (rule 6)."""
+
+    def __init__(self) -> None:
+        self.of = ""
+
+    def bind(self, keys: KeyBindings) -> None:
+        """Have a buffer take them."""
+        at_prompt = has_focus(DEFAULT_BUFFER) & Condition(lambda: bool(self.of))
+        empty = Condition(lambda: not get_app().current_buffer.text)
+
+        @keys.add("enter", filter=at_prompt & empty)
+        def nothing(event: KeyPressEvent) -> None:
+            """Enter behind a letter that was an answer already."""
+
+        @keys.add("<any>", filter=at_prompt & empty)
+        def typed(event: KeyPressEvent) -> None:
+            buffer, letter = event.current_buffer, event.data
+            buffer.insert_text(letter)
+            if letter not in self.of or event.key_processor.input_queue:  # a whole line comes
+                return
+            if letter in _WITH_WORDS:
+                asyncio.get_running_loop().call_later(_SOON_S, self._take, event.app, buffer, letter)
+            else:
+                buffer.validate_and_handle()
+
+    def _take(self, app: Application[Any], buffer: Buffer, letter: str) -> None:
+        """Take a letter as the answer, unless something followed it."""
+        if app.is_running and self.of and buffer.text == letter:
+            buffer.validate_and_handle()
+
+
+def _session(history: History, commands: Sequence[str], letters: Letters | None = None) -> PromptSession[str]:
     output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
+    keys = editing_keys()
+    if letters is not None:
+        letters.bind(keys)
     output.enable_cpr = False  # nothing here needs the cursor's row, and some terminals never answer
     return PromptSession(
         history=history,
-        key_bindings=_keys(),
+        key_bindings=keys,
         multiline=True,
         completer=_Commands(commands),
         complete_while_typing=False,
@@ -170,7 +215,8 @@ def after(text: str, position: int) -> int:
     return len(next(iter_graphemes(text[position : end if end >= 0 else None]), text[position : position + 1]))
 
 
-def _keys() -> KeyBindings:
+def editing_keys() -> KeyBindings:
+    """The keys of rules 1 to 3."""
     keys = KeyBindings()
     here = has_focus(DEFAULT_BUFFER)  # not while searching
 

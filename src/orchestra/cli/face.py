@@ -104,7 +104,7 @@ class JsonFace:
             sys.stderr.write(f"orchestra: {end.message}\n")
 
 
-class _Seen(Struct, frozen=True):
+class Seen(Struct, frozen=True):
     """What a face keeps of a run."""
 
     folder: RunFolder
@@ -121,7 +121,7 @@ class LineFace:
     def __init__(self, *, stream: bool = False) -> None:
         self.colour = False
         self._app: App | None = None
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, Seen] = {}
         self._stream = stream
 
     @property
@@ -165,7 +165,7 @@ class LineFace:
 
     def happened(self, event: Event) -> None:
         """Show an event: its line, and the lines below it."""
-        run = self._run(event)
+        run = self.run_of(event)
         if event.type == "PATCH_PRODUCED":
             proposed = outcome_of(event)
             self.show_diff(run.folder, proposed.patch, proposed.hidden)
@@ -175,7 +175,7 @@ class LineFace:
         for line in run.workflow.details(run.params, run.folder, event):
             self.line(painted(line))
 
-    def _run(self, event: Event) -> _Seen:
+    def run_of(self, event: Event) -> Seen:
         """The data about an event's run, from its first event or looked up."""
         if event.runId not in self._seen:
             app = self.app
@@ -183,7 +183,7 @@ class LineFace:
             workflow = app.workflows.of(RunCreated.of(created).workflow)
             folder = RunFolder(workflow.root(app.project) / event.runId)
             path = app.trees.path(folder)
-            self._seen[event.runId] = _Seen(folder, workflow, job_of(created), f"{path} " if path else "")
+            self._seen[event.runId] = Seen(folder, workflow, job_of(created), f"{path} " if path else "")
         return self._seen[event.runId]
 
     def show_diff(self, folder: RunFolder, patch: Reference | None, hidden: tuple[Masked, ...]) -> None:

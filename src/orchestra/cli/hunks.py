@@ -8,6 +8,7 @@ from orchestra.cli.text import safe
 from orchestra.core.text import brief
 from orchestra.runs.choosing import Choice, Part
 
+KEYS = "ynadAepirq?"  # the answers of one letter
 _HELP = (
     "y - apply this hunk",
     "n - leave it out; n TEXT: tell the fixer why",

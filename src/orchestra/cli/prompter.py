@@ -42,9 +42,9 @@ class Prompter:
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
         self._line().forget_typed()
 
-    def ask(self, text: str, then: Callable[[str], None]) -> None:
-        """Read a line, and call `then` with it."""
-        self.start(self._read(text, then))
+    def ask(self, text: str, then: Callable[[str], None], *, keys: str = "") -> None:
+        """Read a line, and call `then` with it. A letter of `keys` is an answer without Enter."""
+        self.start(self._read(text, then, keys))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a task that reads a line, or waits for a program."""
@@ -75,10 +75,10 @@ class Prompter:
             self._typed = Line()
         return self._typed
 
-    async def _read(self, text: str, then: Callable[[str], None]) -> None:
+    async def _read(self, text: str, then: Callable[[str], None], keys: str) -> None:
         number = self._number
         try:
-            line = await self._line().read(text)
+            line = await self._line().read(text, keys)
         except EOFError:  # the end of the input; or the prompt was closed
             return self._left() if number == self._number else None
         except KeyboardInterrupt:  # the terminal gave Ctrl-C as a key
