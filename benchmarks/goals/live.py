@@ -74,7 +74,8 @@ class Ran(Struct, frozen=True):
 
 
 HEAD = (
-    "| goal | commands | steps | repairs | retries | finalized | with steps left | forced | fixed text | questions | seconds |\n"
+    "| goal | commands | steps | repairs | retries | finalized | with steps left | forced | fixed text"
+    " | questions | seconds |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
