@@ -36,7 +36,7 @@ EDITED = tuple(msgspec.structs.replace(one, forks_open=True) for one in edited.W
 OTHER = NewAnswer(("below.1", "a/child.1", "colour"), "파랑", "tester")
 
 
-def drive_again(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
+def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None) -> int:
     """One life. Returns the exit code of the run that it drove last."""
     case, _, before = flow.partition("-")
     app = App(project, more=EDITED)

@@ -59,7 +59,7 @@ async def editing(ctx: orchestra.Context, goal: str) -> dict[str, str]:
 WORKFLOWS = (described(editing), described(reviewing))
 
 
-def drive(project: Path, script: Path, counting: CountingDisk | None) -> int:
+def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None) -> int:
     """Start or go on, answering and editing, until the run is final."""
     app = App(project, more=WORKFLOWS)
     assert app.project.keyring.seal  # made before anything is counted

@@ -46,8 +46,9 @@ Only = frozenset[tuple[str, ...]]  # kinds and names of operations
 class Zygote:
     """The forking server, and one folder for each case: `work` is the project; beside it what the project has outside.
 
-    `furnish` fills a new project; `code` is what an undisturbed run exits with, and `slack` how many operations it may
-    differ by from another: so near its end one may escape its kill.
+    `furnish` fills a new project; `driver` is the module of this folder that drives the flow, if not zygote.py; `code`
+    is what an undisturbed run exits with, and `slack` how many operations it may differ by from another: so near its
+    end one may escape its kill.
 
     Commands run in a sandbox, and the first process on a machine proves that it holds and keeps the proof in the cache.
     The first undisturbed case does that; every later one begins with the proof, as on a machine that was used before.
@@ -55,11 +56,19 @@ class Zygote:
     """
 
     def __init__(
-        self, base: Path, flow: str, script: Path, furnish: Callable[[Path], object], *, code: int = 0, slack: int = 0
+        self,
+        base: Path,
+        flow: str,
+        script: Path,
+        furnish: Callable[[Path], object],
+        *,
+        driver: str = "",
+        code: int = 0,
+        slack: int = 0,
     ) -> None:
         self.base = base
         self.script = script
-        self._flow = flow
+        self._driver, self._flow = driver, flow
         self._furnish = furnish
         self._code, self._slack = code, slack
         self._proofs: dict[str, bytes] = {}  # files of the cache, by their names
@@ -94,7 +103,7 @@ class Zygote:
         """One new process: its exit code (negative: its signal) and what it said."""
         assert self._process.stdin is not None and self._process.stdout is not None
         places = {"project": str(work), "script": str(self.script), "cache": f"{work.parent}/cache"}
-        line = json.dumps({"flow": self._flow, "tmp": str(self.tmp), **places, **order})
+        line = json.dumps({"driver": self._driver, "flow": self._flow, "tmp": str(self.tmp), **places, **order})
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())

@@ -113,7 +113,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     base = tmp_path_factory.mktemp("again")
     script = base / "replies.json"
     script.write_text(json.dumps({"replies": REPLIES[request.param]}), encoding="utf-8")
-    zygote = Zygote(base, request.param, script, furnish)
+    zygote = Zygote(base, request.param, script, furnish, driver="again")
     yield Case(request.param, zygote)
     zygote.close()
 

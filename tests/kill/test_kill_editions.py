@@ -27,7 +27,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = tmp_path_factory.mktemp("editions")
     replies = [{"match": {"agent": name}, "text": f"{name} {n}판\n"} for n in (1, 2, 3) for name in AGENTS]
     (base / "replies.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
-    zygote = Zygote(base, "editing", base / "replies.json", lambda work: None)
+    zygote = Zygote(base, "editing", base / "replies.json", lambda work: None, driver="editing")
     yield zygote
     zygote.close()
 

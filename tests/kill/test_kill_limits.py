@@ -35,7 +35,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     reply = REPLY if request.param == "budget" else {**REPLY, "delayMs": int(CALL_SEC * 1000)}
     script = base / "replies.yaml"
     script.write_text(yaml.safe_dump({"replies": [reply]}, allow_unicode=True), encoding="utf-8")
-    zygote = Zygote(base, request.param, script, _furnish)
+    zygote = Zygote(base, request.param, script, _furnish, driver="limits")
     yield request.param, zygote
     zygote.close()
 

@@ -1,11 +1,12 @@
 """A process that forks one driver per case: every case is a new process, none pays for imports.
 
 The order to count operations comes first and is carried out here: what a process makes once (modules, patterns) is
-made before the first fork.
+made before the first fork. `driver` is the module that drives the flow, if it is not this one: a process that has
+defined workflows guards the files of all modules beside them, which no other flow should pay for.
 
-Reads JSON lines {flow, project, script, cache, tmp, chaos, count} and answers {status, said}. The driver starts (or
-finds) the run of the project, drives it, and plays the person: it approves what waits and answers what is asked,
-through the inbox, until the run is final.
+Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, count} and answers {status, said}. The driver
+starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers what is
+asked, through the inbox, until the run is final.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import importlib
 import importlib.util
 import inspect
 import json
@@ -43,13 +45,11 @@ from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.team.workflow import job_of_files
-from tests.kill import editing, limits, worktrees
-from tests.kill.again import FLOWS, drive_again
+from tests.kill import worktrees
 from tests.support.core import CountingDisk
 from tests.support.inner import OUTER, Call, Order
 from tests.support.runs import use_disk
 from tests.support.team import TASK, TEAM
-from tests.support.trees import TREE
 
 
 class Errand(Struct):
@@ -77,14 +77,8 @@ PARENT = Workflow(
 
 def drive(flow: str, project: Path, script: Path, counting: CountingDisk | None = None) -> int:
     """Start or go on, answering everything, until the run is final."""
-    if flow.partition("-")[0] in FLOWS:
-        return drive_again(flow, project, script, counting)
-    if flow.partition("-")[0] in limits.CASES:
-        return limits.drive(flow, project, script, counting)
     if flow.endswith(".py"):
         return _program(Path(flow), project, script, counting)
-    if flow == "editing":
-        return editing.drive(project, script, counting)
     if flow.startswith("tree"):
         return _tree(flow, project, script, counting)
     app = App(project, more=(PARENT, OUTER))
@@ -160,6 +154,8 @@ def _tree(flow: str, project: Path, script: Path, counting: CountingDisk | None)
 
     `tree-reversed`: the last of those that wait first.
     """
+    from tests.support.trees import TREE
+
     app = App(project, more=TREE)
     assert app.project.keyring.seal
     if counting is not None:
@@ -303,7 +299,9 @@ def _counted(order: dict[str, Any]) -> tuple[int, str]:
 def _drive(order: dict[str, Any], counting: CountingDisk | None = None) -> int:
     os.environ["XDG_CACHE_HOME"] = order["cache"]
     tempfile.tempdir = order["tmp"]
-    return drive(order["flow"], Path(order["project"]), Path(order["script"]), counting)
+    one: Any = importlib.import_module(f"tests.kill.{order['driver']}") if order["driver"] else sys.modules[__name__]
+    code: int = one.drive(order["flow"], Path(order["project"]), Path(order["script"]), counting)
+    return code
 
 
 def _child(order: dict[str, Any], write: int) -> None:
