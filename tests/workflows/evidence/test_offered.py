@@ -122,13 +122,13 @@ def test_main_may_continue_only_while_steps_are_left() -> None:
     quoted = last["properties"]["summary_evidence"]
     assert quoted["items"] == {"enum": ["2:sleep 60"]}
     assert (quoted["minItems"], quoted["maxItems"]) == (1, 2)  # of one line alone an answer can be made
-    assert last["required"] == ["decision", "summary_evidence", "answer"]  # the answer after what it stands on
+    assert last["required"] == ["summary_evidence", "decision", "answer"]  # judged after what it stands on is chosen
 
 
 def test_only_output_of_commands_that_succeeded_can_be_quoted() -> None:
     failed, empty = found(1, text="ls: x: No such file", code=2), found(2, text="[no output]")
     assert offered.quotable(after(failed, empty)) == {}
-    assert "summary_evidence" not in decision_schema(JOB, after(failed, empty, step=4))["properties"]
+    assert decision_schema(JOB, after(failed, empty, step=4))["properties"]["summary_evidence"]["maxItems"] == 0
     many = found(3, text="\n".join(f"줄 {number}: {'긴' * number}" for number in range(1, 200)))
     lines = offered.quotable(after(many))
     assert len(lines) == 24 and max(map(len, lines)) <= 120

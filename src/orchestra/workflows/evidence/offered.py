@@ -12,7 +12,8 @@ Rules
 3. A question comes after a command, at most QUESTIONS in a run, and is followed by another action.
 4. After a repeated command, and with the last step, the worker hands over. If main then continues, the worker looks or
    asks before it hands over again. Main may continue only while steps are left.
-5. An answer follows lines of the evidence that main chose for it, word for word: the reader gets them with the answer.
+5. Main first chooses lines of the evidence, word for word, then decides: a small model that has to decide first goes on
+   for ever. Where no command printed a line it chooses none. The reader gets the lines with the answer.
 6. Every text has a maximal length, and fields that the loop does not use are left out: a small model fills every field
    and may never end a text. The longest reply of a worker has less than WORKER_TOKENS.
 """
@@ -125,10 +126,12 @@ def decision_schema(job: Job, loop: Loop) -> dict[str, Any]:
     least, most = _ANSWER
     answer = {"answer": _text(min(max(job.contextTokens // 16, least), most))}
     lines = quotable(loop)
-    quoted = {"summary_evidence": {"type": "array", "items": {"enum": list(lines)}, "minItems": 1, "maxItems": 2}}
-    finalize = _object({"decision": {"const": "finalize"}, **(quoted if lines else {}), **answer})
+    some = {"items": {"enum": list(lines)}, "minItems": 1, "maxItems": 2}
+    none = {"items": _text(_SHORT), "maxItems": 0}
+    chosen = {"summary_evidence": {"type": "array", **(some if lines else none)}}
+    finalize = _object({**chosen, "decision": {"const": "finalize"}, **answer})
     more = _object(
-        {"decision": {"const": "continue"}, "guidance": _text(_SENTENCE)},
+        {**chosen, "decision": {"const": "continue"}, "guidance": _text(_SENTENCE)},
         needed_evidence=_texts(2),
         forced_synthesis_enable_think={"type": "boolean"},
     )
