@@ -9,7 +9,7 @@ import pytest
 
 import orchestra
 from orchestra.commands.scratch import Scratch, scratch_root
-from orchestra.config.borders import Place, wrong_read, wrong_write
+from orchestra.config.borders import Place, wrong_read, wrong_runs, wrong_target, wrong_write
 
 
 def place(tmp_path: Path, **environ: str) -> Place:
@@ -57,3 +57,56 @@ def test_layers_are_believed_within_the_runs_own_scratch_only(tmp_path: Path) ->
     hostile = [keys, foreign, own.parent / "link", own / "../../../../home/.ssh", Path(f"{own}\0"), own.parent.parent]
     scratch.remember("a", (*hostile, own))
     assert scratch.layers("a") == (own,)
+
+
+@pytest.mark.spec("S2-74")
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("./", ""),
+        ("../beside", ""),
+        ("..", "the workspace lies in it"),
+        ("/", "it is everything there is"),
+        ("~", "your home folder is in it"),
+        ("/proc/self", "sockets, devices and other processes"),
+        ("/etc/ssl", "a command has an /etc of its own"),
+        ("  ", "it is empty"),
+        ("a\nb", "characters that no path has"),
+    ],
+)
+def test_what_may_be_read(tmp_path: Path, entry: str, why: str) -> None:
+    (tmp_path / "top" / "project").mkdir(parents=True)
+    where = Place.of(tmp_path / "top" / "project", "./runs", {"HOME": str(tmp_path / "home")})
+    said = wrong_read(entry, where)
+    assert why in said and bool(said) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("runs", "why"),
+    [
+        ("./runs", ""),
+        ("../kept", ""),
+        ("./", "a folder of their own"),
+        ("..", "a folder of their own"),
+        ("./.git/runs", "a folder of their own"),
+        ("/dev/shm/x", "sockets, devices"),
+        ("", "it is empty"),
+    ],
+)
+def test_where_runs_may_be_kept(tmp_path: Path, runs: str, why: str) -> None:
+    place(tmp_path)
+    where = Place.of(tmp_path / "project", runs, {"HOME": str(tmp_path / "home")})
+    said = wrong_runs(runs, where)
+    assert why in said and bool(said) is bool(why)
+
+
+def test_a_name_is_mapped_to_an_executable_file_only(tmp_path: Path) -> None:
+    where = place(tmp_path)
+    for name, mode in (("program", 0o755), ("text", 0o644)):
+        (tmp_path / "project" / name).write_text("#!/bin/sh\n")
+        (tmp_path / "project" / name).chmod(mode)
+    (tmp_path / "project" / "folder").mkdir(mode=0o755)
+    assert wrong_target("./program", where) == ""
+    assert "is not a program" in wrong_target("./text", where)  # not executable
+    assert "is not a program" in wrong_target("./folder", where)  # a folder may be entered, and is no file
+    assert "there is no" in wrong_target("./none", where)

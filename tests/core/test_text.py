@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestra.core.text import brief, cell, checks_changed, count, estimated_tokens, some
+from orchestra.core.text import brief, cell, checks_changed, clean, count, duration_text, estimated_tokens, some
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,17 @@ def test_of_many_names_the_first_are_shown_and_the_others_counted() -> None:
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abc", 1), ("abcd", 2), ("가", 1), ("가나다라", 4)])
 def test_three_bytes_are_a_token(text: str, tokens: int) -> None:
     assert estimated_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        (duration_text(3600), "1h"),
+        (duration_text(60), "1m"),
+        (duration_text(59), "59s"),
+        (duration_text(90), "90s"),
+        (clean("\x9b \u202e \U000e0041"), "\\x9b \\u202e \\U000e0041"),
+    ],
+)
+def test_durations_and_unseen_characters_are_written_in_full(shown: str, wanted: str) -> None:
+    assert shown == wanted
