@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.memory import folder_in_memory, remove
+
 _SCRUBBED = (
     "ANTHROPIC_",
     "OPENAI_",
@@ -22,6 +24,16 @@ _SCRUBBED = (
     "all_proxy",
     "DEBUG_LLM_REQUESTS",
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The folders of all tests are in memory, where that is possible; the workers get theirs from the first process."""
+    if hasattr(config, "workerinput") or config.option.basetemp or config.option.collectonly:
+        return
+    if folder := folder_in_memory():
+        config.option.basetemp = str(folder / "tests")
+        config.add_cleanup(lambda: remove(folder))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
