@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.memory import folder_in_memory, remove
+from tests.support.ramdisk import folder_in_memory, remove
 
 _SCRUBBED = (
     "ANTHROPIC_",
