@@ -172,6 +172,8 @@ def _rehearse() -> None:
     """Run a loop in this process, in a folder of its own, and leave the process as it was."""
     from orchestra.cli.program import run as run_program  # not `main`: that closes what no other command could open
 
+    interrupt = signal.getsignal(signal.SIGINT)  # ignored in a shell's background job; a loop's end sets the default
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     before = _surroundings()
     out, variables = os.dup(1), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
@@ -191,6 +193,7 @@ def _rehearse() -> None:
     os.environ.clear()
     os.environ.update(variables)
     assert _surroundings() == before
+    signal.signal(signal.SIGINT, interrupt)
 
 
 _DIFF = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-a - b\n+a + b\n"
