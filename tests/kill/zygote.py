@@ -4,9 +4,9 @@ The order to count operations comes first and is carried out here: what a proces
 made before the first fork. `driver` is the module that drives the flow, if it is not this one: a process that has
 defined workflows guards the files of all modules beside them, which no other flow should pay for.
 
-Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, count} and answers {status, said}. The driver
-starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers what is
-asked, through the inbox, until the run is final.
+Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, count} and answers {status, said}. The
+driver starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers
+what is asked, through the inbox, until the run is final. After so many `appends` to journals it is killed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.team.workflow import job_of_files
 from tests.kill import worktrees
-from tests.support.core import CountingDisk
+from tests.support.core import CountingDisk, KillingDisk
 from tests.support.inner import OUTER, Call, Order
 from tests.support.runs import use_disk
 from tests.support.team import TASK, TEAM
@@ -309,7 +309,7 @@ def _child(order: dict[str, Any], write: int) -> None:
     try:
         if order.get("chaos"):
             os.environ["ORCHESTRA_CHAOS"] = order["chaos"]
-        code = _drive(order)
+        code = _drive(order, KillingDisk(order["appends"]) if order.get("appends") else None)
     except BaseException as error:
         os.write(write, f"{type(error).__name__}: {error}\n{traceback.format_exc()}".encode())
         code = getattr(error, "exit_code", 98)

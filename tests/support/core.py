@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -68,6 +69,20 @@ class CountingDisk(Disk):
 
     def _note(self, kind: str, path: str) -> None:
         self.operations.append((kind, os.path.basename(path)))
+
+
+class KillingDisk(CountingDisk):
+    """A disk whose process is killed right after it has appended so many lines to journals."""
+
+    def __init__(self, appends: int) -> None:
+        super().__init__()
+        self._left = appends
+
+    def append(self, fd: int, data: bytes) -> None:
+        super().append(fd, data)
+        self._left -= self.operations[-1] == ("append", "events.ndjson")
+        if not self._left:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def new_ledger(folder: RunFolder, table: Table, *, disk: Disk | None = None, seal: Seal = SEAL, **more: Any) -> Ledger:
