@@ -147,7 +147,7 @@ class App:
         beginning = self._beginning(workflow, job, {**facts, **shown.facts, **git.facts, **brought})
         beginning = msgspec.structs.replace(beginning, files={**beginning.files, **shown.files})
         folder = self.engine.start(name, workflow.goal(job), beginning)
-        for what in (*shown.notices, *git.notices):
+        for what in (*shown.notices, *git.notices, *self.project.providers.warnings(models)):
             self.face.tell(Notice(folder.id, what))
         return folder
 
@@ -275,6 +275,10 @@ class App:
             raise UsageError(f"workflow {workflow.name} has nothing that can be changed while a run of it goes on")
         now = {**job_of(run.created), **self.terms.changes(folder)}
         self.terms.keep_changes(folder, msgspec.to_builtins(workflow.changed(self.project, now, wishes)), by)
+
+    def weaknesses(self, created: Event) -> tuple[str, ...]:
+        """What to expect of the models of a run, where little can be expected."""
+        return self.project.providers.warnings(msgspec.convert(RunCreated.of(created).models, Models))
 
     def keep_models(self, root: RunFolder, models: Models) -> None:
         """Keep models that replace those of a run, for another process that is about to drive it."""

@@ -80,6 +80,7 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
         lines.append(f"  why: {command(app, 'logs', end.run_id)}")
         more = ("--max-fixes", "N") if end.code in workflow.limits else ()
         lines.append(f"  go on, with all that succeeded kept: {command(app, 'retry', end.run_id, *more)}")
+        lines += (f"  {safe(weak)}" for weak in app.weaknesses(summary.created))
     return lines
 
 

@@ -16,6 +16,7 @@ from orchestra.core.records import Phase, Role
 from orchestra.core.shown import Receipt
 
 FinishReason = Literal["stop", "length", "timeout", "error"]  # S1-23
+Form = Literal["plan", "result", "decision"]  # of a reply: a loop's plan; its PATCH, ASK or NOOP; a verdict
 
 
 class Prompt(Struct, frozen=True):
@@ -78,6 +79,7 @@ class Constraints(Struct, frozen=True, omit_defaults=True):
     maxOutputTokens: int | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
     schema: dict[str, Any] | UnsetType = UNSET  # JSON Schema for the reply: constrains the decoding
+    form: Form | UnsetType = UNSET  # of a reply without a schema: for a provider that decodes under a grammar
     thinkBypass: bool | UnsetType = UNSET  # begin the reply with an empty think block (S5-47, S5-54)
     topP: float | UnsetType = UNSET
     stream: bool | UnsetType = UNSET  # False: the reply comes as a whole, and no tokens are told (S5-26)

@@ -32,7 +32,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.model import Destination, Provider
 from orchestra.core.records import Event, Role
 from orchestra.core.run import RunFolder
-from orchestra.providers.contract import Route
+from orchestra.providers.contract import Route, Weak
 from orchestra.providers.prices import Price
 from orchestra.providers.program import Converse
 from orchestra.providers.setup import WAYS, Choice, ProviderSetup, wrong_url
@@ -266,6 +266,18 @@ class Providers:
             find=self._find,
             events=self._events,
         )
+
+    def warnings(self, models: Models) -> tuple[str, ...]:
+        """What to expect of the providers that answer for a run, where little can be expected."""
+        said: list[str] = []
+        for spec in filter(None, dict.fromkeys((models.default, *models.roles.values()))):
+            try:
+                provider = self.make(self.choose(spec))
+            except UsageError:  # who uses it is told
+                continue
+            if isinstance(provider, Weak) and provider.warning:
+                said.append(provider.warning)
+        return tuple(dict.fromkeys(said))
 
     @functools.cached_property
     def secrets(self) -> tuple[str, ...]:

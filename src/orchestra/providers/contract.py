@@ -38,6 +38,16 @@ class Serves(Protocol):
 
 
 @runtime_checkable
+class Weak(Protocol):
+    """A provider of which little can be expected, and that says so."""
+
+    @property
+    def warning(self) -> str:
+        """What to expect, for a person, before a run begins; empty if there is nothing to say."""
+        ...
+
+
+@runtime_checkable
 class Recalls(Protocol):
     """A provider that replays others, and must be given the same context as they were."""
 
@@ -110,7 +120,10 @@ def cost_of(response: ProviderResponse, route: Route) -> float | None:
 
 
 def request_digest(request: ProviderRequest) -> str:
-    """The digest of a request. It is the same in every run, under every budget, streamed or not."""
-    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET, stream=UNSET)
+    """The digest of a request. It is the same in every run, under every budget, streamed or not.
+
+    The form of the reply does not count: the prompt says it in words.
+    """
+    constraints = msgspec.structs.replace(request.constraints, maxOutputTokens=UNSET, stream=UNSET, form=UNSET)
     anonymous = msgspec.structs.replace(request, runId="", callId=UNSET, constraints=constraints)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(anonymous, order="deterministic")).hexdigest()

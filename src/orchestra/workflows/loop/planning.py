@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from orchestra.core.context import Context
 from orchestra.core.errors import ContractError, StepFailed, end_of_run
-from orchestra.core.model import Constraints
 from orchestra.core.shown import Wanted
 from orchestra.core.work import ModelCall, ModelReply, Note
 from orchestra.workflows.loop.checks import Baseline, describe_checks, failing_output
@@ -48,7 +47,7 @@ async def make_plan(ctx: Context, job: Job, baseline: Baseline, explored: Explor
             agent="planner",
             prompt=prompt("planner", job, task=f"{requests.told} Write the plan.".lstrip()),
             notes=notes,
-            constraints=Constraints(timeoutMs=job.timeoutMs, patchFirst=False),
+            constraints=job.constraints("plan"),
             artifact=artifact("plan", 1),
             hints=(job.goal, *(note.content for note in job.given_notes)),
             document=f"{artifact('plan', 1)}.md",

@@ -15,14 +15,16 @@ from msgspec.structs import replace
 
 from orchestra.core.command import Asker, CommandOutcome, typed
 from orchestra.core.context import Retry
-from orchestra.core.model import Prompt
+from orchestra.core.model import Constraints, Form, Prompt
 from orchestra.core.records import Phase, Role
 from orchestra.core.scope import Scope
 from orchestra.core.shown import Wanted
 from orchestra.core.work import EARLIER, Applied, Note
 from orchestra.policy.policy import ApprovalPolicy
 
-EDITION = 3  # 2: files are shown in parts, and models may ask to see more; 3: what a person said stays with the fixer
+# 2: files are shown in parts, and models may ask to see more; 3: what a person said stays with the fixer; 4: calls say
+# the form of their reply
+EDITION = 4
 _MOST_EARLIER = 6
 _KEPT = ("answer to: ", "a person ")  # how the names of notes begin that all later fixes get
 
@@ -64,6 +66,11 @@ class Job(Struct, frozen=True, kw_only=True):
         """The notes that the job brings along, and its scope in words."""
         scope = (Note("what this run may change", f"{self.scope}.\n"),) if self.scope else ()
         return (*(self.notes or ()), *scope)
+
+    def constraints(self, form: Form) -> Constraints:
+        """The constraints of a call whose reply has this form."""
+        result = form == "result"  # S1-21
+        return Constraints(timeoutMs=self.timeoutMs, patchFirst=result, form=form if self.edition >= 4 else UNSET)
 
     @property
     def retry(self) -> Retry:
