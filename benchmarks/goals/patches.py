@@ -3,7 +3,7 @@
     python benchmarks/goals/patches.py [NUMBER ...]
 
 Each project is one function with a failing test, made for this. The share of readable replies must be 1: the model
-writes under a grammar. How many runs end well says what may be expected of the model, and docs/local.md repeats it.
+writes under a grammar. How many runs end well says what may be expected of the model, and docs/models.md repeats it.
 """
 
 from __future__ import annotations
@@ -56,15 +56,10 @@ def _run(number: int, goal: Goal) -> int:
         began, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run(
             [
-                Path(sys.executable).with_name("orchestra"),
-                "-C",
-                folder,
-                "loop",
-                goal.goal,
-                "--check",
-                "python3 check.py",
-            ]
-            + ["--approval", "never", "--provider", "local", "--max-fixes", str(FIXES), "--json", "--no-input"],
+                *(Path(sys.executable).with_name("orchestra"), "-C", folder, "loop", goal.goal),
+                *("--check", "python3 check.py", "--approval", "never", "--provider", "local"),
+                *("--max-fixes", str(FIXES), "--json", "--no-input"),
+            ],
             capture_output=True,
             text=True,
             check=False,

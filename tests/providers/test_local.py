@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from orchestra.core.errors import UsageError
-from orchestra.core.model import Usage
-from orchestra.providers.local import find_weights
+from orchestra.core.model import ContextArtifact, Form, ProviderResponse, Usage
+from orchestra.patch.result import Patch
+from orchestra.providers.contract import Serves, Weak
+from orchestra.providers.local import EXPECT, Local, find_weights
+from orchestra.providers.patience import Limits
+from orchestra.workflows.replies import read_result
 from tests.support.models import Line, failure, request
-from tests.support.project import Project
+from tests.support.project import Project, role
 
 PLAN = {
     "type": "array",
@@ -57,6 +62,45 @@ def test_a_reply_to_a_schema_always_validates(line: Line, temperature: float) ->
     assert 1 <= len(tasks) <= 3 and all(task.tools[0] in ("echo", "ls") for task in tasks)
 
 
+ODD = (
+    ContextArtifact("calc.py", "calc.py", 'def add(a, b):\n    return a - b\n\n# 인사 \\ "/" \n'),
+    ContextArtifact("src/한글.js", "src/한글.js", "function f() {\r\n\treturn '안녕';\r\n}\r\n"),
+)
+
+
+@pytest.mark.spec("S1-79", "S1-97")
+def test_a_reply_in_the_form_of_a_result_is_a_patch_of_a_file_that_was_shown(line: Line) -> None:
+    asked = request("add() must add.", timeout=60, form="result", temperature=1.2, maxOutputTokens=600)
+    response, _ = line.ask(msgspec.structs.replace(asked, contextArtifacts=ODD))
+    assert response.finishReason == "stop"
+    result = read_result(response.rawText)
+    assert isinstance(result, Patch) and result.diff.startswith(("diff --git a/calc.py ", "diff --git a/src/한글.js "))
+
+
+def test_a_reply_in_the_form_of_a_plan_names_the_files_that_were_shown(line: Line) -> None:
+    asked = request("add() must add.", timeout=60, form="plan", temperature=1.2, maxOutputTokens=600)
+    response, _ = line.ask(msgspec.structs.replace(asked, contextArtifacts=ODD))
+    assert response.finishReason == "stop"
+    for step in response.rawText.splitlines():
+        assert step.startswith(("- `calc.py`: ", "- `src/한글.js`: "))
+
+
+def test_the_engine_takes_the_grammars_of_a_large_model_too() -> None:
+    """No large model is at hand: the small one is taken for one, and is cut off early."""
+    model = Local(find_weights(""), limits=Limits(), small_below=0)
+
+    async def replies() -> list[ProviderResponse]:
+        asked = [request("add", timeout=60, form=form, maxOutputTokens=12) for form in get_args(Form)]
+        return [
+            await model.complete(msgspec.structs.replace(one, contextArtifacts=ODD), lambda _: None) for one in asked
+        ]
+
+    plan, result, decision = asyncio.run(replies())
+    assert plan.rawText and plan.finishReason == "length"
+    assert result.rawText.startswith("<<<AIO_RESULT_START>>>\n")
+    assert decision.rawText.startswith("DECISION: ")
+
+
 def test_a_reply_is_cut_at_its_limit_and_says_so(line: Line) -> None:
     response, _ = line.ask(request("Count from 1 to 1000.", timeout=60, maxOutputTokens=5))
     assert response.finishReason == "length"
@@ -98,3 +142,44 @@ def test_a_file_that_is_no_model_is_told_once_and_ends_the_call(tmp_path: Path, 
     assert f"{project.path / 'torn.gguf'} cannot be loaded as a model" in message
     assert message.endswith(". Name a GGUF file that llama.cpp reads") and ".." not in message
     assert "Traceback" not in done.stderr
+
+
+def _model(folder: Path, size: int) -> Local:
+    path = folder / f"{size}.gguf"
+    with path.open("wb") as file:
+        file.truncate(size)  # sparse
+    return Local(path, limits=Limits())
+
+
+@pytest.mark.parametrize(("size", "small"), [(144_000_000, True), (999_999_999, True), (1_000_000_000, False)])
+def test_a_small_model_says_so_and_judges_nothing(tmp_path: Path, size: int, small: bool) -> None:
+    model = _model(tmp_path, size)
+    assert isinstance(model, Weak) and model.warning == (f"{size}: {EXPECT}" if small else "")
+    assert isinstance(model, Serves) and model.serves("evaluator", "evaluate") is not small
+    assert model.serves("planner", "plan") and model.serves("developer", "execute") and model.serves("fixer", "fix")
+
+
+def test_what_to_expect_of_a_small_model_is_told_before_the_run_and_when_it_has_failed(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "torn.gguf").write_bytes(b"no model\n")
+    done = project.run("loop", "x is 2", "--check", "false", "--provider", "local:torn.gguf", "--no-input")
+    said = (done.stdout + done.stderr).splitlines()
+    told = [number for number, text in enumerate(said) if text.strip() == f"torn: {EXPECT}"]
+    first, last = told
+    assert done.returncode == 1
+    assert first < next(number for number, text in enumerate(said) if "before any change" in text)
+    assert last > next(number for number, text in enumerate(said) if text.startswith("failed: "))
+
+
+def test_a_small_model_alone_cannot_decide_whether_a_goal_is_reached(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "torn.gguf").write_bytes(b"no model\n")
+    done = project.run("loop", "x is 2", "--provider", "local:torn.gguf", "--no-input")
+    assert done.returncode == 2
+    assert "nothing can decide whether the goal is reached: give --check" in done.stderr
+
+
+def test_a_provider_of_which_much_can_be_expected_is_not_warned_of(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", "계획"), role("developer", "<no result>"))
+    done = project.loop("--no-input")
+    assert EXPECT not in done.stdout + done.stderr

@@ -2,7 +2,8 @@
 
 Rules
 1. A reply that follows a grammar is readable: a plan or a request (workflows/need.py), one result (patch/result.py),
-   one decision (workflows/replies.py). Replies are judged by those readers alone, as any other model's.
+   one decision (workflows/replies.py). Replies are judged by those readers alone, as any other model's; a patch of a
+   large model may still be refused for what it does (one file twice, a forbidden path).
 2. A small model does what a grammar leaves it. It is left one change: a line of a file that it was shown is replaced,
    or followed by new lines. Its context lines are the file's, so that the patch fits; the place occurs once.
 3. A small model is left neither ASK, NOOP nor NEED where there is a line to change: it would ask for what it has.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -26,10 +28,12 @@ _MOST_PLACES = 400  # changes that are offered; the grammar has a line for each
 _GAP = re.compile(r"… lines? \d")  # context/sheets.py: lines that are not shown
 _ODD = re.compile(rf"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]|{re.escape(MASK)}")  # in no line that a patch can repeat
 _PATH = re.compile(r"[^\s\"\\\x00-\x1f\x7f\ud800-\udfff]+")  # a path that a diff names without quotes
+_BREAKS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029"  # in no line of a reply: some reader would end the line there
+_ANY, _FIRST = rf"[^{_BREAKS}]", rf"[^\s{_BREAKS}]"
 _WORDS = {
-    "SHORT": r"/[^ \t\r\n][^\r\n]{0,79}/",
-    "LINE": r"/[^ \t\r\n][^\r\n]{0,159}/",
-    "QUESTION": r"/[^ \t\r\n][^\r\n]{8,150}[?]/",
+    "SHORT": f"/{_FIRST}{_ANY}{{0,79}}/",
+    "LINE": f"/{_FIRST}{_ANY}{{0,159}}/",
+    "QUESTION": f"/{_FIRST}{_ANY}{{8,150}}[?]/",
 }
 
 
@@ -53,8 +57,8 @@ _PLAN = (  # a plan does not begin like a request: what begins so is one
     'need: "NEED\\n" item{1,8}',
     'item: ("- file: " | "- search: ") LINE "\\n"',
     'plan: FIRST ("\\n" REST){0,120}',
-    r"FIRST: /([^N \t\r\n]|N[^E\r\n])[^\r\n]{0,300}/",
-    r"REST: /[^\r\n]{0,300}/",
+    rf"FIRST: /([A-MO-Za-z0-9#가-힣-]|N[A-DF-Za-z]){_ANY}{{0,300}}/",
+    f"REST: /{_ANY}{{0,300}}/",
 )
 _DECISION = ('start: "DECISION: " ("PASS" | "FIX") "\\nBecause " LINE | "DECISION: ASK\\nQUESTION: " QUESTION',)
 
@@ -95,7 +99,7 @@ def _patch(files: Sequence[ContextArtifact]) -> Iterator[str]:
     yield 'new: "--- /dev/null\\n+++ b/" NEWPATH "\\n@@ @@\\n" ("+" FREE "\\n"){1,400}'
     yield 'hunk: "@@ @@\\n" (" " FREE "\\n"){0,12} changed ((" " FREE "\\n"){0,12} changed){0,4} (" " FREE "\\n"){0,12}'
     yield 'changed: (("-" FREE "\\n"){1,60} ("+" FREE "\\n"){0,200}) | ("+" FREE "\\n"){1,200}'
-    yield r"FREE: /[^\r\n]{0,300}/"
+    yield f"FREE: /{_ANY}{{0,300}}/"
     yield "NEWPATH: /[A-Za-z0-9_][A-Za-z0-9_-]{0,40}([.\\/][A-Za-z0-9_][A-Za-z0-9_-]{0,40}){0,6}/"
 
 
@@ -107,9 +111,9 @@ def _small_patch(files: Sequence[ContextArtifact]) -> Iterator[str]:
         yield f"change: {' | '.join(f'p{number}' for number in range(len(places)))}"
         for number, place in enumerate(places):
             yield from place.rules(number)
-        yield r"NEW: /[^ \t\r\n][^\r\n]{0,99}/"
+        yield f"NEW: /{_FIRST}{_ANY}{{0,99}}/"
         yield 'more: ("+" MORE "\\n"){0,3}'
-        yield r"MORE: /[ \t]{0,16}[^ \t\r\n][^\r\n]{0,99}/"
+        yield rf"MORE: /[ \t]{{0,16}}{_FIRST}{_ANY}{{0,99}}/"
 
 
 class _Place:
@@ -128,7 +132,7 @@ class _Place:
         replaced, followed = _text(f"-{self._line}\n+{indent}"), _text(f" {self._line}\n+{deeper}")
         yield f'p{number}: {head} ({replaced} OTHER{number} | {followed} NEW) "\\n" more{tail}'
         same = _text(self._line[len(indent) :])
-        yield rf"OTHER{number}: /[^ \t\r\n][^\r\n]{{0,99}}/ & ~{same}"  # a change changes something
+        yield f"OTHER{number}: /{_FIRST}{_ANY}{{0,99}}/ & ~{same}"  # a change changes something
 
 
 def _places(artifact: ContextArtifact) -> Iterator[_Place]:
@@ -137,16 +141,17 @@ def _places(artifact: ContextArtifact) -> Iterator[_Place]:
     if lines and not lines[-1]:
         lines.pop()
     usable = [not _ODD.search(line) and not _GAP.match(line) for line in lines]
-    for at, line in enumerate(lines):
-        first, last = max(0, at - _AROUND), min(len(lines), at + _AROUND + 1)
-        if line.strip() and all(usable[first:last]) and _once(lines, first, last):
-            yield _Place(artifact.path, lines[first:at], line, lines[at + 1 : last])
+    spans = [(max(0, at - _AROUND), min(len(lines), at + _AROUND + 1)) for at in range(len(lines))]
+    counted = {size: _blocks(lines, size) for size in {last - first for first, last in spans}}
+    for at, (first, last) in enumerate(spans):
+        once = counted[last - first][tuple(lines[first:last])] == 1
+        if once and lines[at].strip() and all(usable[first:last]):
+            yield _Place(artifact.path, lines[first:at], lines[at], lines[at + 1 : last])
 
 
-def _once(lines: Sequence[str], first: int, last: int) -> bool:
-    block = lines[first:last]
-    found = sum(lines[at : at + len(block)] == block for at in range(len(lines) - len(block) + 1))
-    return found == 1
+def _blocks(lines: Sequence[str], size: int) -> Counter[tuple[str, ...]]:
+    """How often each block of so many lines occurs."""
+    return Counter(tuple(lines[at : at + size]) for at in range(len(lines) - size + 1))
 
 
 def _head(path: str) -> str:

@@ -61,9 +61,10 @@ class Local:
         limits: Limits,
         context_tokens: int = CONTEXT_TOKENS,
         max_output_tokens: int = MAX_OUTPUT["local"],
+        small_below: int = _SMALL,
     ) -> None:
         self._gguf = gguf
-        self._small = gguf.stat().st_size < _SMALL
+        self._small = gguf.stat().st_size < small_below
         self._limits = limits
         self._context_tokens = context_tokens
         self._max_output_tokens = max_output_tokens
