@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from orchestra.core.testfiles import is_test
 from orchestra.patch.sensitive import TABLE, entries, kind_of
-from orchestra.patch.testfiles import is_test
 
 # Reason, as a reader sees it -> names that must have it, in the folders where they are found.
 EXPECTED = {

@@ -57,11 +57,11 @@ from orchestra.core.effects import ChildRun
 from orchestra.core.errors import PolicyError, SandboxError, StepFailed, UsageError
 from orchestra.core.faces import Face, Notice, Output
 from orchestra.core.ledger import Ledger
+from orchestra.core.model import PATCH_BEGIN, PATCH_END
 from orchestra.core.reading import StepEvent, effect_of, key_of
 from orchestra.core.records import ArtifactRef, Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.work import TOTAL_TIME, Reply
-from orchestra.patch.markers import PATCH_BEGIN, PATCH_END
 from orchestra.patch.written import diff_of
 from orchestra.policy.policy import Policy, TaskWishes, for_task
 from orchestra.policy.policy import digest as policy_digest

@@ -17,6 +17,8 @@ from orchestra.core.shown import Receipt
 
 FinishReason = Literal["stop", "length", "timeout", "error"]  # S1-23
 Form = Literal["plan", "result", "decision"]  # of a reply: a loop's plan; its PATCH, ASK or NOOP; a verdict
+RESULT_START, RESULT_END = "<<<AIO_RESULT_START>>>", "<<<AIO_RESULT_END>>>"  # S1-83
+PATCH_BEGIN, PATCH_END = "[PATCH_BEGIN]", "[PATCH_END]"  # S1-85
 
 
 class Prompt(Struct, frozen=True):

@@ -88,3 +88,9 @@ def duration_text(seconds: float) -> str:
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:.0f}{unit}"
     return f"{seconds:g}s"
+
+
+def words(path: str) -> list[str]:
+    """The words of a path: `src/userTokens_v2.py` -> src, user, tokens, v2, py; `HTTPTest` -> http, test."""
+    split = re.split(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", path)
+    return [word.casefold() for word in split if word]

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from orchestra.core.model import PATCH_BEGIN, PATCH_END, RESULT_END, RESULT_START
 from orchestra.patch.diff import ends_inside_hunk
 from orchestra.patch.header import is_extended
 
-RESULT_START, RESULT_END = "<<<AIO_RESULT_START>>>", "<<<AIO_RESULT_END>>>"  # S1-83
-PATCH_BEGIN, PATCH_END = "[PATCH_BEGIN]", "[PATCH_END]"  # S1-85
 CHECKS_START, CHECKS_END = "<<<AIO_CHECKS_START>>>", "<<<AIO_CHECKS_END>>>"  # S1-86
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*(\w*)")

@@ -20,10 +20,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from orchestra.core.names import OWN, folded, has_unseen, is_name, met_folder
+from orchestra.core.testfiles import is_test
 from orchestra.core.work import Refusal
 from orchestra.patch.diff import FileChange, Line
 from orchestra.patch.sensitive import is_configuration, kind_of
-from orchestra.patch.testfiles import is_test
 
 MAX_FILES = 200
 MAX_NAME_BYTES = 255

@@ -18,6 +18,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from orchestra.core.names import folded, is_name
+from orchestra.core.text import words
 
 
 class Kind(Struct, frozen=True):
@@ -240,9 +241,3 @@ def _index() -> _Index:
         else:
             files[name] = kind
     return _Index(files, folders, tuple(patterns))
-
-
-def words(path: str) -> list[str]:
-    """The words of a path: `src/userTokens_v2.py` -> src, user, tokens, v2, py; `HTTPTest` -> http, test."""
-    split = re.split(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", path)
-    return [word.casefold() for word in split if word]

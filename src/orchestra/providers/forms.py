@@ -18,10 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from orchestra.core.model import ContextArtifact, Form
+from orchestra.core.model import PATCH_BEGIN, PATCH_END, RESULT_END, RESULT_START, ContextArtifact, Form
 from orchestra.core.redact import MASK
-from orchestra.patch.markers import PATCH_BEGIN, PATCH_END, RESULT_END, RESULT_START
-from orchestra.patch.testfiles import is_test
+from orchestra.core.testfiles import is_test
 
 _AROUND = 2  # context lines on each side of a change
 _MOST_PLACES = 400  # changes that are offered; the grammar has a line for each

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from orchestra.core.names import CONTRACTS
 from orchestra.core.scope import Scope
-from orchestra.patch.testfiles import is_test
+from orchestra.core.testfiles import is_test
 from orchestra.workflows.contracts.records import DesignContract, TestContract, TestResult
 from orchestra.workflows.contracts.storage import Gate, GateStatus
 

@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from orchestra.patch.sensitive import words
+from orchestra.core.text import words
 
 _TESTS = {"test", "tests", "unittest", "unittests", "testcase"}
 _FOLDERS = _TESTS | {"testdata", "androidtest"}
