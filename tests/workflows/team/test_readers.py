@@ -126,6 +126,8 @@ def test_the_number_of_agents_decides_unless_the_mode_is_a_workflow(mode: str, a
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
+        ("planner | solo |", "planner | lop |", "f.md:18: unknown mode `lop`; expected `loop`"),
+        ("planner | solo |", "planner | `Contract` |", "f.md:18: unknown mode `contract`; expected `contracts`"),
         ("| Phase 1 |", "| 0 |", "f.md:18: `0` is no number of a phase; expected 1, 2, 3, …"),
         ("| Phase 1 |", "| -1 |", "f.md:18: `-1` is no number"),
         ("| Phase 1 |", "| first |", "f.md:18: `first` is no number"),
@@ -309,6 +311,8 @@ def test_a_claude_agent_is_loaded_unchanged() -> None:
         ("description:", "descripton:", "f.md:3: unknown key `descripton`; expected `description`"),
         ("tools:", "tool:", "f.md:5: unknown key `tool`; expected `tools`"),
         ("model:", "Model:", "f.md:4: unknown key `Model`; expected `model`"),
+        ("model: sonnet", "model: [sonnet", "f.md:4: `model` begins with [ and does not end; expected a closing ]"),
+        ("model: sonnet", 'model: "소네트', "f.md:4: `model` begins with \" and does not end; expected a closing \""),
         ("color: blue", "name: x", "f.md:6: `name` stands twice (first in line 2); expected one of them"),
         (
             "someFutureKey: 1\n---\n",

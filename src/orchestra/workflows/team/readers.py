@@ -6,11 +6,13 @@ Rules
 1. A team has members, phases and artifacts (S4-04). Refused: no member, a phase number below 1, a phase without an
    agent, an agent of a phase or an owner of an artifact that is no member, an artifact twice.
 2. The number of agents decides how a phase runs: one alone (S4-40), several in turns (S4-41). Only `loop` and
-   `contracts` as its mode make it another workflow, with one agent.
+   `contracts` as its mode make it another workflow, with one agent. A mode that is nearly one of the two is a fault:
+   the phase would write a text and no code.
 3. An agent has a role, at least one output file and a prompt (S4-105). The prompt is the first code block of its
    section.
 4. A file with front matter is an agent as Claude Code has it: its body is the prompt, and its files come from the
-   team's table. A key that looks misspelled is a fault; other keys that orchestra does not use are left alone.
+   team's table. A key that looks misspelled is a fault, and so is a list or a quoted text that does not end; other
+   keys that orchestra does not use are left alone.
 5. A task has a direction, which every agent is given, and the teams that may work on it (S4-03).
 """
 
@@ -43,6 +45,7 @@ _AGENT = ("Agent", "Agents", "에이전트")
 _PATH = re.compile(rf"`({FOLDER}[^`]+)`")
 _FILE = re.compile(r"(?<!\w)(?:파일|files?)\W{0,6}?[:：]\W{0,6}?`([^`]+)`", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d{1,6}")
+_CLOSED_BY = {"[": "]", "{": "}", '"': '"', "'": "'"}
 _CHILDREN: dict[str, Mode] = {"loop": "loop", "contracts": "contracts"}
 
 USED = ("name", "description", "model", "tools")  # of a Claude agent's front matter
@@ -117,8 +120,11 @@ def _phases(sheet: Sheet, members: set[str]) -> Iterator[Phase]:
 
 def _mode(sheet: Sheet, text: str, agents: tuple[str, ...], line: int) -> Mode:
     """How a phase runs (rule 2)."""
-    child = _CHILDREN.get(next(iter(text.casefold().split()), ""))
+    first = next(iter(text.casefold().split()), "")
+    child = _CHILDREN.get(first)
     if child is None:
+        if near := difflib.get_close_matches(first, _CHILDREN, n=1, cutoff=0.75):
+            sheet.fault(line, f"unknown mode `{brief(first, 60)}`", f"`{near[0]}`")
         return "solo" if len(agents) == 1 else "turns"
     if len(agents) > 1:
         sheet.fault(
@@ -228,6 +234,7 @@ def _found(pattern: re.Pattern[str], section: Section | None) -> list[tuple[str,
 def _claude_agent(sheet: Sheet, name: str) -> Agent | list[Fault]:
     document = sheet.document
     _refuse_misspelled(sheet, document.front or ())
+    _refuse_unclosed(sheet, document.front or ())
     if not document.body.strip():
         sheet.fault(document.body_line, "there is no text after the front matter", "the agent's prompt")
     values = {entry.key: entry for entry in document.front or ()}
@@ -254,6 +261,14 @@ def _refuse_misspelled(sheet: Sheet, front: Iterable[Entry]) -> None:
         near = difflib.get_close_matches(entry.key.lower(), known, n=1, cutoff=0.75)
         if entry.key not in known.values() and near:
             sheet.fault(entry.line, f"unknown key `{entry.key}`", f"`{known[near[0]]}`")
+
+
+def _refuse_unclosed(sheet: Sheet, front: Iterable[Entry]) -> None:
+    """A text that begins with a bracket or a quote, and has no closing one at all."""
+    for entry in front:
+        end = _CLOSED_BY.get(entry.value[:1], "")
+        if end and end not in entry.value[1:]:
+            sheet.fault(entry.line, f"`{entry.key}` begins with {entry.value[0]} and does not end", f"a closing {end}")
 
 
 # -- task -------------------------------------------------------------------------------------------------------------
