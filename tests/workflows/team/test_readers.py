@@ -312,7 +312,7 @@ def test_a_claude_agent_is_loaded_unchanged() -> None:
         ("tools:", "tool:", "f.md:5: unknown key `tool`; expected `tools`"),
         ("model:", "Model:", "f.md:4: unknown key `Model`; expected `model`"),
         ("model: sonnet", "model: [sonnet", "f.md:4: `model` begins with [ and does not end; expected a closing ]"),
-        ("model: sonnet", 'model: "소네트', "f.md:4: `model` begins with \" and does not end; expected a closing \""),
+        ("model: sonnet", 'model: "소네트', 'f.md:4: `model` begins with " and does not end; expected a closing "'),
         ("color: blue", "name: x", "f.md:6: `name` stands twice (first in line 2); expected one of them"),
         (
             "someFutureKey: 1\n---\n",
