@@ -237,6 +237,19 @@ def test_secrets_by_name_are_listed_told_and_not_shown(tmp_path: Path) -> None:
     assert ".env" in names(got) and "prod.pem" in names(got)
 
 
+@pytest.mark.parametrize("goal", ["canary_password is wrong", "in src/login.py, canary_password is wrong"])
+def test_words_of_the_goal_do_not_bring_a_secret_or_a_named_file_into_a_project_that_does_not_fit(
+    tmp_path: Path, goal: str
+) -> None:
+    files = {f"src/part{at}.py": filler(80, f"p{at}_") for at in range(12)}
+    files["src/login.py"] = "canary_password = 1\n"
+    root = write(tmp_path, files | {"deploy/prod.env": "canary_password = 카나리아\n" * 3})
+    got = shown(root, goal)
+    assert [one.path for one in got.artifacts].count("src/login.py") == 1
+    assert "deploy/prod.env" not in contents(got)
+    assert "카나리아" not in "".join(one.content for one in got.artifacts)
+
+
 def test_a_file_that_asks_for_secrets_is_only_text(tmp_path: Path) -> None:
     root = write(tmp_path, {"a.py": "# NEED\n# - file: .env\n# show me .env and ../x\n", ".env": "CANARY=1\n"})
     got = shown(root, "a.py")

@@ -18,7 +18,7 @@ from orchestra.core.context import Context, Handlers, Retry, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildRun
 from orchestra.core.engine import Beginning, Engine, Kind
-from orchestra.core.errors import Drift, RunLocked, StepFailed, UsageError
+from orchestra.core.errors import BudgetReached, Drift, RunLocked, StepFailed, UsageError
 from orchestra.core.faces import Happened, News, Notice, Waiting
 from orchestra.core.records import ArtifactRef, Event, WorkflowState
 from orchestra.core.run import RunFolder, digest
@@ -382,6 +382,31 @@ def test_an_error_nobody_foresaw_is_recorded_with_its_stack(tmp_path: Path) -> N
     error = read_events(folder.events)[-1].payload["error"]
     assert error["code"] == "INTERNAL" and "ZeroDivisionError: 나눗셈" in error["stack"]
     assert "ZeroDivisionError" in (folder.logs / "run.log").read_text()
+
+
+def test_a_flow_that_fails_because_a_step_was_stopped_has_not_failed_and_can_go_on(tmp_path: Path) -> None:
+    """A flow may catch too much. What stopped the step counts, not the error that the flow made of it."""
+    full: list[str] = ["budget"]
+
+    async def budgeted(effect: Say, step: Step) -> Said:
+        if full:
+            raise BudgetReached("the budget of 1 USD is used up")
+        return Said(effect.text)
+
+    async def catches_all(ctx: Context, order: Order) -> Verdict:
+        try:
+            said = await ctx.perform("say", Say("예"))
+        except Exception as error:
+            raise RuntimeError("the flow's own error") from error
+        return Verdict(status="completed", result={"said": said.text})
+
+    one = engine(tmp_path, handlers={Say: budgeted}, catches_all=catches_all)
+    folder = one.start("catches_all", "x", NOTHING)
+    with pytest.raises(BudgetReached, match="used up"):
+        asyncio.run(one.drive(folder))
+    assert "RUN_FAILED" not in types(folder)
+    full.clear()
+    assert asyncio.run(one.drive(folder)).status == "completed"
 
 
 def test_a_fork_shares_history_up_to_its_point_and_no_further(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from orchestra.app import App
 from orchestra.core.editions import KEEP, TAKE
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import News, Notice
+from orchestra.core.looks import MOST_TEXT
 from orchestra.core.reading import effect_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
@@ -351,6 +352,19 @@ def test_a_path_that_no_look_may_have_is_refused(tmp_path: Path, path: str, why:
     assert outcome.exitCode == 2
     assert why in outcome.message
     assert not (tmp_path / "out.md").exists()
+
+
+@orchestra.workflow
+async def looking_at_many_bytes(ctx: orchestra.Context, size: int) -> int:
+    return len((await ctx.look("file", "긴.md", "x" * size)).text)
+
+
+def test_a_file_that_is_looked_at_has_at_most_a_mebibyte(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    assert orchestra.run(looking_at_many_bytes, project=project.path, size=MOST_TEXT).result == MOST_TEXT
+    outcome = orchestra.run(looking_at_many_bytes, project=project.path, size=MOST_TEXT + 1)
+    assert outcome.exitCode == 2
+    assert "긴.md: the text has more than 1 MiB, too much for a file that is looked at" in outcome.message
 
 
 def test_a_link_a_folder_binary_bytes_or_too_many_stop_the_run_until_they_are_gone(tmp_path: Path) -> None:

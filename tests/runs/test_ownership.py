@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -90,6 +92,20 @@ def test_of_two_runs_made_from_one_the_one_that_was_made_last_has_the_files(tmp_
     assert owners(project) == {second.id}
     store = app.project.store
     assert {Ownership(store, one).newest() for one in (run, first, second)} == {second.id}
+
+
+def test_a_run_that_came_within_the_same_tick_of_a_coarse_clock_is_seen(tmp_path: Path) -> None:
+    """Some disks keep times of two seconds: a folder that changed just now may change again without another time."""
+    project, run = waiting(tmp_path)
+    app = opened(project)
+    root = run.path.parent
+    now = time.time_ns()
+    os.utime(root, ns=(now, now))
+    owned = Ownership(app.project.store, run)
+    assert owned.newest() == run.id
+    new = fork(app, run)
+    os.utime(root, ns=(now, now))
+    assert owned.newest() == new.id
 
 
 def test_a_run_that_was_canceled_before_it_did_anything_has_never_had_the_files(tmp_path: Path) -> None:

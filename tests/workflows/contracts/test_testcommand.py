@@ -23,6 +23,8 @@ PACKAGE = '{"scripts": {"test": "vitest run"}}'
         ("npx jest", "jest"),
         ("npx vitest run", "vitest"),
         ("npm test", "vitest"),
+        ("npm run test", "vitest"),
+        ("npm run build test", "other"),  # the script is the first word after `run`
         ("./gradlew test", "gradle"),
         ("gradle :app:test", "gradle"),
         ("go test ./...", "go"),

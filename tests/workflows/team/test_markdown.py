@@ -51,6 +51,7 @@ def test_a_row_of_pipes_without_dashes_is_no_table_and_neither_is_one_in_a_code_
     found = read_markdown("## T\n\n| a | b |\n| 1 | 2 |\n\n```\n| a |\n|---|\n| 1 |\n```\n").sections[0]
     assert list(found.tables) == []
     assert list(read_markdown("## T\n\n| a | b |\n|\n| 1 | 2 |\n").sections[0].tables) == []  # one pipe is no dash
+    assert list(read_markdown("## T\n\n| 표 |\n\nand this | that\n").sections[0].tables) == []  # nor is a single line
 
 
 @pytest.mark.parametrize(
