@@ -55,6 +55,7 @@ REPLIES = (
     JUDGED,
 )
 SHARDS = 2
+PATCHING = ("PATCH_PRODUCED", "APPROVAL_REQUESTED", "APPROVAL_GRANTED", "PATCH_APPLIED")
 _EVERY = 31  # of the appends, one in so many is a case; every fifth was tried once
 _HASH = re.compile(r"(?<=sessions/)\w{8}(?=/)")
 _TIME = re.compile(rb"'?\d{4}-\d\d-\d\dT[\d:.]+Z'?")
@@ -124,8 +125,9 @@ def test_a_run_that_is_killed_after_each_of_its_appends_has_the_same_end(
 
 
 @pytest.mark.spec("S3-128")
+@pytest.mark.parametrize(("name", "appends", "types"), [("damaged", 7, ()), ("patched", 1, PATCHING)])
 def test_a_contract_that_is_damaged_after_a_kill_has_nothing_else_done_again(
-    zygote: Zygote, unkilled: tuple[Ending, Operations]
+    zygote: Zygote, unkilled: tuple[Ending, Operations], name: str, appends: int, types: tuple[str, ...]
 ) -> None:
     expected, _ = unkilled
     damaged: set[str] = set()
@@ -142,22 +144,25 @@ def test_a_contract_that_is_damaged_after_a_kill_has_nothing_else_done_again(
         else:
             path.write_bytes(path.read_bytes()[:40] if life % 3 == 1 else b"version: [1")
 
-    gone, _ = lived(zygote, "damaged", 7, damage)
+    gone, lives = lived(zygote, name, appends, damage, types)
     assert gone.code == 0, gone.said
     ending = Ending(gone.work)
     assert (ending.files, ending.ends, ending.findings) == (expected.files, expected.ends, "")
     assert ending.calls == expected.calls
     assert {"explored.yaml", "design-contract.yaml", "test-contract.yaml", "test-result.yaml"} <= damaged
+    assert lives > 18  # six patches, each produced, granted and applied
 
 
-def lived(zygote: Zygote, name: str, appends: int, between: Callable[[Path, int], None]) -> tuple[Gone, int]:
+def lived(
+    zygote: Zygote, name: str, appends: int, between: Callable[[Path, int], None], types: tuple[str, ...] = ()
+) -> tuple[Gone, int]:
     """One run that is killed after so many appends, again and again, until it ends; and how many lives it had.
 
     A command that was cut short is announced again. A life that did only that is followed by one that may do more.
     """
     work, seen, allowed = zygote.case(name), 0, appends
     for life in range(1, 1_000):
-        code, said = zygote.drive(work, appends=allowed)
+        code, said = zygote.drive(work, appends=allowed, types=types)
         if code != -9:
             return Gone(life, work, code, said), life
         told = {(path, e.type, e.payload.get("key")) for path in journals(work) for e in read_events(path)}

@@ -4,9 +4,10 @@ The order to count operations comes first and is carried out here: what a proces
 made before the first fork. `driver` is the module that drives the flow, if it is not this one: a process that has
 defined workflows guards the files of all modules beside them, which no other flow should pay for.
 
-Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, count} and answers {status, said}. The
+Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, types, count} and answers {status, said}. The
 driver starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers
-what is asked, through the inbox, until the run is final. After so many `appends` to journals it is killed.
+what is asked, through the inbox, until the run is final. After so many `appends` to journals it is killed; only events
+of `types` count, if these are given.
 """
 
 from __future__ import annotations
@@ -309,7 +310,7 @@ def _child(order: dict[str, Any], write: int) -> None:
     try:
         if order.get("chaos"):
             os.environ["ORCHESTRA_CHAOS"] = order["chaos"]
-        code = _drive(order, KillingDisk(order["appends"]) if order.get("appends") else None)
+        code = _drive(order, KillingDisk(order["appends"], order.get("types", ())) if order.get("appends") else None)
     except BaseException as error:
         os.write(write, f"{type(error).__name__}: {error}\n{traceback.format_exc()}".encode())
         code = getattr(error, "exit_code", 98)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -72,15 +72,17 @@ class CountingDisk(Disk):
 
 
 class KillingDisk(CountingDisk):
-    """A disk whose process is killed right after it has appended so many lines to journals."""
+    """A disk whose process is killed right after it has appended so many events to journals; of `types`, if given."""
 
-    def __init__(self, appends: int) -> None:
+    def __init__(self, appends: int, types: Sequence[str] = ()) -> None:
         super().__init__()
         self._left = appends
+        self._types = [f'"type":"{one}"'.encode() for one in types]
 
     def append(self, fd: int, data: bytes) -> None:
         super().append(fd, data)
-        self._left -= self.operations[-1] == ("append", "events.ndjson")
+        counts = not self._types or any(one in data for one in self._types)
+        self._left -= counts and self.operations[-1] == ("append", "events.ndjson")
         if not self._left:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -13,38 +13,48 @@ from orchestra.core.tables import Table
 _STATES = {"plan": "planning", "execute": "writing", "evaluate": "verifying", "fix": "repairing"}
 
 
-def _any_step() -> dict[str, str]:
-    """Every stage may begin after every other one: which, is the flow's to say."""
+def _stages(stay: str = "") -> dict[str, str]:
+    """Every stage may begin after every other one: which, is the flow's to say. `stay`: the state remains this one."""
     return {
-        f"PHASE_{what} {phase}": state
+        f"PHASE_{what} {phase}": stay or state
         for phase, state in _STATES.items()
         for what in ("STARTED", "COMPLETED", "FAILED")
     }
 
 
-_NEXT = {**_any_step(), "PATCH_PRODUCED": "patch_produced", "RUN_COMPLETED": "completed"}
+_NEXT = {"PATCH_PRODUCED": "patch_produced", "RUN_COMPLETED": "completed"}
 
 
 def _asks(state: str) -> dict[str, str]:
     return {"QUESTION_RAISED": state, "QUESTION_ANSWERED": state}
 
 
+def _patching(state: str) -> dict[str, str]:
+    """What may happen at any time between a patch and its end. Every process first looks at the contracts, and writes
+    damaged ones again: the patch goes on after that. It is given up if a contract that it was made from was edited."""
+    return {**_stages(state), **_asks(state), **_NEXT}
+
+
 _EDGES: dict[str, dict[str, str]] = {
     "new": {"RUN_CREATED": "created"},
     "created": {f"PHASE_{what} plan": "planning" for what in ("STARTED", "COMPLETED", "FAILED")},
-    **{state: {**_NEXT, **_asks(state)} for state in (*_STATES.values(), "patched")},
+    **{state: {**_stages(), **_asks(state), **_NEXT} for state in (*_STATES.values(), "patched")},
     "patch_produced": {
-        **_NEXT,  # nothing was to be taken back
+        **_patching("patch_produced"),
         "APPROVAL_REQUESTED": "approval_requested",
         "APPROVAL_GRANTED": "approval_granted",  # by policy (C-19)
         "PATCH_APPLY_FAILED": "patched",  # out of scope, or it does not fit the files
     },
     "approval_requested": {
-        **_NEXT,  # the request was withdrawn: a contract that it was made from was edited
+        **_patching("approval_requested"),
         "APPROVAL_GRANTED": "approval_granted",
         "APPROVAL_REJECTED": "patched",
     },
-    "approval_granted": {"PATCH_APPLIED": "patched", "PATCH_APPLY_FAILED": "patched"},
+    "approval_granted": {
+        **_patching("approval_granted"),
+        "PATCH_APPLIED": "patched",
+        "PATCH_APPLY_FAILED": "patched",
+    },
     "completed": {},
     "failed": {},
     "canceled": {},
