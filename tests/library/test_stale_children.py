@@ -154,3 +154,21 @@ def test_a_rerun_that_was_canceled_before_its_children_began_loses_none_of_them(
     assert asyncio.run(app.drive(again)).status == "completed"
     assert calls == ["right design", "apart"]
     conforms(project)
+
+
+TEXTS = {"rules": "하나"}
+
+
+@orchestra.workflow
+async def copying(ctx: orchestra.Context) -> str:
+    return (await ctx.look("rules", "계약/rules.md", TEXTS["rules"])).text
+
+
+def test_a_file_that_the_program_has_another_text_for_is_stale_and_said_so(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    app = App(project.path, more=(described(copying),))
+    run = app.start("copying", app.job("copying", {}), Models())
+    assert asyncio.run(app.drive(run)).status == "completed"
+    assert not asyncio.run(app.again.stale(run))
+    TEXTS["rules"] = "둘"  # as if the program had been changed
+    assert list(asyncio.run(app.again.stale(run)).lines()) == ["계약/rules.md gets another text"]
