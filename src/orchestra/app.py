@@ -79,6 +79,7 @@ class App:
             handlers_for=wiring.handlers,
             before_end=wiring.before_end,
             worked=wiring.worked,
+            copies=self.project.copies,
         )
         self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face)
 

@@ -122,7 +122,7 @@ class Wiring:
         limits = self._limits(ledger, root, models)
         gate = self._gatekeeper(project, models, asking)
         back = TakingBack(project.workspace, project.folder, project.copy, trees=self._journals, closed=gate.closed_to)
-        committing = Committing(project.path, homes(project.environ), trees=self._journals)
+        committing = Committing(project.copies, homes(project.environ), trees=self._journals)
         if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
@@ -150,7 +150,7 @@ class Wiring:
             ApplyPatch: gate.apply,
             ProposeTakeBack: back.propose,
             TakeBack: back.apply,
-            TakeOver: TakingOver(project.path, trees=self._journals),
+            TakeOver: TakingOver(project.copies, trees=self._journals),
             ProposeCommit: committing.propose,
             WriteCommit: committing.commit,
             WriteFile: LookedFiles(

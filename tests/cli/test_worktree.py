@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_undo import files
-from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project, conforms, new_file, records, reply, role
+from tests.support.project import (
+    FIX_PATCH,
+    PLAN,
+    PROGRAM,
+    RIGHT_PATCH,
+    WRONG_PATCH,
+    Project,
+    conforms,
+    new_file,
+    records,
+    reply,
+    role,
+)
 from tests.support.repository import IDENTITY, git, repository
 
 OTHER = reply(new_file("다른/파일.txt", "둘"))
@@ -161,3 +173,51 @@ def test_a_copy_that_is_gone_is_named_and_no_other_folder_is_read_for_it(tmp_pat
     assert shown.returncode == 0 and "+    return a + b" in shown.stdout
     refused = project.run("apply", copy.parent.name, "--branch", "gone", env=IDENTITY)
     assert refused.returncode == 1 and "its copy of the project, and that is gone" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["dag", "contracts", "agent:run", "orchestrate", "start", "retry"])
+def test_a_command_without_worktrees_says_which_have_them(tmp_path: Path, command: str) -> None:
+    refused = Project(tmp_path / "p").run(command, "일", "--worktree")
+    assert refused.returncode == 2 and refused.stdout == ""
+    assert "only loop and more take it" in refused.stderr and len(refused.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["비밀/.env", "ignored.txt", "node_modules/x.js"])
+def test_a_file_that_no_copy_has_cannot_be_opened_for_a_worktree(tmp_path: Path, name: str) -> None:
+    project = placed(tmp_path / "p")
+    (project.path / ".gitignore").write_text("ignored.txt\nnode_modules/\n")
+    (project.path / name).parent.mkdir(exist_ok=True)
+    (project.path / name).write_text("값\n")
+    refused = project.loop("--worktree", "--context", f"{name}:1")
+    assert refused.returncode == 2 and f"--context {name}: a worktree has no file that" in refused.stderr
+    assert project.runs == [] and copies(project) == []
+    outside = project.loop("--worktree", "--context", "../밖.txt")
+    assert outside.returncode == 2 and "it is not in the project" in outside.stderr and project.runs == []
+
+
+def test_work_that_reached_the_limit_of_fixes_goes_on_with_more_in_a_copy_of_its_own(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    project.write_script(role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", FIX_PATCH))
+    failed = project.loop("--worktree", "--max-fixes", "0")
+    assert failed.returncode == 1 and "left in your files: nothing" in failed.stderr
+    run = records(failed.stdout)[0]["runId"]
+    assert f"orchestra retry {run} --max-fixes N" in failed.stderr
+    before = len(project.runs)
+    refused = project.run("retry", run, "--max-fixes", "0", "--no-input")
+    assert refused.returncode == 2 and "say more" in refused.stderr and len(project.runs) == before
+    assert project.run("retry", run, "--max-fixes", "1", "--no-input").returncode == 3
+    assert len(copies(project)) == 2 and "a - b" in project.calc()
+    kept = [event for event in project.events_of(copies(project)[1].parent.name) if event.type == "PHASE_STARTED"]
+    assert [event.payload["key"] for event in kept if event.phase == "fix"] == ["fix.1"]
+    assert project.run("approve", "last").returncode == 0 and "a + b" in project.calc()
+    conforms(project)
+
+
+def test_a_run_that_follows_another_may_work_in_a_worktree_too(tmp_path: Path) -> None:
+    project = placed(tmp_path / "p")
+    assert project.loop("--approval", "never").returncode == 0
+    project.write_script(role("planner", PLAN), role("developer", OTHER))
+    assert project.run("more", "last", "다른 파일도", "--worktree", "--no-input", "--json").returncode == 3
+    assert len(copies(project)) == 1 and not (project.path / "다른").exists()
+    assert any("make add() add" in prompt and "다른 파일도" in prompt for prompt in _prompts(project))
+    assert project.run("approve", "last").returncode == 0 and (project.path / "다른/파일.txt").exists()

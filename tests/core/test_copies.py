@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.copies import copy_of, found_copy, make_copy, owner_of, path_of, workspace_of
+from orchestra.core.copies import NO_COPIES, Copies, copy_of, make_copy, owner_of, path_of
 from orchestra.core.errors import UsageError
 
 RUN = "2026-01-01_001_loop_이름"
@@ -28,8 +28,9 @@ def test_a_copy_is_found_by_what_the_first_event_names(tmp_path: Path, copied: P
     project = tmp_path / "p"
     path = path_of(project, copied)
     assert (path, owner_of(path)) == (f".runs/{RUN}/workspace", RUN)
-    assert found_copy(project, path, (project / ".runs",)) == workspace_of(project, path) == copied
-    assert workspace_of(project, "") == project
+    copies = Copies(project, (project / ".runs",))
+    assert copies.found(path) == copies.workspace(path) == copied
+    assert copies.workspace("") == project
     assert (copied / "가.txt").read_text() == "하나" and (copied / "link").is_symlink()
     assert sorted(one.name for one in copied.iterdir()) == ["link", "가.txt"]
 
@@ -45,17 +46,27 @@ def test_what_an_earlier_process_left_is_made_anew(tmp_path: Path, copied: Path)
 
 def test_no_other_folder_is_taken_for_a_copy(tmp_path: Path, copied: Path) -> None:
     project = tmp_path / "p"
-    for path in ("../p", f".runs/{RUN}"):
+    copies, path = Copies(project, (project / ".runs",)), path_of(project, copied)
+    for other in ("../p", f".runs/{RUN}"):
         with pytest.raises(UsageError, match="no copy of the project"):
-            found_copy(project, path)
-    with pytest.raises(UsageError, match="no copy of the project"):
-        found_copy(project, path_of(project, copied), (tmp_path / "elsewhere",))
+            copies.found(other)
+    for nowhere in (Copies(project, (tmp_path / "elsewhere",)), NO_COPIES):
+        with pytest.raises(UsageError, match="no copy of the project"):
+            nowhere.found(path)
     copied.rename(copied.with_name("moved"))
     with pytest.raises(UsageError, match="is gone; start a new run"):
-        found_copy(project, path_of(project, copied))
+        copies.found(path)
     copied.symlink_to(copied.with_name("moved"))
     with pytest.raises(UsageError, match="is gone; start a new run"):
-        found_copy(project, path_of(project, copied))
+        copies.found(path)
+
+
+def test_a_run_folder_that_is_a_link_has_no_copy(tmp_path: Path, copied: Path) -> None:
+    copies = Copies(tmp_path / "p", (tmp_path / "p" / ".runs",))
+    copied.parent.rename(tmp_path / RUN)
+    copied.parent.symlink_to(tmp_path / RUN)
+    with pytest.raises(UsageError, match="is gone; start a new run"):
+        copies.found(path_of(tmp_path / "p", copied))
 
 
 def test_a_copy_that_fails_is_told_with_its_reason(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from orchestra.core.calls import past_calls
 from orchestra.core.context import Context, Retry, Step, Verdict
+from orchestra.core.copies import Copies
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildRun
 from orchestra.core.engine import Beginning, Engine, Kind
@@ -55,6 +56,7 @@ class Lab:
             face=Silent(),
             handlers_for=lambda ledger, created: {Say: self._say},
             before_end=lambda ledger, verdict: None,
+            copies=Copies(path, (root,)),
         )
 
     async def _say(self, effect: Say, step: Step) -> Said:
@@ -292,3 +294,16 @@ def test_calls_that_an_older_fork_took_over_are_kept_ones() -> None:
         event(5, "PHASE_COMPLETED", "b.1", **call),
     ]
     assert [(call.key, call.kept) for call in past_calls(events)] == [("a.1", True), ("b.1", False)]
+
+
+def test_a_folder_elsewhere_is_not_copied_for_a_run_that_names_it_as_its_copy(tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "p", flow=in_order)
+    elsewhere = tmp_path / "2026-01-01_001_loop_남의" / "workspace"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "비밀.txt").touch()
+    lab.broken = {"b"}
+    folder = lab.engine.start("flow", "x", Beginning({}, {"copy": "../2026-01-01_001_loop_남의/workspace"}))
+    asyncio.run(lab.engine.drive(folder))
+    with pytest.raises(UsageError, match="that is no copy of the project"):
+        lab.again(folder)
+    assert not list((tmp_path / "p").rglob("비밀.txt"))

@@ -10,6 +10,7 @@ from dulwich.objects import Commit
 from dulwich.repo import Repo
 
 from orchestra.core.context import Step
+from orchestra.core.copies import Copies
 from orchestra.core.disk import Disk
 from orchestra.core.work import CommitTo, WriteCommit
 from orchestra.patch.git.committing import Committing
@@ -56,7 +57,7 @@ def test_the_objects_of_a_commit_are_there_before_a_branch_names_it(tmp_path: Pa
 def test_what_cannot_be_committed_is_refused_by_its_own_reason(tmp_path: Path, first: str, is_there: bool) -> None:
     if not is_there:
         (tmp_path / ".git").rename(tmp_path / "gone")
-    committing = Committing(tmp_path, (str(tmp_path),), trees=lambda run: ())
+    committing = Committing(Copies(tmp_path, ()), (str(tmp_path),), trees=lambda run: ())
     ledger = open_ledger(tmp_path / "run")
     effect = WriteCommit(("2026-01-01_001_loop_x",), to(first), f"sha256:{'0' * 64}", ())
     applied = asyncio.run(committing.commit(effect, Step("commit.1", "execute", 1, False, ledger, None)))

@@ -78,7 +78,7 @@ def ending(end: RunEnd, app: App, folder: RunFolder) -> list[str]:
         lines += _results(app, workflow, summary)
     if end.status == "failed":
         lines.append(f"  why: {command(app, 'logs', end.run_id)}")
-        more = ("--max-fixes", "N") if end.code in workflow.limits else ()
+        more = ("--max-fixes", "N") if any(app.again.at_limit(folder)) else ()
         lines.append(f"  go on, with all that succeeded kept: {command(app, 'retry', end.run_id, *more)}")
         lines += (f"  {safe(weak)}" for weak in app.weaknesses(summary.created))
     return lines

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 UNDO = "undo"  # the command that takes a run back; every ending names it
 
+# Options of some commands that a person may expect of others: what to say there.
+ELSEWHERE = {"--worktree": "only loop and more take it; a run of another workflow works in the project itself"}
+
 # name -> (module, one line for --help). A command's module is imported when the command is run, here and nowhere else.
 COMMANDS: dict[str, tuple[str, str]] = {
     "loop": ("loop", "Reach a goal by patches: plan, patch, approval, checks, fix or ask."),

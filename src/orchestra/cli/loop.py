@@ -30,6 +30,14 @@ _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval
 _OF_THE_MODELS = ("context", "hidden")  # what the models of a run are shown, and what not
 
 
+_worktree = click.option(
+    "--worktree",
+    is_flag=True,
+    help="Work in a copy of the project. Only the result comes to your files, as one patch that you approve. So several"
+    " runs can work at once.",
+)
+
+
 @click.command(short_help="Reach a goal by patches.")
 @goal_argument("goal", 'orchestra loop "fix the failing test" --check "pytest -q"')
 @options.checks(
@@ -39,12 +47,7 @@ _OF_THE_MODELS = ("context", "hidden")  # what the models of a run are shown, an
 @options.max_fixes("How many fixes at most (default: 3).", variable="ORCHESTRA_MAX_FIXES")
 @click.option("--explore", is_flag=True, help="Before the plan, have the evidence loop find the facts and files.")
 @click.option("--no-baseline", is_flag=True, help="Do not run the checks before the plan.")
-@click.option(
-    "--worktree",
-    is_flag=True,
-    help="Work in a copy of the project. Only the result comes to your files, as one patch that you approve. So several"
-    " runs can work at once.",
-)
+@_worktree
 @options.context
 @options.environment
 @options.models
@@ -92,10 +95,14 @@ def loop(
         explore=EVIDENCE.name if explore else UNSET,
     )
     typed = ("approval",) if approval else ()
-    if worktree:
-        inside = _in_worktree(drive, job, models)
-        return drive.drive(lambda: app.start(WORKTREE.name, inside, models, typed=typed))
-    return drive.drive(lambda: app.start("loop", job, models, typed=typed))
+    return _started(drive, job, models, worktree, typed=typed)
+
+
+def _started(drive: Drive, job: Job, models: Models, worktree: bool, *, typed: tuple[str, ...], after: str = "") -> int:
+    """Start the loop, in a worktree or in the project itself, and drive it. `after` is the run that it follows."""
+    inside = _in_worktree(drive, job, models) if worktree else None
+    name, work = (WORKTREE.name, inside) if inside else (LOOP.name, job)
+    return drive.drive(lambda: drive.app.start(name, work, models, typed=typed, follows=after))
 
 
 def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
@@ -112,6 +119,7 @@ def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
 @options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
 @options.approval("a patch", default="the configuration's", variable=None)
 @options.max_fixes("How many fixes at most (default: as RUN).")
+@_worktree
 @options.models
 @options.driving
 def more(
@@ -120,6 +128,7 @@ def more(
     checks: tuple[str, ...],
     approval: ApprovalPolicy | None,
     max_fixes: int | None,
+    worktree: bool,
     who: options.Answering,
     how: options.Driving,
 ) -> int:
@@ -143,7 +152,7 @@ def more(
     recorded = app.terms.models(before.folder, before.created)
     models = options.chosen(who, recorded) or recorded
     typed = ("approval",) if approval else ()
-    return drive.drive(lambda: app.start(LOOP.name, job, models, typed=typed, follows=before.folder.id))
+    return _started(drive, job, models, worktree, typed=typed, after=before.folder.id)
 
 
 def _job_before(run: RunSummary) -> Mapping[str, Any]:

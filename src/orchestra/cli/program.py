@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from orchestra.cli.commands import COMMANDS, GROUPS
+from orchestra.cli.commands import COMMANDS, ELSEWHERE, GROUPS
 from orchestra.core.errors import OrchestraError
 
 
@@ -129,7 +129,9 @@ def run() -> int:
 def _in_our_words(error: click.ClickException) -> str:
     """A mistake on the command line that click found, as orchestra's own messages are."""
     words = error.format_message().rstrip(".")
-    if isinstance(error, click.NoSuchOption) and error.possibilities:
+    if isinstance(error, click.NoSuchOption) and error.option_name in ELSEWHERE:
+        words = f"{words}: {ELSEWHERE[error.option_name]}"
+    elif isinstance(error, click.NoSuchOption) and error.possibilities:
         import difflib
 
         near = difflib.get_close_matches(error.option_name, error.possibilities, n=1) or error.possibilities

@@ -6,6 +6,8 @@ Rules
 2. It is made before the run's first event: a run that exists has its copy. What an earlier process left is made anew.
 3. A fork gets a copy of the copy as it is then, because the old run keeps its own.
 4. It is removed with the run's folder.
+5. A run's first event may be anybody's, if a person adopted the run. So a path counts only if it is the folder
+   `workspace` of a run in one of the project's folders of runs.
 
 What of a project is copied is decided in workflows/copying.py.
 """
@@ -16,6 +18,8 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestra.core.errors import UsageError
 from orchestra.core.run import is_id
@@ -39,19 +43,27 @@ def path_of(project: str | Path, copy: Path) -> str:
     return os.path.relpath(copy, project)
 
 
-def found_copy(project: str | Path, path: str, roots: tuple[Path, ...] = ()) -> Path:
-    """The copy that RUN_CREATED names; UsageError if it is gone, or no copy of a run in one of these folders."""
-    copy = Path(os.path.normpath(Path(project) / path))
-    if copy.name != _NAME or not is_id(copy.parent.name) or (roots and copy.parent.parent not in roots):
-        raise UsageError(f"the run works in {path}, and that is no copy of the project")
-    if copy.is_symlink() or not copy.is_dir():
-        raise UsageError(f"the run works in {copy}, its copy of the project, and that is gone; start a new run")
-    return copy
+class Copies(Struct, frozen=True):
+    """Where the copies of one project are: below the folders of its runs."""
+
+    project: Path
+    roots: tuple[Path, ...]
+
+    def found(self, path: str) -> Path:
+        """The copy that RUN_CREATED names; UsageError if it is gone, or no copy of a run of the project (rule 5)."""
+        copy = Path(os.path.normpath(self.project / path))
+        if copy.name != _NAME or not is_id(copy.parent.name) or copy.parent.parent not in self.roots:
+            raise UsageError(f"the run works in {path}, and that is no copy of the project")
+        if copy.is_symlink() or copy.parent.is_symlink() or not copy.is_dir():
+            raise UsageError(f"the run works in {copy}, its copy of the project, and that is gone; start a new run")
+        return copy
+
+    def workspace(self, path: str) -> Path:
+        """The folder that a run works in: the copy that RUN_CREATED names, or the project without one."""
+        return self.found(path) if path else self.project
 
 
-def workspace_of(project: Path, copy: str) -> Path:
-    """The folder that a run works in, from what RUN_CREATED names; UsageError as from `found_copy`."""
-    return found_copy(project, copy) if copy else project
+NO_COPIES = Copies(Path(), ())
 
 
 def make_copy(source: Path, target: Path, left_out: LeftOut | None = None) -> None:

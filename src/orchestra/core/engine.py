@@ -32,6 +32,7 @@ from orchestra.core.accounts import summed
 from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
 from orchestra.core.changing import CHANGES, Changing, JobChange
 from orchestra.core.context import Context, Handlers, Step, Verdict
+from orchestra.core.copies import NO_COPIES, Copies
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
 from orchestra.core.ending import RunEnd, ended, final_status, how_ended, last_event
@@ -96,6 +97,7 @@ class Engine:
         handlers_for: HandlersFor,
         before_end: BeforeEnd,
         worked: Worked = lambda run: 0,
+        copies: Copies = NO_COPIES,
     ) -> None:
         self._kind_of = kind_of
         self._store = store
@@ -106,7 +108,7 @@ class Engine:
         self._before_end = before_end
         self._worked = worked
         self._tree = Tree(store, kind_of, open_ledger=self._open, finish=self._finish)
-        self._forks = Forks(store, kind_of, disk=disk, redactor=redactor, open_ledger=self._open)
+        self._forks = Forks(store, kind_of, disk=disk, redactor=redactor, copies=copies, open_ledger=self._open)
 
     # -- start --------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.copies import copy_of, found_copy, make_copy, owner_of, path_of
+from orchestra.core.copies import Copies, copy_of, make_copy, owner_of, path_of
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ForeignRun, IllegalEvent, JournalCorrupt, OddFile, UsageError
 from orchestra.core.files import read_bounded
@@ -75,12 +75,20 @@ class Forks:
     """Makes runs from the history of other runs."""
 
     def __init__(
-        self, store: Store, kind_of: KindOf, *, disk: Disk, redactor: Redactor, open_ledger: OpenLedger
+        self,
+        store: Store,
+        kind_of: KindOf,
+        *,
+        disk: Disk,
+        redactor: Redactor,
+        copies: Copies,
+        open_ledger: OpenLedger,
     ) -> None:
         self._store = store
         self._kind_of = kind_of
         self._disk = disk
         self._redactor = redactor
+        self._copies = copies
         self._open_ledger = open_ledger
 
     # -- what is taken over -------------------------------------------------------------------------------------------
@@ -214,7 +222,7 @@ class Forks:
                 taken = await self.take(old, events, answer, accept_drift, RunCreated.of(parent).maxFixes)
             _refuse_illegal(kind, old, taken.events)
             if (there := RunCreated.of(created)).copy:
-                found_copy(standing.workspace, there.copy)
+                self._copies.found(there.copy)
         except (UsageError, ForeignRun):
             return False
         inherited = {name: parent.payload[name] for name in (*INHERITED, "policy") if name in parent.payload}
@@ -234,7 +242,7 @@ class Forks:
         facts: Mapping[str, Any],
         answer: NewAnswer | None,
     ) -> RunFolder:
-        facts = {**facts, **_copied_again(claim, kind, RunCreated.of(taken.events[0]), facts)}
+        facts = {**facts, **self._copied_again(claim, kind, RunCreated.of(taken.events[0]), facts)}
         for ref in artifacts_of(taken.events):  # rule 2
             if (path := folder.find(ref)) is not None:  # below the run's folder, and so is its copy (core/files.py)
                 self._disk.publish(claim.folder.path / ref.path, read_bounded(path, ref.bytes), durable=True)
@@ -252,6 +260,13 @@ class Forks:
             self._store.deliver(claim.folder, answer.path[0], message("answer", answer.by, text=answer.text))
         return self._store.publish_fork(claim)
 
+    def _copied_again(self, claim: Claim, kind: Kind, old: RunCreated, facts: Mapping[str, Any]) -> dict[str, str]:
+        """The new run's own copy of the project, if the old run worked in one (core/copies.py, rule 3)."""
+        if not old.copy or "copy" in facts:
+            return {}
+        make_copy(self._copies.found(old.copy), copy_of(claim.folder.path))
+        return {"copy": path_of(self._copies.project, copy_of(kind.root / claim.folder.id))}
+
     def _copy_looked(self, old: RunFolder, new: RunFolder, events: list[Event]) -> None:
         """Copy the files in a run's folder that it looks at, as they are now (rule 2)."""
         for event in Fold.of(events).newest.files.values():
@@ -262,15 +277,6 @@ class Forks:
                 except (OSError, OddFile):
                     continue  # it is gone, or is no file: the new run writes it again
                 self._disk.publish(new.path / seen.path, data, durable=True)
-
-
-def _copied_again(claim: Claim, kind: Kind, old: RunCreated, facts: Mapping[str, Any]) -> dict[str, str]:
-    """The new run's own copy of the project, if the old run worked in one (core/copies.py, rule 3)."""
-    if not old.copy or "copy" in facts:
-        return {}
-    project = str(facts.get("workspace", old.workspace))
-    make_copy(found_copy(project, old.copy), copy_of(claim.folder.path))
-    return {"copy": path_of(project, copy_of(kind.root / claim.folder.id))}
 
 
 def refuse_fork(folder: RunFolder, kept: list[Event], at: str) -> None:

@@ -11,12 +11,11 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
 from orchestra.core.context import Step
-from orchestra.core.copies import workspace_of
+from orchestra.core.copies import Copies
 from orchestra.core.errors import OrchestraError, StepFailed
 from orchestra.core.work import Refusal, TakenOver, TakeOver
 from orchestra.patch.apply import read_files
@@ -45,8 +44,8 @@ class _Changed(Struct, frozen=True):
 class TakingOver:
     """The handler, for one project."""
 
-    def __init__(self, project: Path, *, trees: TreesOf) -> None:
-        self._project = project
+    def __init__(self, copies: Copies, *, trees: TreesOf) -> None:
+        self._copies = copies
         self._trees = trees
 
     async def __call__(self, effect: TakeOver, step: Step) -> TakenOver:
@@ -64,7 +63,7 @@ class TakingOver:
         return TakenOver(kept_diff(step.ledger, effect.artifact, diff), risks)
 
     def _diff(self, copy: str, patches: Sequence[AppliedPatch]) -> str | Refusal:
-        now = read_files(workspace_of(self._project, copy), paths_of(patches))
+        now = read_files(self._copies.found(copy), paths_of(patches))
         if isinstance(now, Refusal):
             return now
         before = taken_back(patches, now)

@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.staleness import Stale
 from orchestra.core.vouching import Standing
-from orchestra.runs.find import Runs
+from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.lineage import brought_in
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Renewed, Workflow
@@ -73,11 +73,26 @@ class Again:
         standing, events = self._engine.history(folder)
         facts = self._forked(folder, standing, events[0])
         if fixes is not None:
-            workflow = self._workflows.named(RunCreated.of(events[0]).workflow)
-            facts |= _raised(workflow, events, fixes) if workflow.raised else {"maxFixes": fixes}
+            facts |= self._with_fixes(folder, events, fixes)
         new = await self._engine.again(folder, events, facts, accept_drift=accept_drift)
         self._tell_changes(folder, new, events[0])
         return new
+
+    def at_limit(self, folder: RunFolder) -> Iterator[RunSummary]:
+        """The runs of a tree that ended at their limit of fixes: `retry --max-fixes` raises it."""
+        for member in self._runs.members(folder):
+            ended, workflow = member.summary.events[-1], self._workflows.of(member.summary.workflow)
+            if ended.type in FINAL and not member.kept and _is_at_limit(workflow, ended):
+                yield member.summary
+
+    def _with_fixes(self, folder: RunFolder, events: Sequence[Event], fixes: int) -> dict[str, Any]:
+        """The facts of a retry with another limit of fixes: for the run itself, or for the child runs that need it."""
+        workflow = self._workflows.named(RunCreated.of(events[0]).workflow)
+        if workflow.raised:
+            return _raised(workflow, events, fixes)
+        for below in self.at_limit(folder):  # a limit that is too low is refused here, before the new run exists
+            _raised(self._workflows.of(below.workflow), (below.created, below.events[-1]), fixes)
+        return {"maxFixes": fixes}
 
     async def answered(self, folder: RunFolder, answer: NewAnswer) -> RunFolder:
         """Make a new run that keeps everything of this one that does not depend on a question's earlier answer."""
@@ -182,8 +197,12 @@ class Again:
 
 def beyond_limit(workflow: Workflow, created: Event, last: Event, fixes: int | None) -> dict[str, Any] | None:
     """The facts with which a run goes on beyond the limit it ended at; None if it ended otherwise."""
+    return _raised(workflow, (created, last), fixes) if _is_at_limit(workflow, last) else None
+
+
+def _is_at_limit(workflow: Workflow, last: Event) -> bool:
     error = RunEnded.of(last).error
-    return _raised(workflow, (created, last), fixes) if error and error.code in workflow.limits else None
+    return error is not None and error.code in workflow.limits
 
 
 def _raised(workflow: Workflow, events: Sequence[Event], fixes: int | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from orchestra.core.copies import workspace_of
+from orchestra.core.copies import Copies
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
@@ -83,7 +83,7 @@ class Changes:
         mine = self._patches(folder, own=own)
         patches = in_order(mine)
         try:
-            workspace = workspace_of(self._runs.project, self._runs.began(folder).copy)
+            workspace = Copies(self._runs.project, tuple(self._runs.roots)).workspace(self._runs.began(folder).copy)
         except UsageError:  # the copy is gone
             return Net((), left_changed(patches))
         images = read_files(workspace, paths_of(patches))

@@ -25,6 +25,16 @@ def copy_project(root: Path, target: Path, closed: Callable[[str], Iterable[str]
     make_copy(root, target, _left_out(root, frozenset(closed(str(root)))))
 
 
+def is_copied(root: Path, name: str, closed: Callable[[str], Iterable[str]]) -> bool:
+    """Whether a copy of the project has this file of it, which exists."""
+    left_out, folder = _left_out(root, frozenset(closed(str(root)))), str(root)
+    for part in name.split("/"):
+        if left_out(folder, [part]):
+            return False
+        folder = f"{folder}/{part}"
+    return True
+
+
 def _left_out(root: Path, closed: frozenset[str]) -> LeftOut:
     known: dict[str, Rules] = {}  # by folder: the rules that hold in it
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import UnsetType
@@ -37,7 +37,7 @@ from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.opening import opened_file, recorded, written
 from orchestra.context.rules import Rules, find_rules
 from orchestra.context.view import View
-from orchestra.core.copies import copy_of, found_copy, path_of
+from orchestra.core.copies import Copies, copy_of, path_of
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import SandboxError, UsageError
 from orchestra.core.globs import Globs
@@ -54,7 +54,7 @@ from orchestra.policy.policy import Policy, within
 from orchestra.providers.choose import Models, Providers
 from orchestra.worker.probe import Proof
 from orchestra.workflows.beginning import Recorded, begun_from, refuse_context, shown_to_models
-from orchestra.workflows.copying import copy_project
+from orchestra.workflows.copying import copy_project, is_copied
 from orchestra.workflows.gitplace import CommitPlace, commit_place
 from orchestra.workflows.guard import closed_folders, environment_folders
 from orchestra.workflows.workspace import make_folder, wrong_folder
@@ -125,11 +125,16 @@ class Project:
     def _top(self) -> Path:
         return Path(os.path.normpath(self.path / self.copy))
 
+    @property
+    def copies(self) -> Copies:
+        """Where the copies of the project are that runs work in."""
+        return Copies(self.path, (self.path / ".runs" / "workflows", self.runs_folder))
+
     def at(self, copy: str) -> Project:
         """The project as a run sees it that works in this copy; UsageError if that is gone, or is no copy."""
         if not copy:
             return self
-        found_copy(self.path, copy, (self.path / ".runs" / "workflows", self.runs_folder))
+        self.copies.found(copy)
         return self._seen_from("", copy)
 
     def copied(self, run: Path) -> Project:
@@ -339,6 +344,11 @@ class Project:
         """The files that a person opened for models, by their paths in the project, with the lines to show."""
         most = self.config.context.bytes
         return tuple(dict.fromkeys(written(opened_file(self.path, file, most)) for file in files))
+
+    def uncopied(self, files: Iterable[str]) -> str:
+        """The first of these opened files that a copy of the project would not have; empty if it has all of them."""
+        paths = (recorded(self.path, file).path for file in files)
+        return next((path for path in paths if not is_copied(self.path, path, self._closed)), "")
 
     def hidden(self, globs: tuple[str, ...]) -> tuple[str, ...]:
         """The globs of files that a person hid from models; UsageError for one that cannot be used."""

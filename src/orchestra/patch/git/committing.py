@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
 from orchestra.core.context import Step
-from orchestra.core.copies import workspace_of
+from orchestra.core.copies import Copies
 from orchestra.core.effects import digest_of
 from orchestra.core.errors import OrchestraError
 from orchestra.core.ledger import Ledger
@@ -62,8 +61,9 @@ class _Change(Struct, frozen=True):
 class Committing:
     """The handlers, for one project."""
 
-    def __init__(self, project: Path, homes: tuple[str, ...], *, trees: TreesOf) -> None:
-        self._project = project
+    def __init__(self, copies: Copies, homes: tuple[str, ...], *, trees: TreesOf) -> None:
+        self._copies = copies
+        self._project = copies.project
         self._homes = homes
         self._trees = trees
 
@@ -144,7 +144,7 @@ class Committing:
         patches = in_order(one for run in mine if run.copy == copy for one in applied_in(run))
         others = (run for other in rest for run in self._trees(other) if run.copy == copy)
         later = in_order(one for run in others for one in applied_in(run))
-        images = read_files(workspace_of(self._project, copy), paths_of((*patches, *later)))
+        images = read_files(self._copies.workspace(copy), paths_of((*patches, *later)))
         if isinstance(images, Refusal):
             return images
         net = net_change(patches, later, images)

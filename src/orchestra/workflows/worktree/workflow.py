@@ -17,9 +17,12 @@ from orchestra.workflows.worktree.states import TABLE
 
 
 def prepare(project: Project, job: WorktreeJob, models: Models) -> tuple[WorktreeJob, Models]:
-    """Refuse a job that names no work: only the verbs of other workflows can (`--worktree`)."""
+    """Refuse a job that names no work: only verbs of other workflows can (`--worktree`). Refuse what no copy has."""
     if not job.workflow:
         raise UsageError("a worktree is made for another run: orchestra loop … --worktree")
+    if lacking := project.uncopied(job.context):
+        what = "a worktree has no file that .gitignore names, and none with secrets"
+        raise UsageError(f"--context {lacking}: {what}; leave out --context or --worktree")
     return job, models
 
 
