@@ -4,11 +4,75 @@ from __future__ import annotations
 
 import pytest
 
-from orchestra.core.domains import common, is_port, parse_entry, wrong_name
+from orchestra.core.domains import Entry, common, is_port, parse_entry, wrong_name
 
 LONG = ".".join(["a" * 61] * 4)  # 247 characters
 
 
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("pypi.org", Entry("pypi.org")),
+        ("PyPI.org.", Entry("pypi.org")),
+        ("*.example.com", Entry("example.com", below=True)),
+        ("example.com:8443", Entry("example.com", port=8443)),
+        ("*.example.com:22", Entry("example.com", below=True, port=22)),
+        ("xn--bcher-kva.example", Entry("xn--bcher-kva.example")),
+        ("_dmarc.example.com", Entry("_dmarc.example.com")),
+    ],
+)
+def test_entries_that_are_taken(text: str, entry: Entry) -> None:
+    assert parse_entry(text) == entry
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*",
+        "*.com",
+        "*.*",
+        "*.*.com",
+        "a.*.com",
+        "*example.com",
+        "com",
+        "localhost",
+        "",
+        ".",
+        "..",
+        "a..b",
+        "example.com..",
+        "127.0.0.1",
+        "[::1]",
+        "::1",
+        "127.1",
+        "0x7f.1",
+        "example.123",
+        "https://example.com",
+        "example.com/path",
+        "example.com:",
+        "example.com:0",
+        "example.com:080",
+        "example.com:65536",
+        "example.com:443:443",
+        "a b.com",
+        "user@example.com",
+        "exa%6dple.com",
+        "bücher.example",
+        "-a.example.com",
+        "a-.example.com",
+        f"{'a' * 64}.com",
+        "example.com\n",
+        " example.com",
+        f"{'a.' * 130}com",
+        "example。com",
+    ],
+)
+def test_entries_that_are_refused_with_a_cure(text: str) -> None:
+    with pytest.raises(ValueError, match=r"write|an entry is|the port is"):
+        parse_entry(text)
+
+
+@pytest.mark.spec("S2-78")
 @pytest.mark.parametrize(
     ("entry", "host", "port", "covered"),
     [
@@ -21,7 +85,9 @@ LONG = ".".join(["a" * 61] * 4)  # 247 characters
         ("example.com:8443", "example.com", 443, False),
         ("*.example.com", "a.b.example.com", 443, True),
         ("*.example.com", "example.com", 443, False),
+        ("*.example.com", "a.example.com", 80, True),
         ("*.example.com", "badexample.com", 443, False),
+        ("*.example.com", "example.com.evil.org", 443, False),
     ],
 )
 def test_an_entry_covers_its_names_at_its_ports_only(entry: str, host: str, port: int, covered: bool) -> None:

@@ -4,8 +4,8 @@ The order to count operations comes first and is carried out here: what a proces
 made before the first fork. `driver` is the module that drives the flow, if it is not this one: a process that has
 defined workflows guards the files of all modules beside them, which no other flow should pay for.
 
-Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, types, count} and answers {status, said}. The
-driver starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers
+Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, types, count} and answers {status, said}.
+The driver starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers
 what is asked, through the inbox, until the run is final. After so many `appends` to journals it is killed; only events
 of `types` count, if these are given.
 """

@@ -227,7 +227,7 @@ class Deciding:
         return None
 
     def _decided_part(self, said: str) -> None:
-        """An answer about the part of a patch that is asked about (rule 3)."""
+        """An answer about the part of a patch that is asked about (rule 1)."""
         walk = self._walk
         assert walk is not None
         word, _, rest = said.partition(" ")
