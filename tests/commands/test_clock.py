@@ -97,3 +97,15 @@ def test_a_duration_is_written_in_its_largest_unit() -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         seconds_of(text)
+
+
+def test_only_the_time_in_which_something_works_or_a_retry_waits_counts() -> None:
+    times = iter([0.0, 10.0, 11.0, 13.0, 14.0, 20.0, 30.0, 31.0, 32.0, 100.0])
+    keeper = Timekeeper(60, clock=lambda: next(times))  # at 0
+    with keeper.working(), keeper.working():  # from 10, and beside it from 11
+        pass  # to 13, and to 14
+    assert keeper.worked == 4  # asked at 20
+    keeper.waits(5)  # from 30
+    keeper.waits(2)  # from 31, beside the other
+    assert keeper.worked == 6
+    assert keeper.left == 51  # the longer wait was over at 35

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestra.context.counts import Counts
-from orchestra.context.walk import walk
+from orchestra.context.walk import Found, walk
 
 from .support import write
 
@@ -142,3 +142,13 @@ def test_many_at_once_leave_a_whole_table(root: Path, tmp_path: Path) -> None:
         thread.join()
     assert len(list(memory.iterdir())) == 1
     assert where(counts(root, memory), root, "name3") == {"src/m3.py": 1}
+
+
+def test_versions_of_files_that_are_gone_are_not_kept_without_end(tmp_path: Path) -> None:
+    root = write(tmp_path / "project", {"a.py": "shared\n"})
+    made = Counts(root, None)
+    numbers: list[int] = []
+    for time in range(1_003):
+        made.bring_up_to_date([Found("a.py", 7, OLD + time)])
+        numbers += made.numbers(["a.py"])
+    assert numbers == [*range(1_002), 0]  # the table is begun anew

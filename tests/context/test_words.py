@@ -64,3 +64,14 @@ def test_a_term_of_an_identifier_stands_for_the_identifier_or_for_one_of_its_wor
 
 def test_a_single_letter_is_no_term() -> None:
     assert (terms_of("x"), terms_of("_x_"), terms_of("xy")) == ((), (), ("xy",))
+
+
+@pytest.mark.parametrize(
+    ("word", "cut"),
+    [
+        *(("key", "key"), ("copy", "copy"), ("query", "quer"), ("queries", "quer"), ("class", "class")),
+        *(("used", "used"), ("maps", "map"), ("mapped", "map"), ("falling", "fall"), ("adding", "add")),
+    ],
+)
+def test_how_much_of_a_word_is_cut(word: str, cut: str) -> None:
+    assert stem(word) == cut

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.errors import JournalCorrupt
-from orchestra.core.events import Events
+from orchestra.core.events import Collector, Events
 from orchestra.core.journal import FileFollower, read_events, read_first, read_journal
-from orchestra.core.lines import MOST_LINE, VIEWED, weight
+from orchestra.core.lines import MOST_LINE, VIEWED, viewed, weight
 from orchestra.core.records import Event
 from tests.support.hostile import REPLY, created, line, written
 
@@ -148,3 +148,24 @@ def test_an_event_that_is_small_as_text_and_huge_as_objects_is_refused_even_whol
         file.write(b'{"payload":[' + b"{}," * 4_000_000 + b"{}]}\n")
     with pytest.raises(JournalCorrupt, match=r"line 2 is damaged \(it would take .* to read"):
         read_events(path)
+
+
+def filled(size: int) -> bytes:
+    """A line that takes so many bytes in memory, most of them of the text of its goal."""
+    braces = size // 300  # weighed as if they were objects
+    room = size - weight(json.dumps(created(goal="{" * braces)).encode() + b"\n")
+    each = weight(b"{" * 100_000) // 100_000
+    return json.dumps(created(goal="{" * (braces + room // each) + "x" * (room % each))).encode() + b"\n"
+
+
+def test_the_longest_line_that_a_view_has_whole_and_the_most_that_is_kept_in_memory(tmp_path: Path) -> None:
+    fits, long = filled(VIEWED), filled(VIEWED + 1)
+    assert (weight(fits), weight(long)) == (VIEWED, VIEWED + 1)
+    shown = viewed(fits, "events.ndjson", 1)
+    assert "abridged" not in shown.payload and viewed(long, "events.ndjson", 1).payload["abridged"] is True
+    kept, gone = (Collector(tmp_path / "is not read", keep=True) for _ in range(2))
+    kept.take(fits, shown)
+    gone.take(long, shown)
+    assert list(kept.events) == [shown] == list(kept.events.whole())
+    with pytest.raises(FileNotFoundError):
+        list(gone.events)

@@ -136,3 +136,15 @@ def test_a_secret_in_an_answer_is_masked_on_its_way_in(tmp_path: Path) -> None:
 )
 def test_a_request_of_ones_own_never_has_the_name_of_orchestras(asked: str, name: str) -> None:
     assert inbox.free_name(asked) == name
+
+
+def test_only_what_is_no_answer_is_moved_out_of_the_way_of_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    inbox.deliver(folder, "answered", inbox.message("answer", "민수", text="네"), **WITH)
+    (folder.inbox / "strange.json").write_text("{}")
+    (folder.inbox / "dangling.json").symlink_to("nowhere")
+    requests = ("answered", "strange", "dangling", "nothing")
+    assert inbox.refuse_strangers(folder, requests, disk=Disk(), seal=SEAL) == ["strange.json", "dangling.json"]
+    left = sorted(path.name for path in folder.inbox.iterdir() if path.suffix == ".json")
+    assert left == ["answered.json", "dangling.refused.json", "strange.refused.json"]
+    assert inbox.refuse_strangers(folder, requests, disk=Disk(), seal=SEAL) == []

@@ -190,3 +190,13 @@ def test_a_delayed_write_that_fails_is_told_by_the_next_call(tmp_path: Path, kin
     asyncio.run(failing())
     opened(run, *both(run)).close()
     assert files(run)[0].read_bytes().count(b"PHASE_COMPLETED") >= 1
+
+
+def test_a_file_in_the_place_of_lines_that_no_event_has_is_emptied(tmp_path: Path) -> None:
+    path = tmp_path / "grown.jsonl"
+    grown = Lines.of(path, Disk(), lambda event: None)
+    grown.restore([])
+    assert not path.exists()
+    path.write_text("남의 줄\n")
+    grown.restore([])
+    assert path.read_bytes() == b""

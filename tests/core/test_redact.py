@@ -462,6 +462,9 @@ def test_a_stream_shows_finished_lines_at_once_and_never_half_a_key_block() -> N
     assert stream.feed(b"o\n" + PEM[:150].encode()) == b"two\n"
     assert stream.feed(PEM[150:].encode() + b"\nend\n") == f"{MASK}\nend\n".encode()
     assert stream.close() == b""
+    first = R.stream()
+    assert first.feed(PEM[:150].encode()) == b""  # a key block is all there is
+    assert first.feed(PEM[150:].encode() + b"\n") == f"{MASK}\n".encode()
 
 
 def test_an_eager_stream_shows_words_at_once_and_holds_back_what_may_become_a_secret() -> None:

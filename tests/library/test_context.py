@@ -15,6 +15,7 @@ import orchestra
 from orchestra.app import App
 from orchestra.core.errors import UsageError
 from orchestra.providers.choose import Models
+from orchestra.workflows.own.context import file_name, returned, typed
 from tests.library.support import conforms
 from tests.support.project import Project, new_file, role
 
@@ -600,3 +601,38 @@ def test_a_name_of_any_length_and_of_dots_is_one_of_files_in_the_run(tmp_path: P
     assert {path.relative_to(kept).parts[0] for path in kept.rglob("*")} >= {"ask", "command", "model", "patch"}
     assert not [path for path in (kept / "model").iterdir() if path.name.startswith(".")]
     conforms(project)
+
+
+class Callable:
+    def __call__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "read"),
+    [
+        ({"x": 1}, Point, Point(1)),
+        ({"1": {"x": 1}}, dict[int, Point], {1: Point(1)}),
+        ({"x": "no number"}, Point, {"x": "no number"}),
+        *(([1], hint, [1]) for hint in (None, Any, object, type(None), lambda: 0)),
+    ],
+)
+def test_what_was_recorded_is_read_as_the_declared_type_if_it_fits(value: Any, hint: Any, read: Any) -> None:
+    assert typed(value, hint) == read
+
+
+def test_the_declared_type_of_whatever_can_be_called() -> None:
+    plain: Any = lambda: 0  # noqa: E731
+    found = [returned(one) for one in (counted, functools.partial(counted, "x"), Point, Callable(), plain)]
+    assert found == [dict[int, Point], dict[int, Point], Point, int, None]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        *(("글.1", "글"), ("글.2", "글.2"), ("글.1.1", "글.1.1"), ("글.x.1", "글.x"), ("a/b~c.1", "a~b%7Ec")),
+        *((".1", "%"), ("..1", "%."), (".a.1", "%.a"), ("100%.1", "100%25"), ("\0.1", "%00")),
+    ],
+)
+def test_the_files_of_a_step_have_a_name_of_their_own(key: str, name: str) -> None:
+    assert file_name(key) == name

@@ -115,3 +115,15 @@ def test_a_workflow_called_inside_another_is_part_of_its_run(tmp_path: Path) -> 
     assert orchestra.run(outer, project=project.path).result == 3
     assert len(project.runs) == 1
     assert repr(inner) == "<workflow inner>"
+
+
+def test_a_default_that_can_be_changed_is_another_one_for_each_job() -> None:
+    async def kinds(ctx: Any, a: list[int] = [1], b: dict[str, int] = {"x": 1}, c: int = 2, d: object = ()) -> None:  # noqa: B006
+        """Three ways to have a default."""
+
+    made = Definition(kinds, {})
+    first, second = made.job(), made.job()
+    assert (first.a, first.b, first.c, first.d) == ([1], {"x": 1}, 2, ())
+    first.a.append(9)
+    first.b.clear()
+    assert (second.a, second.b) == ([1], {"x": 1}) == (made.job().a, made.job().b)

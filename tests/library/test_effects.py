@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from orchestra.core.context import Context
 from orchestra.core.errors import StepFailed
-from orchestra.workflows.own.effects import CallFunction, call_function
+from orchestra.workflows.own.effects import CallFunction, call_function, place_of
 from tests.support.core import live
 
 LANGUAGE = contextvars.ContextVar("LANGUAGE", default="")
@@ -46,3 +47,15 @@ def test_what_a_function_raises_is_told_with_its_place(tmp_path: Path) -> None:
 
     with pytest.raises(StepFailed, match=r"breaks: ZeroDivisionError: 나눗셈 \(test_effects.py:\d+\)"):
         called(tmp_path / "run", CallFunction(breaks, ()))
+
+
+def test_the_place_of_an_error_is_the_innermost_line_of_it() -> None:
+    assert place_of(ValueError("never raised")) == ""
+    try:
+        json.loads("{")
+    except ValueError as error:
+        assert place_of(error).startswith(" (decoder.py:")
+    try:
+        raise ValueError("여기")
+    except ValueError as error:
+        assert place_of(error).startswith(" (test_effects.py:")

@@ -281,3 +281,14 @@ def test_a_workspace_in_a_sub_folder_of_a_repository_is_really_patched(root: Pat
 def test_a_symlink_that_a_patch_would_create_is_refused_long_before(root: Path) -> None:  # T-4
     refused = check(changes_of(make_diff("l", None, "/etc/passwd").replace("100644", "120000")))
     assert refused is not None and refused.reason == "unsafe"
+
+
+def test_without_a_folder_to_write_in_first_nothing_is_written(root: Path) -> None:
+    patch, before = prepare_in(root, A + NEW), snapshot(root)
+    for place in ("file", "link"):
+        (root.parent / "file").write_text("x")
+        (root.parent / "link").unlink(missing_ok=True)
+        (root.parent / "link").symlink_to(root)
+        refused = apply(root, patch, disk=Disk(), scratch=root.parent / place)
+        assert isinstance(refused, Refusal) and refused.reason == "io_error"
+        assert refused.message.endswith("Nothing was written") and snapshot(root) == before

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 
 from orchestra.core.context import Context
@@ -24,11 +27,12 @@ from orchestra.core.model import (
     ProviderResponse,
 )
 from orchestra.core.work import ModelCall
-from orchestra.providers.bounds import MOST_TEXT, bounds, cut
+from orchestra.providers.bounds import MOST_TEXT, Bounds, TooLong, bounds, cut
 from orchestra.providers.budget import Budget
 from orchestra.providers.calling import Caller
 from orchestra.providers.claude_stream import CliReader
 from orchestra.providers.contract import Route
+from orchestra.providers.http import SseLines
 from orchestra.providers.showing import Showing
 from tests.support.core import open_ledger
 from tests.support.memory import measured
@@ -249,3 +253,23 @@ def test_a_recording_that_is_no_file_or_has_no_end_is_refused(tmp_path: Path) ->
 )
 def test_a_text_is_cut_to_the_byte_and_never_within_a_character(text: str, room: int, kept: str) -> None:
     assert cut(text, room) == kept
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_stream_has_at_most_so_many_bytes(more: int) -> None:
+    limits = Bounds(tokens=0, text=100, event=100, wire=10)
+    parts = ("가\n나".encode(), b"1\n2" + b"3" * more)
+
+    async def arrive() -> AsyncIterator[bytes]:
+        for part in parts:
+            yield part
+
+    async def read() -> list[str]:
+        response = httpx2.Response(200, content=arrive(), request=httpx2.Request("GET", "http://localhost"))
+        return [text async for text in SseLines(response, limits).aiter_text()]
+
+    if not more:
+        assert "".join(asyncio.run(read())) == "가\n나1\n2"
+        return
+    with pytest.raises(TooLong, match=re.escape(limits.wire_passed)):
+        asyncio.run(read())

@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.core.calls import PastCall
+from orchestra.core.records import ArtifactRef
+from orchestra.core.run import RunFolder
+from orchestra.providers.rawfiles import CallFiles
+from tests.support.core import OPEN_TABLE, new_ledger
 from tests.support.tasks import Tasks, step
 
 NAMES = ("survey.asked.json", "half.raw.txt.part", "x.attempt-one.raw.txt", "y.attempt-1.raw.txt")
@@ -21,3 +26,30 @@ def test_a_task_may_leave_files_that_are_called_like_those_of_a_call(tmp_path: P
     assert left == {name: "mine"}
     checked = project.run("verify", project.folder.id)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_before_a_run_ends_only_what_is_the_only_record_of_a_call_stays(tmp_path: Path) -> None:
+    ledger = new_ledger(RunFolder(tmp_path), OPEN_TABLE)
+    raw = ArtifactRef("artifacts/plan.raw.txt", 1, "sha256:" + "0" * 64)
+    place = tmp_path / "artifacts"
+    place.mkdir()
+    files = CallFiles("plan", "", ledger, earlier=())
+
+    def left(*calls: PastCall, attempts: int = 0, good: bool = False) -> dict[str, str]:
+        for old in place.iterdir():
+            old.unlink()
+        for name in ("plan.asked.json", "plan.raw.txt.part", *(["plan.raw.txt"] if good else [])):
+            (place / name).write_text(name)
+        for number in range(1, attempts + 1):
+            (place / f"plan.attempt-{number}.raw.txt").write_text(f"시도 {number}")
+        files.settle(calls)
+        return {path.name: path.read_text() for path in place.iterdir() if ".attempt-" not in path.name}
+
+    asked = {"plan.asked.json": "plan.asked.json"}
+    once, twice = (PastCall(key="plan.1", role="planner", asked=times) for times in (1, 2))
+    told = PastCall(key="plan.2", role="planner", asked=2, raw=raw)
+    assert left(once) == left(told) == {} and left(twice) == left(once, twice) == asked
+    assert left(told, told, attempts=2) == {"plan.raw.txt": "시도 2"}
+    assert left(told, told, told, attempts=2) == {"plan.raw.txt": "시도 2"}
+    assert left(told, attempts=2) == {"plan.raw.txt": "시도 1"}
+    assert left(told, attempts=1, good=True) == {"plan.raw.txt": "plan.raw.txt"}

@@ -9,9 +9,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from orchestra.config.sections import ProviderSection
+from orchestra.core.model import Destination
+from orchestra.providers import openai_compat
+from orchestra.providers.setup import Choice, ProviderSetup
 from tests.support.models import KEY, Line, failure, request
 from tests.support.modelserver import ModelServer
 from tests.support.project import Project
@@ -121,3 +126,33 @@ def test_reach_says_by_its_exit_code_that_who_answers_is_not_there(project: Proj
         assert project.run("models", *more, env=env).returncode == 0  # nobody was asked, so nobody is missing
     assert done.returncode == 6
     assert f"not reached: cannot reach {url}/models" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "variable", "where", "leaves"),
+    [
+        ("", "", "https://api.openai.com/v1", True),
+        ("", "http://localhost:8080/v1/", "http://localhost:8080/v1", False),
+        ("http://[::1]:1/v1", "http://example.org/v1", "http://[::1]:1/v1", False),
+        ("http://127.9.9.9/v1", "", "http://127.9.9.9/v1", False),
+        ("http://192.168.0.2/v1", "", "http://192.168.0.2/v1", True),
+        ("http://localhost.example.org/v1", "", "http://localhost.example.org/v1", True),
+    ],
+)
+def test_what_goes_to_this_machine_does_not_leave_it(url: str, variable: str, where: str, leaves: bool) -> None:
+    entry = ProviderSection(kind="openai_compat", base_url=url)
+    choice = Choice(spec="s", kind="openai_compat", entry=entry)
+    setup = ProviderSetup(
+        choice=choice,
+        environ={"OPENAI_BASE_URL": variable},
+        base=Path(),
+        trace_header="",
+        programs=_none,
+        find=_none,
+        events=_none,
+    )
+    assert openai_compat.destination(setup) == Destination(where, leaves=leaves)
+
+
+def _none(*given: object) -> NoReturn:
+    raise AssertionError(given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from orchestra.core.errors import UsageError
 from orchestra.core.inbox import CANCEL
+from orchestra.runs.answers import who
 from tests.runs.test_tree import Place, Told, asks, began, final
 
 ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
@@ -83,3 +86,14 @@ def test_a_run_that_is_over_is_not_canceled_and_the_first_reason_stays(place: Pl
     assert said is not None and (said.text, said.by) == ("처음", "김")
     with pytest.raises(UsageError, match="is already completed"):
         place.answers.ask_to_cancel(place.write("done", final("10:00:03")))
+
+
+def test_a_decision_names_the_user_and_the_number_of_one_who_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "민수")
+    assert who() == "민수"
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert who() == f"uid {os.getuid()}"

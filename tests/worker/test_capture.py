@@ -90,3 +90,14 @@ def test_streams_that_share_an_artifact_are_quoted_in_the_order_of_arrival(tmp_p
     path = store.close().path
     assert shared_excerpt(path, 1000, REDACTOR) == "all tests passed\nerror: the types are wrong\n"
     assert shared_excerpt(path, 20, REDACTOR).endswith("\n[… 33 bytes left out …]\nare wrong\n")
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(6, 6), (5, 5), (0, 0)])
+def test_output_is_truncated_only_if_some_of_it_was_not_kept(tmp_path: Path, limit: int, kept: int) -> None:
+    store = Store(tmp_path / "a.txt", limit=limit, disk=Disk())
+    capture = Capture(store, REDACTOR, excerpt_limit=20)
+    capture.feed("가나".encode())
+    assert capture.close() == Captured(bytes=6, kept=kept, truncated=kept < 6, excerpt="가나")
+    store.close()
+    written = (tmp_path / "a.txt").read_bytes()
+    assert written.startswith("가나".encode()[:kept]) and (b"more bytes of output" in written) == (kept < 6)

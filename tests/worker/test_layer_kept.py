@@ -274,3 +274,11 @@ def test_a_wide_folder_is_read_within_its_bound(tmp_path: Path) -> None:
     assert harvest.files == ()
     assert discard(upper) == ()
     assert not upper.exists()
+
+
+def test_an_attribute_is_noticed_though_the_clock_of_change_times_did_not_tick(tmp_path: Path) -> None:
+    folder = tmp_path / "tray"
+    folder.mkdir(mode=TRAY_MODE)
+    os.setxattr(folder, "user.mark", b"me")
+    got = collect(Tray.of(str(folder)), str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind())
+    assert not got.untouched

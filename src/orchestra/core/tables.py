@@ -98,7 +98,7 @@ class Fold:
         self.replaced: dict[str, tuple[str, str]] = {}  # child runs of replaced editions by step, as in `children`
         self.newest = Newest()
         self.changes = 0  # grows when more than the last event's id and time changed
-        self._first: Event | None = None
+        self._created = ""
         self._last: Event | None = None
         self._seen: tuple[RunStatus, Phase | None, int] = ("created", None, 1)
         self._error: ErrorInfo | UnsetType = UNSET
@@ -130,7 +130,7 @@ class Fold:
             self._note_edition(event)
         if (event.phase, event.iteration) == self._steady and "error" not in payload and event.type in _STEPS:
             return  # the most frequent case: another step of the current phase
-        self._first = self._first or event
+        self._created = self._created or event.ts
         self._note_requests(event)
         if error := payload.get("error"):
             self._error = ErrorInfo(code=str(error.get("code", "UNKNOWN")), message=str(error.get("message", "")))
@@ -206,7 +206,7 @@ class Fold:
     @property
     def state(self) -> WorkflowState:
         """The current state. There is none before RUN_CREATED."""
-        if self._first is None or self._last is None:
+        if self._last is None:
             raise IllegalEvent("the run has no RUN_CREATED event: it was never started")
         status, phase, iteration = self._seen
         return WorkflowState(
@@ -216,7 +216,7 @@ class Fold:
             iteration=iteration,
             maxFixIterations=self._most_fixes,
             lastEventId=self._last.id,
-            createdAt=self._first.ts,
+            createdAt=self._created,
             updatedAt=self._last.ts,
             pendingApprovalId=self._oldest("APPROVAL_REQUESTED") or UNSET,
             pendingQuestionId=self._oldest("QUESTION_RAISED") or UNSET,

@@ -168,7 +168,7 @@ class Http:
             reply.fail("UNKNOWN", f"{what}. {self._cure()}", retriable=False)
             return
         hear = reply.wire.hear
-        lines = _Lines(response, reply.bounds)
+        lines = SseLines(response, reply.bounds)
         async for event in httpx2.EventSource(lines, max_event_size=reply.bounds.event):  # type: ignore[arg-type]  # it has all that is used
             if not event.data:
                 continue  # an event with only an id or a reconnect time: no data
@@ -248,7 +248,7 @@ async def _read_whole(response: httpx2.Response, reply: StreamedReply, on_token:
         on_token(text)
 
 
-class _Lines:
+class SseLines:
     """A response in the form that httpx2's SSE reader needs: text, in lines, within its bounds (rule 6).
 
     It is read as UTF-8 (SSE always is), whatever its header names: some of Python's charsets decompress. An

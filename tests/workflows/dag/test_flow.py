@@ -18,8 +18,10 @@ from orchestra.core.errors import ContractError, DiskFull, DurabilityError, Poli
 from orchestra.core.records import Event, EventType, Phase
 from orchestra.core.run import RunFolder
 from orchestra.workflows.dag.files import TaskFiles
-from orchestra.workflows.dag.plan import read_plan, task_uuid
+from orchestra.workflows.dag.flow import Done, describe
+from orchestra.workflows.dag.plan import MOST_PLAN, read_plan, task_uuid
 from orchestra.workflows.dag.report import report
+from orchestra.workflows.dag.shapes import Plan
 from orchestra.workflows.report import Reported
 from tests.support.graph import POLICY, Graph, job, passed, task
 from tests.support.runs import read_events
@@ -474,3 +476,27 @@ def test_a_plan_is_used_whole_or_not_at_all(reply: str, reason: str) -> None:
     with pytest.raises(ContractError) as refused:
         read_plan(reply, "r", POLICY)
     assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(("count", "last"), [(200, "- t199 [not run] do t199 (`echo`)"), (201, "- and 1 more")])
+def test_a_model_is_shown_two_hundred_tasks_and_how_many_more_there_are(count: int, last: str) -> None:
+    plan = read_plan(json.dumps([task(f"t{number}") for number in range(count)]), "r", POLICY)
+    lines = describe(plan, {"t0": Done("done", output="가" * 500), "t1": Done("failed", message="왜", output="x")})
+    rows = lines.splitlines()
+    assert rows[:4] == ["- t0 [done] do t0 (`echo`)", f"  {'가' * 400}", "- t1 [failed] do t1 (`echo`)", "  왜"]
+    assert rows[-1] == last and len(rows) == count + 2
+
+
+@pytest.mark.spec("S2-57")
+@pytest.mark.parametrize("scope", ["", "second"])
+def test_a_plan_has_at_most_so_many_bytes_and_a_second_one_a_tenth_of_them(scope: str) -> None:
+    most = MOST_PLAN if not scope else MOST_PLAN // 10
+
+    def plan(size: int) -> Plan:
+        text = json.dumps([task("가", intent="x" * (size + 1))], ensure_ascii=False)
+        return read_plan(text, "r", POLICY, scope=scope)
+
+    around = len(msgspec.json.encode(plan(0)))
+    assert len(msgspec.json.encode(plan(most - around))) == most
+    with pytest.raises(ContractError, match=r"a plan has at most (16|1\.6) MiB"):
+        plan(most - around + 1)

@@ -11,6 +11,7 @@ from orchestra.core.errors import RunLocked, UsageError
 from orchestra.core.redact import Redactor
 from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.sessions import FOLDER, Sessions, Told, Turn
+from tests.support.core import CountingDisk
 
 SAID = (Message("user", "왜 느린가?"), Message("assistant", "잠을 자서"))
 TOLD = [Told(number, f"run-{number}", f"목표 {number}", f"답 {number}") for number in (1, 2, 3)]
@@ -140,3 +141,13 @@ def test_what_was_said_is_not_committed_by_accident(sessions: Sessions) -> None:
     ignored.write_text("!s1.json\n")  # a person's own
     sessions.save("s1", SAID, TOLD[1])
     assert ignored.read_text() == "!s1.json\n"
+
+
+def test_a_turn_is_durable_before_its_run_exists_and_its_run_need_not_be(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    sessions = Sessions(tmp_path, disk, Redactor([]))
+    sessions.restore_turn("s1", Turn(1))
+    assert "sync" in disk.kinds
+    disk.operations.clear()
+    sessions.begin_turn("s1", Turn(1, "run-1"))
+    assert disk.kinds == ["append", "replace"]

@@ -83,7 +83,7 @@ class Context:
         """
         effect = CallFunction(function, args, again=retry.times > 0)
         called = await self._run.perform(name, effect, retry=retry)
-        return typed(called.result, _returned(function))
+        return typed(called.result, returned(function))
 
     # -- models, commands, patches, people ----------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Context:
             prompt=Prompt(system, text),
             notes=(),
             constraints=Constraints(timeoutMs=round(timeout_sec * 1000), patchFirst=False),
-            artifact=f"model/{_file_name(self._run.peek_key(agent))}",
+            artifact=f"model/{file_name(self._run.peek_key(agent))}",
             hints=(text,),
             files=files,
         )
@@ -126,7 +126,7 @@ class Context:
         wanted = RunCommand(
             argv=argv,
             timeoutMs=round(timeout_sec * 1000),
-            artifact=f"command/{_file_name(key)}",
+            artifact=f"command/{file_name(key)}",
             asker="model",
             keeps="nothing",
             net=net,
@@ -138,7 +138,7 @@ class Context:
 
         The diff is checked, then approved by a person or the policy, and applied whole or not at all.
         """
-        name = _file_name(self._run.peek_key("patch"))
+        name = file_name(self._run.peek_key("patch"))
         reply = await self._run.perform("diff", KeepDiff(diff, f"patch/{name}.raw.txt"))
         ticket = Ticket(
             artifact=f"patch/{name}.patch",
@@ -160,7 +160,7 @@ class Context:
 
         With `options`, only these are answers.
         """
-        asked = free_name(_file_name(self._run.peek_key(name)))
+        asked = free_name(file_name(self._run.peek_key(name)))
         request = AskPerson(
             questionId=asked,
             question=question,
@@ -279,7 +279,7 @@ def typed(value: Any, hint: Any) -> Any:
         return value
 
 
-def _returned(function: Callable[..., Any]) -> Any:
+def returned(function: Callable[..., Any]) -> Any:
     """The type that a function is declared to return; None if it declares none."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -290,7 +290,7 @@ def _returned(function: Callable[..., Any]) -> Any:
     return hints_of(function).get("return")
 
 
-def _file_name(key: str) -> str:
+def file_name(key: str) -> str:
     """A unique name for the files and requests of a step, from its key. The first step of a name has no number."""
     stem, _, number = key.rpartition(".")
     plain = stem if number == "1" and not _COUNTED.search(stem) else key
