@@ -7,7 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestra.core.accounts import Account, BegunChild, Spending, changed_paths, children, money, of_calls, summed
+from orchestra.core.accounts import (
+    Account,
+    BegunChild,
+    Spending,
+    changed_paths,
+    children,
+    children_of,
+    money,
+    of_calls,
+    summed,
+)
 from orchestra.core.calls import PastCall
 from orchestra.core.effects import ChildResult, Tokens
 from orchestra.core.model import Usage
@@ -80,6 +90,12 @@ def test_child_runs_are_told_with_what_came_of_them() -> None:
     assert [one.account for one in told] == [Account(), Account(), Account(2, 0.5, 0, Tokens(7, 3))]
     older = BegunChild("k", "loop", "c", msgspec.structs.replace(CHILD, costUsd=None))
     assert not older.summed and older.account == Account()
+
+
+def test_only_a_step_that_began_a_child_run_names_one() -> None:
+    other = event(2, "PHASE_STARTED", key="other", effect="RunCommand")
+    ended = begun(4, "k", "PHASE_COMPLETED", outcome=msgspec.to_builtins(CHILD))
+    assert list(children_of([other, begun(3, "k"), ended])) == [("k", "loop", "run of k")]
 
 
 def test_a_child_hands_up_its_own_sums_and_those_below_it(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def test_a_patch_of_several_files_is_written_and_told(root: Path) -> None:
     assert (root / "a.txt").read_text() == "1\nTWO\n3\n"
     assert (root / "sub/b.txt").read_text() == "y\n"
     assert (root / "new/deep/c.txt").read_text() == "c\n"
-    assert list((root.parent / "scratch").iterdir()) == []
+    scratch = root.parent / "scratch"
+    assert list(scratch.iterdir()) == [] and stat.S_IMODE(scratch.stat().st_mode) == 0o700
+    assert str(scratch) not in map(os.path.realpath, Path("/proc/self/fd").iterdir())
 
 
 def test_applying_again_after_success_writes_nothing(root: Path) -> None:

@@ -137,10 +137,10 @@ def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, 
     refused: list[str] = []
     for request in requests:
         path = folder.inbox / f"{request}.json"
-        if not os.path.lexists(path) or read(folder, request, seal) is not None:
+        if not os.path.lexists(path):
             continue
         with alone(folder.inbox):
-            if os.path.lexists(path) and read(folder, request, seal) is None:  # still no message of this user
+            if os.path.lexists(path) and read(folder, request, seal) is None:
                 _set_aside(path, disk)
                 refused.append(path.name)
     return refused

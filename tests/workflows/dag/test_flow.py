@@ -15,6 +15,8 @@ import pytest
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.disk import Disk
 from orchestra.core.errors import ContractError, DiskFull, DurabilityError, PolicyError, StepFailed
+from orchestra.core.files import MIB
+from orchestra.core.lines import objects
 from orchestra.core.records import Event, EventType, Phase
 from orchestra.core.run import RunFolder
 from orchestra.workflows.dag.files import TaskFiles
@@ -500,3 +502,18 @@ def test_a_plan_has_at_most_so_many_bytes_and_a_second_one_a_tenth_of_them(scope
     assert len(msgspec.json.encode(plan(most - around))) == most
     with pytest.raises(ContractError, match=r"a plan has at most (16|1\.6) MiB"):
         plan(most - around + 1)
+
+
+def test_a_plan_of_very_many_small_values_has_fewer_bytes() -> None:
+    """A second plan, which may take a tenth of 88 MiB of memory."""
+    most = 88 * MIB // 10
+
+    def plan(commas: int, more: int) -> int:
+        text = json.dumps([task("가", intent="x" * more + "," * commas)], ensure_ascii=False)
+        data = msgspec.json.encode(read_plan(text, "r", POLICY, scope="second"))
+        return objects(data) + len(data)
+
+    room = most - plan(0, 1)
+    assert plan(room // 61, room % 61 + 1) == most
+    with pytest.raises(ContractError, match="less if it is of very many small values"):
+        plan(room // 61, room % 61 + 2)
