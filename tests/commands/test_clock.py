@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from orchestra.commands.clock import Timekeeper
@@ -109,3 +111,13 @@ def test_only_the_time_in_which_something_works_or_a_retry_waits_counts() -> Non
     keeper.waits(2)  # from 31, beside the other
     assert keeper.worked == 6
     assert keeper.left == 51  # the longer wait was over at 35
+
+
+def test_a_retry_waits_only_as_long_as_the_time_that_was_asked_for_lasts() -> None:
+    def still() -> float:
+        return 0.0
+
+    asyncio.run(Timekeeper(0, clock=still).pause(0.001, "plan.1"))  # a default: the step fails by itself
+    asyncio.run(Timekeeper(0.001, clock=still, asked=True).pause(0.001, "plan.1"))
+    with pytest.raises(TimeReached):
+        asyncio.run(Timekeeper(0.001, clock=still, asked=True).pause(60, "plan.1"))

@@ -152,3 +152,26 @@ def test_versions_of_files_that_are_gone_are_not_kept_without_end(tmp_path: Path
         made.bring_up_to_date([Found("a.py", 7, OLD + time)])
         numbers += made.numbers(["a.py"])
     assert numbers == [*range(1_002), 0]  # the table is begun anew
+
+
+def test_files_that_come_and_go_do_not_fill_the_table(tmp_path: Path) -> None:
+    made = Counts(write(tmp_path / "project", {"a.py": "shared\n"}), None)
+    numbers: list[int] = []
+    for _ in range(1_002):
+        made.bring_up_to_date([Found("a.py", 7, OLD)])
+        numbers += made.numbers(["a.py"])
+        made.bring_up_to_date([])
+    assert numbers == [*range(1_001), 0]
+
+
+def test_a_table_is_written_when_more_than_twenty_files_were_counted(tmp_path: Path) -> None:
+    root = write(tmp_path / "project", {f"{at}.py": "shared\n" for at in range(21)})
+    memory = tmp_path / "memory"
+    files = [Found(f"{at}.py", 7, OLD) for at in range(21)]
+    made = Counts(root, memory)
+    made.bring_up_to_date(files[:20])
+    assert not memory.exists()
+    made.bring_up_to_date(files)
+    first = table(memory).stat()
+    made.bring_up_to_date([one._replace(mtime=OLD + 1) for one in files[:20]] + files[20:])
+    assert table(memory).stat() == first

@@ -71,6 +71,7 @@ def test_a_single_letter_is_no_term() -> None:
     [
         *(("key", "key"), ("copy", "copy"), ("query", "quer"), ("queries", "quer"), ("class", "class")),
         *(("used", "used"), ("maps", "map"), ("mapped", "map"), ("falling", "fall"), ("adding", "add")),
+        *(("ies", "ies"), ("playing", "play"), ("studying", "stud"), ("replayed", "repla")),
     ],
 )
 def test_how_much_of_a_word_is_cut(word: str, cut: str) -> None:

@@ -243,8 +243,9 @@ def test_any_text_gives_changes_or_a_refusal_and_always_the_same(diff: str) -> N
     assert parse_diff(diff) == result
 
 
-def test_a_diff_of_exactly_two_mebibytes_is_read() -> None:
-    head = "--- /dev/null\n+++ b/가\n@@ -0,0 +1 @@\n+"
+@pytest.mark.parametrize("name", ["가", "a"])
+def test_a_diff_of_exactly_two_mebibytes_is_read(name: str) -> None:
+    head = f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+"
     line = "x" * (MAX_DIFF_BYTES - len(head.encode()) - 1)
-    assert changes_of(f"{head}{line}\n")[0].path == "가"
+    assert changes_of(f"{head}{line}\n")[0].path == name
     assert "larger than 2 MiB" in refused(f"{head}{line}x\n").message

@@ -78,6 +78,7 @@ FORBIDDEN = [
     *(".claude/orchestrator/state.json", ".Claude/ORCHESTRATOR", ".claude", "CLAUDE~1/orchestrator/x"),
     *("orches~1/sessions/x", "RUNS~1/x", "ORCHE~12/x", ".runs:x/y", ".ｒｕｎｓ/x"),
     "d/" * 64 + "x",
+    "/".join(["x" * 204] * 4 + ["x" * 205]),
 ]
 
 
@@ -122,7 +123,14 @@ ALLOWED = [
         "x" * 255,
     ),
     *("..a", "a..b", "...x", "git~a", ".gitx", "aa:b", "~/x", "README"),
-    *("d/" * 63 + "x", ".claude/commands/x.md", "orchestrator/x", "runs~x", "a/.orchestra/x"),
+    *(
+        "/".join(["x" * 204] * 5),
+        "d/" * 63 + "x",
+        ".claude/commands/x.md",
+        "orchestrator/x",
+        "runs~x",
+        "a/.orchestra/x",
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -255,21 +255,39 @@ def test_a_text_is_cut_to_the_byte_and_never_within_a_character(text: str, room:
     assert cut(text, room) == kept
 
 
-@pytest.mark.parametrize("more", [0, 1])
-def test_a_stream_has_at_most_so_many_bytes(more: int) -> None:
-    limits = Bounds(tokens=0, text=100, event=100, wire=10)
-    parts = ("가\n나".encode(), b"1\n2" + b"3" * more)
+def read(parts: Sequence[bytes], limits: Bounds) -> list[str]:
+    """The text of a stream that arrives in these parts."""
 
     async def arrive() -> AsyncIterator[bytes]:
         for part in parts:
             yield part
 
-    async def read() -> list[str]:
+    async def texts() -> list[str]:
         response = httpx2.Response(200, content=arrive(), request=httpx2.Request("GET", "http://localhost"))
         return [text async for text in SseLines(response, limits).aiter_text()]
 
-    if not more:
-        assert "".join(asyncio.run(read())) == "가\n나1\n2"
+    return asyncio.run(texts())
+
+
+def test_a_line_of_a_stream_is_told_in_one_piece() -> None:
+    parts = [b"\xef\xbb\xbfa", b"\xea\xb0", b"\x80\n", b"b\r", b"c", b"d", b"e\n", b"f\n", b"g", b"\xea"]
+    assert read(parts, bounds(0)) == ["a가\n", "b\r", "cde\n", "f\n", "g\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "passed"),
+    [
+        ([b"1234\n", b"56789"], ""),
+        ([b"1234\n", b"567890"], "wire_passed"),
+        ([b"1234", b"\n1234"], ""),
+        ([b"1\n", b"234567\n"], ""),  # a part with an end of line is bounded by the wire alone
+        ([b"12", b"34", b"5"], "event_passed"),
+    ],
+)
+def test_a_stream_and_a_line_of_it_have_at_most_so_many_bytes(parts: list[bytes], passed: str) -> None:
+    limits = Bounds(tokens=0, text=100, event=5 if passed != "event_passed" else 4, wire=10)
+    if not passed:
+        assert "".join(read(parts, limits)).encode() == b"".join(parts)
         return
-    with pytest.raises(TooLong, match=re.escape(limits.wire_passed)):
-        asyncio.run(read())
+    with pytest.raises(TooLong, match=re.escape(getattr(limits, passed))):
+        read(parts, limits)

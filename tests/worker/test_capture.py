@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.core.text import clean
-from orchestra.worker.capture import Capture, Store, shared_excerpt
+from orchestra.worker.capture import Capture, NewestLine, Store, shared_excerpt
 from orchestra.worker.task import Captured
 
 REDACTOR = Redactor()
@@ -101,3 +101,22 @@ def test_output_is_truncated_only_if_some_of_it_was_not_kept(tmp_path: Path, lim
     store.close()
     written = (tmp_path / "a.txt").read_bytes()
     assert written.startswith("가나".encode()[:kept]) and (b"more bytes of output" in written) == (kept < 6)
+
+
+def test_the_newest_whole_line_of_any_stream_is_told_once(tmp_path: Path) -> None:
+    ready: list[bool] = []
+    newest = NewestLine(REDACTOR, lambda: ready.append(True))
+    store = Store(tmp_path / "a.txt", limit=1000, disk=Disk())
+    out, err = (Capture(store, REDACTOR, excerpt_limit=20, newest=newest) for _ in range(2))
+    out.feed("첫 ".encode())
+    assert newest.take() is None and not ready
+    for stream, text, line in (
+        (out, "줄\n둘", "첫 줄"),
+        (err, "e\n\n", "e"),
+        (out, "째\n셋째\n", "셋째"),
+        (err, "\n", None),
+    ):
+        stream.feed(text.encode())
+        assert newest.take() == line and newest.take() is None
+    assert len(ready) == 3
+    store.abandon()

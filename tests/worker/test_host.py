@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def test_the_user_of_a_command_has_a_name_and_a_home(
     assert [f"{name}:{group}" for name, _, group, _ in found] == groups
     assert (etc / "hostname").read_text() == "sandbox\n" and "127.0.0.1 localhost" in (etc / "hosts").read_text()
     assert stat.S_IMODE(etc.stat().st_mode) == 0o755
+    blank = Path(prepared.blank)
+    assert (stat.S_IMODE(blank.stat().st_mode), blank.read_bytes(), os.listdir(prepared.empty)) == (0o444, b"", [])
     assert prepared.etc(uid, gid) == str(etc)  # made once
     prepared.remove()
     assert not tmp_path.exists()

@@ -282,3 +282,14 @@ def test_an_attribute_is_noticed_though_the_clock_of_change_times_did_not_tick(t
     os.setxattr(folder, "user.mark", b"me")
     got = collect(Tray.of(str(folder)), str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind())
     assert not got.untouched
+
+
+def test_a_file_is_kept_if_its_folder_is_not_too_deep(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "1/2/3").mkdir(parents=True)
+    for place in ("1/2/가", "1/2/3/나"):
+        (out / place).write_text("x")
+    room = Room(depth=3)
+    got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind(), room=room)
+    assert [Path(one.path).name for one in got.artifacts] == ["가"]
+    assert [skipped.path for skipped in got.skipped] == ["1/2/3/나"]
