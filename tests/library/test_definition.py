@@ -10,7 +10,7 @@ import pytest
 
 import orchestra
 from orchestra.core.errors import UsageError
-from orchestra.workflows.own.definition import Definition
+from orchestra.workflows.own.definition import DEFINED, Definition, refuse_another
 from tests.support.project import Project
 
 if TYPE_CHECKING:
@@ -127,3 +127,32 @@ def test_a_default_that_can_be_changed_is_another_one_for_each_job() -> None:
     first.a.append(9)
     first.b.clear()
     assert (second.a, second.b) == ([1], {"x": 1}) == (made.job().a, made.job().b)
+
+
+def _loaded(code: str, file: str = "flow.py") -> Definition[..., Any]:
+    """The workflow `named` of a file with this code."""
+    names: dict[str, Any] = {}
+    exec(compile(f"async def named(ctx): {code}", file, "exec"), names)
+    return Definition(names["named"])
+
+
+def test_a_name_is_of_one_workflow_unless_its_file_was_loaded_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inside(text: str) -> Definition[..., Any]:
+        async def named(ctx: Any) -> str:
+            return text
+
+        return Definition(named)
+
+    first = _loaded("return 1")
+    monkeypatch.delitem(DEFINED, "named", raising=False)
+    refuse_another(first)
+    for fine in (first, _loaded("return 1")):
+        monkeypatch.setitem(DEFINED, "named", fine)
+        refuse_another(first)
+    for other in (_loaded("return 2"), _loaded("return 1", "other.py"), inside("x")):
+        monkeypatch.setitem(DEFINED, "named", other)
+        with pytest.raises(UsageError, match="two workflows of this program are named named"):
+            refuse_another(first)
+    mine = inside("y")  # the same code, and not the same text
+    with pytest.raises(UsageError, match="Rename one"):
+        refuse_another(mine)

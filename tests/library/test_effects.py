@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import json
 import threading
 from pathlib import Path
@@ -59,3 +60,18 @@ def test_the_place_of_an_error_is_the_innermost_line_of_it() -> None:
         raise ValueError("여기")
     except ValueError as error:
         assert place_of(error).startswith(" (test_effects.py:")
+
+
+class Opaque:
+    """What is no JSON."""
+
+
+def test_a_call_is_the_same_for_the_same_function_and_arguments() -> None:
+    def identity(*arguments: object) -> str:
+        return CallFunction(len, arguments).identity()
+
+    assert identity("가", 1) == identity("가", 1) != identity("가", 2)
+    assert identity(Opaque()) == identity(Opaque())  # by its type
+    assert len({identity(one) for one in (Opaque(), None, lambda: 0, "<Opaque of mine>", "\ud800")}) == 5
+    assert CallFunction(functools.partial(int, base=2), ()).name == "int"
+    assert CallFunction(Opaque(), ()).name == "Opaque"  # type: ignore[arg-type]

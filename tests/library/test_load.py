@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from orchestra.app import App
 from orchestra.core import installed
+from orchestra.core.context import Context
 from orchestra.patch.safety import guarded
+from orchestra.workflows.description import Workflow
 from orchestra.workflows.guard import code_folders
+from orchestra.workflows.own.definition import DEFINED
+from orchestra.workflows.own.load import own_workflow
 from tests.library.support import configured
 from tests.patch.support import changes_of
+from tests.support.core import live
 from tests.support.project import Project, new_file, records
 
 GREET = """\
@@ -320,3 +328,26 @@ def test_an_optional_package_is_never_taken_from_a_project(tmp_path: Path, monke
     assert installed.find_installed("bubblewrap_none") is None
     with pytest.raises(ImportError):
         installed.import_installed("bubblewrap_none")
+
+
+FLOW = "import orchestra\n{0}\n@orchestra.workflow\nasync def {1}(ctx: orchestra.Context) -> str:\n    return '{2}'\n"
+
+
+async def begun(found: Workflow | None, ctx: Context) -> object:
+    assert found is not None
+    return (await found.flow(ctx, None)).result
+
+
+def test_a_file_is_loaded_once_and_the_configuration_says_what_a_name_means(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    files = {"load_a": ("import load_b", "first_of_load", "a"), "load_b": ("", "second_of_load", "b")}
+    for name, words in {**files, "load_c": ("", "third_of_load", "c")}.items():
+        (project.path / f"{name}.py").write_text(FLOW.format(*words))
+    names = {"first": "load_a.py:first_of_load", "second": "load_b.py:second_of_load"}
+    names |= {"second_of_load": "load_c.py:third_of_load"}
+    project.configure(f"workflows: {json.dumps(names)}\n")
+    known = App(project.path).project
+    for name, result in (("first", "a"), ("second", "b"), ("second_of_load", "c")):
+        assert live(tmp_path / name, partial(begun, own_workflow(known, name)), {}) == result
+    assert sys.modules["load_b"].second_of_load is DEFINED["second_of_load"]  # once, though named and imported
+    assert own_workflow(known, "none_of_load") is None

@@ -395,3 +395,13 @@ def test_a_missing_field_is_named_with_its_own_requirement(name: str, missing: s
     path = tuple(int(key) if key.isdigit() else key for key in missing.replace("[", ".").replace("]", "").split("."))
     found = mistakes(without(data, path), name)
     assert f"{missing}: S3-{LINES[name][missing]}" in found
+
+
+def test_a_mapping_of_texts_is_no_list_and_a_long_text_is_refused_at_its_first_line() -> None:
+    data = values("explored")
+    data["directory_structure"] = ["src"]
+    assert mistakes(data, "explored") == ["directory_structure: S3-141"]
+    with pytest.raises(Malformed, match="line 1: the document: it is longer"):
+        read("x" * (MOST_BYTES + 1), records.TestResult, "test-result.yaml")
+    with pytest.raises(Malformed, match="a mapping"):
+        read("가" * (MOST_BYTES // 3) + "x" * (MOST_BYTES % 3), records.TestResult, "test-result.yaml")

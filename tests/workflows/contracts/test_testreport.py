@@ -181,6 +181,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (b"<?xml version='1.0' encoding='nope'?><a/>", "no XML"),
         (b"<testsuite>" + b"<testcase name='x'/>" * 20_001 + b"</testsuite>", "more than 20,000 tests"),
         (b" " * (MOST_BYTES + 1), "4 MiB"),
+        (b" " * MOST_BYTES, "no XML"),
         (b'{"testResults": 1}', "no report of jest"),
         (b'{"testResults":' + b"[" * 100_000, "no report of jest"),
     ],
