@@ -238,7 +238,7 @@ def test_a_workflow_of_an_installed_package_needs_no_consent(tmp_path: Path) -> 
     package.mkdir()
     (package / "__init__.py").write_text(GREET)
     (package / "worse.py").write_text("raise SystemExit('no')\n")
-    env = {**os.environ, "PYTHONPATH": str(site)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))}
     done = project.run("start", "greet", "name=김", "--role", "anybody=scripted", env=env)
     assert done.returncode == 0, done.stderr
     assert '"name":"김"' in done.stdout
@@ -330,7 +330,14 @@ def test_an_optional_package_is_never_taken_from_a_project(tmp_path: Path, monke
         installed.import_installed("bubblewrap_none")
 
 
-FLOW = "import orchestra\n{0}\n@orchestra.workflow\nasync def {1}(ctx: orchestra.Context) -> str:\n    return '{2}'\n"
+FLOW = """\
+import orchestra, sys
+{0}
+FIRST = sys.path[0]
+@orchestra.workflow
+async def {1}(ctx: orchestra.Context) -> str:
+    return '{2}'
+"""
 
 
 async def begun(found: Workflow | None, ctx: Context) -> object:
@@ -341,13 +348,15 @@ async def begun(found: Workflow | None, ctx: Context) -> object:
 def test_a_file_is_loaded_once_and_the_configuration_says_what_a_name_means(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     files = {"load_a": ("import load_b", "first_of_load", "a"), "load_b": ("", "second_of_load", "b")}
-    for name, words in {**files, "load_c": ("", "third_of_load", "c")}.items():
+    for name, words in {**files, "json": ("", "third_of_load", "c")}.items():
         (project.path / f"{name}.py").write_text(FLOW.format(*words))
     names = {"first": "load_a.py:first_of_load", "second": "load_b.py:second_of_load"}
-    names |= {"second_of_load": "load_c.py:third_of_load"}
+    names |= {"second_of_load": "json.py:third_of_load"}
     project.configure(f"workflows: {json.dumps(names)}\n")
-    known = App(project.path).project
+    known, folder = App(project.path).project, str(project.path)
     for name, result in (("first", "a"), ("second", "b"), ("second_of_load", "c")):
         assert live(tmp_path / name, partial(begun, own_workflow(known, name)), {}) == result
     assert sys.modules["load_b"].second_of_load is DEFINED["second_of_load"]  # once, though named and imported
+    assert sys.modules["json"] is json and folder == sys.modules["load_a"].FIRST
+    assert sys.path[-1] == folder and sys.path.count(folder) == 1 and folder in installed.PROJECT_FOLDERS
     assert own_workflow(known, "none_of_load") is None

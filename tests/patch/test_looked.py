@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import pytest
 
-from orchestra.core.errors import OddFile
-from orchestra.core.looks import MOST_TEXT
+from orchestra.core.errors import OddFile, UsageError
+from orchestra.core.looks import MOST_TEXT, Inside
 from orchestra.core.run import RunFolder
 from orchestra.patch.looked import LookedFiles
 
@@ -32,3 +32,21 @@ def test_a_look_reads_a_plain_file_of_at_most_a_mebibyte(tmp_path: Path) -> None
     for odd in ("가.md", "link"):
         with pytest.raises(OddFile):
             looked.read("project", odd)
+
+
+@pytest.mark.parametrize(
+    ("inside", "path"),
+    [
+        *(("project", path) for path in ("", "/etc/passwd", "../x", "a/./b", "a//b", "a\0b", "secret.md")),
+        *(("run", path) for path in ("events.ndjson", "a/../events.ndjson", "inbox/x.json")),
+    ],
+)
+def test_a_path_that_no_look_may_have_is_not_read(tmp_path: Path, inside: Inside, path: str) -> None:
+    def refused(name: str) -> str:
+        return "because" if name == "secret.md" else ""
+
+    (tmp_path / "secret.md").write_text("x")
+    (tmp_path / "events.ndjson").write_text("x")
+    looked = LookedFiles(tmp_path, RunFolder(tmp_path), refused=refused, hash_of=never)
+    with pytest.raises(UsageError):
+        looked.read(inside, path)

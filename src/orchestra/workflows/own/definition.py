@@ -119,8 +119,8 @@ def refuse_another(own: Definition[..., Any]) -> None:
 
 def _same_code(one: Any, other: Any) -> bool:
     """Whether two functions are one, of a file that was loaded twice: as the program and as a module."""
-    plain = one.__closure__ is None and other.__closure__ is None
-    return plain and one.__code__ == other.__code__ and one.__code__.co_filename == other.__code__.co_filename
+    same = one.__code__ == other.__code__ and one.__code__.co_filename == other.__code__.co_filename
+    return same and one.__closure__ is None  # else each has values of its own
 
 
 def hints_of(function: Callable[..., Any], local: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -63,9 +63,13 @@ def compare(one: Side, other: Side) -> Comparison:
             f"{one[0].id} is of {' on '.join(names)}, {other[0].id} of {' on '.join(_names(other[0], second))}:"
             " only runs of the same team and task are compared"
         )
-    paths = dict.fromkeys((*first.files, *second.files))
-    files = tuple(_file(path, _text(one[0], path), _text(other[0], path)) for path in paths)
+    files = compared(dict.fromkeys((*first.files, *second.files)), one[0], other[0])
     return Comparison(*names, (_run(one, first), _run(other, second)), files)
+
+
+def compared(paths: Iterable[str], one: RunFolder, other: RunFolder) -> tuple[ComparedFile, ...]:
+    """These artifacts of two runs, each against the other."""
+    return tuple(_file(path, _text(one, path), _text(other, path)) for path in paths)
 
 
 def _names(folder: RunFolder, progress: Progress) -> tuple[str, str]:
