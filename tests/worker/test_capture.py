@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
 from orchestra.core.text import clean
-from orchestra.worker.capture import Capture, NewestLine, Store, shared_excerpt
+from orchestra.worker.capture import Capture, NewestLine, Store, Tap, shared_excerpt
 from orchestra.worker.task import Captured
 
 REDACTOR = Redactor()
@@ -120,3 +120,21 @@ def test_the_newest_whole_line_of_any_stream_is_told_once(tmp_path: Path) -> Non
         assert newest.take() == line and newest.take() is None
     assert len(ready) == 3
     store.abandon()
+
+
+def test_a_line_that_comes_in_parts_is_told_whole(tmp_path: Path) -> None:
+    newest = NewestLine(REDACTOR, lambda: None)
+    store = Store(tmp_path / "a.txt", limit=1000, disk=Disk())
+    stream = Capture(store, REDACTOR, excerpt_limit=20)
+    for data, line in ((b"a", None), (b"\n", "a"), (b"b\nc", "b"), (b"d\n", "cd"), (b"x\ny\n", "y"), (b"\nz", None)):
+        newest.add(stream, data)
+        assert newest.take() == line
+    store.abandon()
+
+
+def test_a_tap_passes_bytes_on_and_counts_them() -> None:
+    heard: list[bytes] = []
+    tap = Tap(heard.append)
+    tap.feed("가".encode())
+    tap.feed(b"x")
+    assert heard == ["가".encode(), b"x"] and tap.close() == Captured(bytes=4)

@@ -32,6 +32,7 @@ def test_the_user_of_a_command_has_a_name_and_a_home(
     assert [f"{name}:{group}" for name, _, group, _ in found] == groups
     assert (etc / "hostname").read_text() == "sandbox\n" and "127.0.0.1 localhost" in (etc / "hosts").read_text()
     assert stat.S_IMODE(etc.stat().st_mode) == 0o755
+    assert [stat.S_IMODE(os.stat(path).st_mode) for path in (tmp_path, prepared.empty)] == [0o711, 0o755]
     blank = Path(prepared.blank)
     assert (stat.S_IMODE(blank.stat().st_mode), blank.read_bytes(), os.listdir(prepared.empty)) == (0o444, b"", [])
     assert prepared.etc(uid, gid) == str(etc)  # made once

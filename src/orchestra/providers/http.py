@@ -271,7 +271,8 @@ class SseLines:
             text = decode(data)
             if "\n" in text or "\r" in text:
                 yield held.getvalue() + text if size else text
-                held, size = (io.StringIO(), 0) if size else (held, 0)
+                if size:
+                    held, size = io.StringIO(), 0
             else:
                 held.write(text)
                 size += len(data)
