@@ -284,12 +284,13 @@ def test_an_attribute_is_noticed_though_the_clock_of_change_times_did_not_tick(t
     assert not got.untouched
 
 
-def test_a_file_is_kept_if_its_folder_is_not_too_deep(tmp_path: Path) -> None:
+def test_a_file_is_kept_if_its_folder_is_not_too_deep_and_its_name_not_too_long(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "1/2/3").mkdir(parents=True)
-    for place in ("1/2/가", "1/2/3/나"):
+    for place in ("1/2/가", "1/2/3/나", "1234567890"):
         (out / place).write_text("x")
-    room = Room(depth=3)
+    (out / "12345678901").write_text("x")
+    room = Room(depth=3, path_bytes=10)
     got = collect(Tray.of(str(out)), str(tmp_path / "into"), disk=Disk(), redactor=Redactor.blind(), room=room)
-    assert [Path(one.path).name for one in got.artifacts] == ["가"]
-    assert [skipped.path for skipped in got.skipped] == ["1/2/3/나"]
+    assert {Path(one.path).name for one in got.artifacts} == {"가", "1234567890"}
+    assert {skipped.path for skipped in got.skipped} == {"1/2/3/나", "12345678901"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestra.core.disk import Disk
-from orchestra.core.errors import RunLocked, UsageError
+from orchestra.core.errors import DurabilityError, RunLocked, UsageError
 from orchestra.core.redact import Redactor
 from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.sessions import FOLDER, Sessions, Told, Turn
@@ -151,3 +154,29 @@ def test_a_turn_is_durable_before_its_run_exists_and_its_run_need_not_be(tmp_pat
     disk.operations.clear()
     sessions.begin_turn("s1", Turn(1, "run-1"))
     assert disk.kinds == ["append", "replace"]
+
+
+def test_what_was_said_is_read_by_its_owner_only(tmp_path: Path, sessions: Sessions) -> None:
+    with sessions.hold("s1"):
+        sessions.save("s1", SAID, TOLD[0])
+    folder = tmp_path / FOLDER
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and sessions.history == folder / ".history"
+    assert stat.S_IMODE((folder / "s1.lock").stat().st_mode) == 0o600
+    assert str(folder) not in {os.path.dirname(os.path.realpath(fd)) for fd in Path("/proc/self/fd").iterdir()}
+
+
+def test_a_session_that_cannot_be_read_is_left_as_it_is_with_the_way_to_make_it_again(sessions: Sessions) -> None:
+    sessions.save("s1", SAID, TOLD[0])
+    sessions.path("s2").write_bytes(sessions.path("s1").read_bytes())
+    with pytest.raises(DurabilityError, match="is the file of session 's1'"):
+        sessions.open("s2")
+    readers: tuple[tuple[str, Callable[[str], object]], ...] = (
+        (".json", sessions.open),
+        (".turn", sessions.newest_turn),
+    )
+    for ending, read in readers:
+        path = sessions.path("s1").with_suffix(ending)
+        path.write_text("{", encoding="utf-8")
+        with pytest.raises(DurabilityError, match="orchestra sessions rebuild s1"):
+            read("s1")
+        assert path.read_text(encoding="utf-8") == "{"
