@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.app import App
+from orchestra.cli.advice import masked_lines
+from orchestra.core.work import Masked
 from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, WRONG_PATCH, Project, role, sleeping, until
 from tests.support.tasks import Tasks, step
 from tests.support.terminal import Terminal
@@ -156,3 +159,14 @@ def test_a_check_without_its_runner_ends_with_the_line_that_cures_it(tmp_path: P
     assert "Python has no module no_such_runner" in ended.stderr
     assert "    needed: python3 -m venv .venv && .venv/bin/python -m pip install no_such_runner\n" in ended.stderr
     assert "    needed: python3 -m venv" in project.run("inbox").stdout
+
+
+@pytest.mark.parametrize(("count", "more"), [(0, []), (1, []), (20, []), (21, ["  and 1 more place"])])
+def test_of_many_masked_places_twenty_are_named_and_the_others_counted(
+    tmp_path: Path, count: int, more: list[str]
+) -> None:
+    places = [Masked("가.py", number, 1 + number % 2, "a token") for number in range(1, count + 1)]
+    lines = masked_lines(App(tmp_path), "R", places)
+    assert lines[20:-1] == more and len(lines) == (min(count, 20) + len(more) + 1 if count else 0)
+    assert lines[:1] == ["  masked here: 가.py line 1, 2 characters (a token)"][:count]
+    assert all("orchestra diff R --exact" in line for line in lines[-1:])

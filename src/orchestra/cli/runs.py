@@ -76,7 +76,8 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
     if not rows and not as_json:
         click.echo(f"no runs here yet; {app.workflows.how_to_start}")
     elif rows:
-        echo_lines(aligned(*_fitted(rows), whole=not sys.stdout.isatty()))
+        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+        echo_lines(aligned(*fitted(rows, room), whole=not sys.stdout.isatty()))
         echo_lines(note for note in _NOTES if note in notes)
         echo_lines(waits)
     return 0
@@ -179,9 +180,8 @@ def _cost(runs: Sequence[Listed]) -> str:
     return money(sum(one.usd for one in spent), unpriced) if any(one.calls for one in spent) else "-"
 
 
-def _fitted(rows: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The header and rows with the columns that the terminal has room for. A pipe gets all of them."""
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+def fitted(rows: list[tuple[str, ...]], room: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The header and rows with the columns that fit into so many cells. A pipe gets all of them."""
     if room >= _WIDE or any(row[0] == "-" for row in rows):
         return _COLUMNS, rows
     shown = (0, 2, 3, 4, 5, 6) if room >= _NARROW else (0, 2, 6)

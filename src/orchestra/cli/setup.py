@@ -128,13 +128,13 @@ def completion(shell: str | None, install: bool) -> int:
     if not install:
         click.echo(script)
         return 0
-    target, next_step = _completion_file(name)
+    target, next_step = completion_file(name)
     _write_completion(target, script)
     click.echo(f"wrote {target}\nnext: {next_step}")
     return 0
 
 
-def _completion_file(shell: str) -> tuple[Path, str]:
+def completion_file(shell: str) -> tuple[Path, str]:
     """Where a shell looks for the completions of a user, and what the person does next."""
     home = Path(os.path.expanduser("~"))
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")

@@ -16,7 +16,7 @@ from orchestra.core.records import ArtifactRef, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.patch.looked import LookedFiles
-from orchestra.workflows.team.definitions import Agent, Artifact, Definition, Member, Mode, Phase, Task, Team
+from orchestra.workflows.team.definitions import Agent, Artifact, Definition, Member, Phase, Task, Team
 from orchestra.workflows.team.effects import HANDLERS
 from orchestra.workflows.team.flow import team
 from orchestra.workflows.team.shapes import Given, Job
@@ -32,10 +32,10 @@ def never(globs: tuple[str, ...]) -> NoReturn:
     raise AssertionError(globs)
 
 
-def definition(second: Mode = "solo") -> Definition:
-    """Phase 1: the planner; phase 2: two who read what the planner wrote; phase 3: the planner again."""
-    made = {"planner": "plan.md", "a": "a.md", "b": "b.md"}
-    given = {"planner": ("old.md",), "a": ("plan.md", "b.md"), "b": ("plan.md",)}
+def definition(last: str = "planner") -> Definition:
+    """Phase 1: the planner; phase 2: two who read what the planner wrote; phase 3: the planner again, or the judge."""
+    made = {"planner": "plan.md", "a": "a.md", "b": "b.md", "judge": "decisions.json"}
+    given = {"planner": ("old.md",), "a": ("plan.md", "b.md"), "b": ("plan.md",), "judge": ()}
     agents = tuple(
         Agent(
             name=one,
@@ -46,7 +46,7 @@ def definition(second: Mode = "solo") -> Definition:
         )
         for one in made
     )
-    phases = (Phase(1, ("planner",)), Phase(2, ("a", "b"), second), Phase(3, ("planner",)))
+    phases = (Phase(1, ("planner",)), Phase(2, ("a", "b")), Phase(3, (last,)))
     rows = tuple(Artifact(f"artifacts/{path}", one) for one, path in made.items())
     members = tuple(Member(one) for one in made)
     of_all = Team(name="t", members=members, phases=phases, artifacts=rows, source="t.md")
@@ -65,6 +65,7 @@ class Agents:
         if effect.agent == self.failing:
             raise StepFailed(step.key, "TIMEOUT", "no server", retriable=False)
         text = f"# {effect.agent} {sum(name == effect.agent for name, _ in self.sent)}"
+        text = DECIDED if effect.agent == "judge" else text
         return ModelReply(text=text, raw=RAW, finishReason="stop", durationMs=1, provider="test")
 
 
@@ -142,3 +143,15 @@ def test_a_phase_with_an_agent_that_failed_for_good_is_the_last(
     assert (ended.status, ended.exit_code) == ("failed", code)
     assert ended.error is not None and ended.error.message.startswith(said)
     assert "orchestra retry" in ended.error.message
+
+
+def test_decisions_that_an_agent_wrote_are_looked_at_once_at_the_end(tmp_path: Path) -> None:
+    ended = lived(tmp_path / "r", Job(definition=definition("judge")), Agents())
+    assert ended.status == "completed", ended.error
+    first = "phase1/plan.md-file@1.1"
+    assert steps(tmp_path / "r") == [
+        *(*PHASES[:2], first, *PHASES[2:7]),
+        *("phase3/judge/draft@1/draft.1", PHASES[8], "decisions.json-file@1.1"),
+    ]
+    looks = [one for one in read_events(tmp_path / "r" / "events.ndjson") if one.payload.get("key") == first]
+    assert {(one.payload["stage"], one.payload["round"], one.payload["native"]) for one in looks} == {(1, 0, "settle")}
