@@ -19,8 +19,11 @@ from tests.support.watching import (
     drive,
     events,
     go_on,
+    has_printed,
+    held,
     made,
     part_of,
+    printed,
     reply,
     root,
     seen,
@@ -30,6 +33,7 @@ from tests.support.watching import (
 )
 
 FIRST = f"하나, 둘, 셋.\nThe key is {SECRET}, 비밀.\n" + "끝 " * 50
+TOKEN = '"token"'
 LEFT, RIGHT = "left " * 100, "오른쪽 " * 100
 
 
@@ -57,8 +61,10 @@ def test_a_watcher_that_joins_in_the_middle_of_a_call_gets_every_event_and_text_
     project = _tree(tmp_path / "프로젝트")
     driver = drive(project, "--stream")
     until(lambda: size_of(part_of(project, "first")) > 30)
-    watcher = watch(project)
-    told, own = seen(watcher), seen(driver)
+    with held(driver):
+        watcher = watch(project)
+        begun = printed(watcher, TOKEN)
+    told, own = seen(watcher, begun), seen(driver)
     assert sorted(events(told)) == sorted(_all_events(project))
     assert texts(told) == texts(own) == WHOLE
     assert SECRET not in json.dumps(told) and SECRET not in json.dumps(own)
@@ -93,12 +99,14 @@ def test_one_watcher_sees_a_killed_driver_and_the_next_one(tmp_path: Path) -> No
     project = _tree(tmp_path / "p", first_ms=2500)
     driver = drive(project)
     until(lambda: size_of(part_of(project, "first")) > 60)
-    watcher = watch(project)
+    with held(driver):
+        watcher = watch(project)
+        begun = printed(watcher, TOKEN)
     until(lambda: size_of(part_of(project, "first")) > 120)
     os.kill(driver.pid, signal.SIGKILL)
     driver.communicate()
     seen(go_on(project))
-    told = seen(watcher)
+    told = seen(watcher, begun)
     assert sorted(events(told)) == sorted(_all_events(project))
     assert texts(told) == WHOLE
     restarts = [one for one in told if one.get("restart")]
@@ -116,10 +124,12 @@ def test_a_watcher_that_stalls_slows_nothing_and_gets_all(tmp_path: Path) -> Non
     )
     driver = drive(project)
     until(lambda: size_of(part_of(project, "first")))
-    stalled, leaving = watch(project), watch(project)
-    assert leaving.stdout is not None
-    leaving.stdout.readline()
-    leaving.stdout.close()  # it leaves
+    with held(driver):
+        stalled, leaving = watch(project), watch(project)
+        assert leaving.stdout is not None
+        leaving.stdout.readline()
+        leaving.stdout.close()  # it leaves
+        until(lambda: has_printed(stalled))
     driver.communicate(timeout=60)  # the stalled one reads nothing until the run is over
     assert driver.returncode == 0
     told = seen(stalled)
@@ -140,9 +150,11 @@ def test_the_output_of_a_command_is_read_along_whole(tmp_path: Path) -> None:
         [PROGRAM, *words, "--stream"], cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     until(lambda: project.runs and project.folder.events.exists())
-    watcher = subprocess.Popen(
-        [PROGRAM, "watch", "last", "--json", "--stream"], cwd=project.path, stdout=subprocess.PIPE, text=True
-    )
+    with held(driver):
+        watcher = subprocess.Popen(
+            [PROGRAM, "watch", "last", "--json", "--stream"], cwd=project.path, stdout=subprocess.PIPE, text=True
+        )
+        until(lambda: has_printed(watcher))
     out, err = driver.communicate(timeout=60)
     assert driver.returncode == 3, err
     newest = [one["line"] for one in records(out) if one["type"] == "output"]
@@ -195,9 +207,11 @@ def test_text_of_two_runs_at_once_is_not_mixed_at_a_terminal(tmp_path: Path) -> 
         *(reply(name, "\n".join(told), delayMs=1500, chunk=4) for name, told in lines.items()),
     )
     driver = drive(project)
-    until(lambda: root(project))
-    terminal = Terminal([PROGRAM, "watch", root(project), "--stream"], project.path)
-    shown = terminal.wait_for("right/work.1/right.1 │ right 줄 29")
+    until(lambda: root(project) and b"PHASE_STARTED" in project.runs[0].events.read_bytes())
+    with held(driver):
+        terminal = Terminal([PROGRAM, "watch", root(project), "--stream"], project.path)
+        shown = terminal.wait_for("first.1")
+    shown += terminal.wait_for("right/work.1/right.1 │ right 줄 29")
     assert terminal.end() == 0
     driver.communicate(timeout=30)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown + terminal.seen)  # a colour that two readings cut apart

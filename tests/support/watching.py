@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +63,34 @@ def watch(project: Project, *more: str) -> subprocess.Popen[str]:
     return _begun([PROGRAM, "watch", root(project), "--json", "--stream", *more], project)
 
 
+@contextmanager
+def held(driver: subprocess.Popen[str]) -> Iterator[None]:
+    """Meanwhile the driver does nothing. What a watcher gets to see does not depend on how soon it was started."""
+    os.kill(driver.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(driver.pid, signal.SIGCONT)
+
+
+def printed(watcher: subprocess.Popen[str], text: str) -> str:
+    """Wait until a process has printed this; all that it has printed, whole lines."""
+    assert watcher.stdout is not None
+    data = b""
+    while text.encode() not in data or not data.endswith(b"\n"):
+        more = os.read(watcher.stdout.fileno(), 65536)
+        assert more, f"it ended without {text!r}: {data!r}"
+        data += more
+    return data.decode()
+
+
+def has_printed(watcher: subprocess.Popen[str]) -> bool:
+    """Whether a process has printed anything that nobody has read."""
+    assert watcher.stdout is not None
+    ready, _, _ = select.select([watcher.stdout], [], [], 0)
+    return bool(ready)
+
+
 def _begun(words: list[str], project: Project) -> subprocess.Popen[str]:
     return subprocess.Popen(words, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -68,11 +100,11 @@ def root(project: Project) -> str:
     return next((run.id for run in project.runs if "_tree_" in run.id and run.events.exists()), "")
 
 
-def seen(running: subprocess.Popen[str], seconds: float = 60) -> list[dict[str, Any]]:
-    """What a process printed to its end, which is a good one."""
+def seen(running: subprocess.Popen[str], before: str = "", seconds: float = 60) -> list[dict[str, Any]]:
+    """What a process printed to its end, which is a good one; `before` is what was read of it already."""
     out, err = running.communicate(timeout=seconds)
     assert running.returncode == 0, err
-    return [json.loads(line) for line in out.splitlines()]
+    return [json.loads(line) for line in (before + out).splitlines()]
 
 
 def events(records: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
