@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +23,14 @@ from orchestra.core.records import Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
 from orchestra.workflows.description import Workflow
+from tests.kill.copies import Point, name_of
 from tests.support.project import until
 from tests.support.runs import read_events, verify
 
 Operations = list[list[str]]  # kind and file name, in order
 JOURNAL = "events.ndjson"
 SHARDS = 6
+KILLED = 5  # one in so many cases is a process that is killed; see copies.py
 
 
 class Gone(NamedTuple):
@@ -73,6 +76,7 @@ class Zygote:
         self._code, self._slack = code, slack
         self._proofs: dict[str, bytes] = {}  # files of the cache, by their names
         self._proving: Operations = []  # the operations of the case that made the proof
+        self._numbers = count(1)  # for names of folders
         self._removal = ThreadPoolExecutor(1)
         self._cleared: list[Future[None]] = []
         # Of every process of a case this is in the command line, or it is a process of a sandbox below one that has it.
@@ -111,7 +115,8 @@ class Zygote:
 
     def clear(self, work: Path) -> None:
         """The case is over and as it should be. Its files are removed while the next one runs."""
-        self._cleared.append(self._removal.submit(shutil.rmtree, work.parent))
+        gone = work.parent.rename(self.base / f"cleared-{next(self._numbers)}")
+        self._cleared.append(self._removal.submit(shutil.rmtree, gone))
 
     def left(self, work: Path) -> list[str]:
         """What a finished case has left on the machine; spawners of killed processes are given time to end."""
@@ -151,23 +156,53 @@ class Zygote:
         return wrong + self.kill_at(proving[shard::shards], self._proving, problem, proved=False)
 
     def kill_at(
-        self, points: Iterable[tuple[int, str]], operations: Operations, problem: Problem, *, proved: bool = True
+        self, points: Iterable[Point], operations: Operations, problem: Problem, *, proved: bool = True
     ) -> list[str]:
-        """The same at some operations: the number and the mode of each."""
+        """The same at some operations, by their numbers and modes. One in `KILLED` is a kill, the others are copies."""
+        points = list(points)
+        copies = [point for n, point in enumerate(points) if n % KILLED]
+        missing = {point for point in points if point[0] <= len(operations) - self._slack}
         wrong: list[str] = []
-        for number, mode in points:
-            work = self.case(f"{number}-{mode}" + ("" if proved else "-unproved"), proved=proved)
-            killed, _ = self.drive(work, chaos=f"{number}:{mode}")
+        for (number, mode), work in chain(self._killed(points[::KILLED], proved), self.copied(copies, proved)):
+            missing.discard((number, mode))
             frozen = {path: path.read_bytes() for path in journals(work)}
             found = _behind(work) or problem(Gone(number, work, *self.drive(work)))
             found = found or _rewritten(frozen) or _other_logs(work) or "; ".join(self.left(work))
-            if killed != -9 and not (killed == self._code and number > len(operations) - self._slack):
-                found = f"was not killed: {killed}"
             if found:
                 wrong.append(f"{number}:{mode} ({operations[number - 1]}): {found}")
+                work.parent.rename(self.base / f"wrong-{number}-{mode}")
             else:
                 self.clear(work)
-        return wrong
+        return wrong + [f"{number}:{mode} was not reached" for number, mode in missing]
+
+    def _killed(self, points: Iterable[Point], proved: bool) -> Iterator[tuple[Point, Path]]:
+        """Cases that are killed at these points."""
+        for number, mode in points:
+            work = self.case(f"{number}-{mode}" + ("" if proved else "-unproved"), proved=proved)
+            killed, said = self.drive(work, chaos=f"{number}:{mode}")
+            assert killed in (-9, self._code), said
+            if killed == -9:
+                yield (number, mode), work
+
+    def copied(
+        self, points: Sequence[Point], proved: bool = True, *, begun: Path | None = None, **order: Any
+    ) -> Iterator[tuple[Point, Path]]:
+        """Cases as a kill at these points would leave them: copies of one run (copies.py), each in the run's own place.
+
+        The run is a new case, or goes on in `begun`.
+        """
+        if not points:
+            return
+        work = begun or self.case(f"copied-{next(self._numbers)}", proved=proved)
+        into = self.base / f"copies-{next(self._numbers)}"
+        into.mkdir()
+        code, said = self.drive(work, copies=points, into=str(into), **order)
+        assert code == self._code, said
+        self.clear(work)
+        for point in points:
+            if (copy := into / name_of(point)).exists():
+                copy.rename(work.parent)
+                yield point, work
 
     def fill_at_each(self, operations: Operations, numbers: Sequence[int], problem: Problem) -> list[str]:
         """Fill the disk at each of these operations; it stays full until the process ends. The same after that."""

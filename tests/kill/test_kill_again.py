@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from orchestra.core.calls import calls_in
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from tests.kill.again import EDITED, FLOWS
-from tests.kill.harness import JOURNAL, Operations, Zygote, journals
+from tests.kill.harness import JOURNAL, KILLED, Operations, Zygote, journals
 from tests.support import edited
 from tests.support.again import drafts, fails, furnish, says
 from tests.support.runs import read_events, verify
@@ -61,12 +61,25 @@ class Case:
         assert code == BEFORE[self.name], said
         return work, {path: path.read_bytes() for path in journals(work)}
 
-    def killed(self, number: int) -> str:
-        """What is wrong after a kill right behind this operation."""
-        work, old = self.begun(str(number))
-        code, _ = self.zygote.drive(work, flow=self.name, chaos=f"{number}:after")
-        if code not in (-9, 0) or (code == 0 and number < len(self.operations) - 40):
-            return f"was not killed: {code}"
+    def wrong(self, numbers: Sequence[int]) -> dict[int, str]:
+        """What is wrong after a kill right behind these operations. One in `KILLED` is a kill, others are copies."""
+        found: dict[int, str] = {}
+        for number in numbers[::KILLED]:
+            work, old = self.begun(str(number))
+            killed, _ = self.zygote.drive(work, flow=self.name, chaos=f"{number}:after")
+            found[number] = self._problem(work, old) if killed == -9 else self._escaped(number, killed)
+        copies = [(number, "after") for n, number in enumerate(numbers) if n % KILLED]
+        work, old = self.begun(f"copied-{numbers[0]}")
+        for (number, _), copy in self.zygote.copied(copies, begun=work, flow=self.name):
+            found[number] = self._problem(copy, old)
+        found |= {number: self._escaped(number, 0) for number in numbers if number not in found}
+        return {number: what for number, what in found.items() if what}
+
+    def _escaped(self, number: int, code: int) -> str:
+        return f"was not killed: {code}" if code or number < len(self.operations) - 40 else ""
+
+    def _problem(self, work: Path, old: dict[Path, bytes]) -> str:
+        """What is wrong after a new process has gone on."""
         code, said = self.zygote.drive(work, flow=self.name)
         changed = [path.parent.name for path, data in old.items() if path.read_bytes() != data]
         found = ending(work)
@@ -78,8 +91,7 @@ class Case:
         wrong = [
             str(one) for path in journals(work) if path.parent.name[0] != "." for one in verify(path.parent, known)
         ]
-        if not wrong:
-            self.zygote.clear(work)
+        self.zygote.clear(work)
         return "; ".join(wrong)
 
 
@@ -141,8 +153,7 @@ def places(operations: Operations) -> list[int]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_kill_at_any_append_changes_nothing_about_the_end(case: Case, shard: int) -> None:
     points = places(case.operations)[:: EACH.get(case.name, 1)]
-    wrong = {number: case.killed(number) for number in points[shard::SHARDS]}
-    assert not {number: what for number, what in wrong.items() if what}
+    assert not case.wrong(points[shard::SHARDS])
 
 
 def test_what_is_kept_and_what_is_made(case: Case) -> None:

@@ -9,7 +9,9 @@ same events in the same order, the same files, every reply used once, every patc
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from tests.kill.harness import (
     Operations,
     Zygote,
     appends,
+    cases,
     findings,
     journals,
     other_end,
@@ -153,6 +156,30 @@ def test_the_run_under_test_has_it_all(unkilled: tuple[Ending, Operations]) -> N
     } <= types
     assert len(ending.journals) == 2
     assert {"append", "sync", "replace", "link", "unlink"} == {kind for kind, _ in operations}
+
+
+def test_a_copy_is_what_a_kill_leaves(zygote: Zygote, unkilled: tuple[Ending, Operations]) -> None:
+    """Of most cases of these tests no process is killed (copies.py)."""
+    points = [*cases(unkilled[1], 0, 1)][5::45]
+    assert {mode for _, mode in points} == {"before", "torn", "after"}
+    copies = {}
+    for point, work in zygote.copied(points):
+        copies[point] = _left(work)
+        zygote.clear(work)
+    for number, mode in points:
+        work = zygote.case(f"left-{number}-{mode}")
+        assert zygote.drive(work, chaos=f"{number}:{mode}")[0] == -9
+        assert _left(work) == copies[number, mode]
+
+
+def _left(work: Path) -> Counter[tuple[str, int, bool]]:
+    """Every file by its name without ids; of those that grow, their lines and whether the last of them is whole."""
+    found: Counter[tuple[str, int, bool]] = Counter()
+    for path in filter(Path.is_file, work.parent.rglob("*")):
+        name = re.sub(r"[0-9a-f]{6,}|[0-9]+", "N", str(path.relative_to(work.parent)))
+        data = path.read_bytes() if path.suffix in (".ndjson", ".log") else b"\n"
+        found[name, data.count(b"\n"), data.endswith(b"\n")] += 1
+    return found
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

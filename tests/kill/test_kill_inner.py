@@ -117,16 +117,14 @@ def test_in_the_middle_of_taking_back_every_file_is_whole(zygote: Zygote, unkill
     _, operations = unkilled
     before = files(zygote.case("first"))
     patched_by = [number for number, one in enumerate(operations, start=1) if one == ["append", JOURNAL]][-5]
-    work = zygote.case("patched")
-    zygote.drive(work, chaos=f"{patched_by}:after")
+    later = [(number, mode) for number, mode in points(operations) if number > patched_by and mode == "before"]
+    cases = zygote.copied([(patched_by, "after"), *later])
+    _, work = next(cases)
     patched = files(work)
     assert patched != before
+    zygote.clear(work)
     seen = set()
-    for number, mode in points(operations):
-        if number <= patched_by or mode != "before":
-            continue
-        work = zygote.case(f"middle-{number}")
-        assert zygote.drive(work, chaos=f"{number}:{mode}")[0] == -9
+    for (number, _), work in cases:
         now = files(work)
         for name, what in now.items():
             assert what == "folder" or what in (before.get(name), patched.get(name)), (number, name)

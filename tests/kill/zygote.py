@@ -4,10 +4,11 @@ The order to count operations comes first and is carried out here: what a proces
 made before the first fork. `driver` is the module that drives the flow, if it is not this one: a process that has
 defined workflows guards the files of all modules beside them, which no other flow should pay for.
 
-Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, types, count} and answers {status, said}.
-The driver starts (or finds) the run of the project, drives it, and plays the person: it approves what waits and answers
-what is asked, through the inbox, until the run is final. After so many `appends` to journals it is killed; only events
-of `types` count, if these are given.
+Reads JSON lines {driver, flow, project, script, cache, tmp, chaos, appends, types, copies, into, count} and answers
+{status, said}. The driver starts (or finds) the run of the project, drives it, and plays the person: it approves what
+waits and answers what is asked, through the inbox, until the run is final. After so many `appends` to journals it is
+killed; only events of `types` count, if these are given. At each of `copies` (a number and a mode) the folder of the
+case is copied to `into`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from orchestra.workflows.evidence.workflow import configured
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.team.workflow import job_of_files
 from tests.kill import worktrees
+from tests.kill.copies import CopyingDisk
 from tests.support.core import CountingDisk, KillingDisk
 from tests.support.inner import OUTER, Call, Order
 from tests.support.runs import use_disk
@@ -305,12 +307,21 @@ def _drive(order: dict[str, Any], counting: CountingDisk | None = None) -> int:
     return code
 
 
+def _disk(order: dict[str, Any]) -> CountingDisk | None:
+    """The disk for this order; None: the real one, with `chaos` if that is given."""
+    if order.get("appends"):
+        return KillingDisk(order["appends"], order.get("types", ()))
+    if order.get("copies"):
+        return CopyingDisk(Path(order["project"]).parent, Path(order["into"]), map(tuple, order["copies"]))
+    return None
+
+
 def _child(order: dict[str, Any], write: int) -> None:
     code = 99
     try:
         if order.get("chaos"):
             os.environ["ORCHESTRA_CHAOS"] = order["chaos"]
-        code = _drive(order, KillingDisk(order["appends"], order.get("types", ())) if order.get("appends") else None)
+        code = _drive(order, _disk(order))
     except BaseException as error:
         os.write(write, f"{type(error).__name__}: {error}\n{traceback.format_exc()}".encode())
         code = getattr(error, "exit_code", 98)
