@@ -51,7 +51,7 @@ class Zygote:
 
     `furnish` fills a new project; `driver` is the module of this folder that drives the flow, if not zygote.py; `code`
     is what an undisturbed run exits with, and `slack` how many operations it may differ by from another: so near its
-    end one may escape its kill.
+    end one may escape its kill. One case in `each` is a process that is killed; the others are copies (copies.py).
 
     Commands run in a sandbox, and the first process on a machine proves that it holds and keeps the proof in the cache.
     The first undisturbed case does that; every later one begins with the proof, as on a machine that was used before.
@@ -68,12 +68,13 @@ class Zygote:
         driver: str = "",
         code: int = 0,
         slack: int = 0,
+        each: int = KILLED,
     ) -> None:
         self.base = base
         self.script = script
         self._driver, self._flow = driver, flow
         self._furnish = furnish
-        self._code, self._slack = code, slack
+        self._code, self._slack, self._each = code, slack, each
         self._proofs: dict[str, bytes] = {}  # files of the cache, by their names
         self._proving: Operations = []  # the operations of the case that made the proof
         self._numbers = count(1)  # for names of folders
@@ -158,12 +159,12 @@ class Zygote:
     def kill_at(
         self, points: Iterable[Point], operations: Operations, problem: Problem, *, proved: bool = True
     ) -> list[str]:
-        """The same at some operations, by their numbers and modes. One in `KILLED` is a kill, the others are copies."""
+        """The same at some operations, by their numbers and modes. One in `each` is a kill, the others are copies."""
         points = list(points)
-        copies = [point for n, point in enumerate(points) if n % KILLED]
+        copies = [point for n, point in enumerate(points) if n % self._each]
         missing = {point for point in points if point[0] <= len(operations) - self._slack}
         wrong: list[str] = []
-        for (number, mode), work in chain(self._killed(points[::KILLED], proved), self.copied(copies, proved)):
+        for (number, mode), work in chain(self._killed(points[:: self._each], proved), self.copied(copies, proved)):
             missing.discard((number, mode))
             frozen = {path: path.read_bytes() for path in journals(work)}
             found = _behind(work) or problem(Gone(number, work, *self.drive(work)))
