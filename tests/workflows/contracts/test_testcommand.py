@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ PACKAGE = '{"scripts": {"test": "vitest run"}}'
         ("npx vitest run", "vitest"),
         ("npm test", "vitest"),
         ("npm run test", "vitest"),
+        ("node --test tests", "node"),
+        ("node build.js", "other"),
         ("npm run build test", "other"),  # the script is the first word after `run`
         ("./gradlew test", "gradle"),
         ("gradle :app:test", "gradle"),
@@ -55,6 +58,7 @@ def test_a_runner_is_recognised_by_its_command(line: str, runner: str) -> None:
         ({"pyproject.toml": "[project]", "tests/test_a.py": ""}, "python -m unittest discover -s tests", "Python"),
         ({"setup.py": ""}, "python -m unittest discover -s .", "Python"),
         ({"package.json": '{"scripts": {"test": "jest"}}'}, "npm test", "package.json"),
+        ({"package.json": '{"scripts": {"test": "tsc && node --test"}}'}, "npm test", "package.json"),
         ({"gradlew": "", "build.gradle": ""}, "./gradlew test", "gradlew"),
         ({"build.gradle.kts": ""}, "gradle test", "build.gradle.kts"),
         ({"go.mod": "module x"}, "go test ./...", "go.mod"),
@@ -71,6 +75,19 @@ def test_the_command_is_detected_from_the_projects_files(
     assert found is not None
     assert found.line == line
     assert found.origin.startswith("detected: ") and origin in found.origin
+
+
+@pytest.mark.parametrize(
+    ("script", "runner"),
+    [
+        ("tsc && jest --ci", "jest"),
+        ("NODE_ENV=test node --test", "other"),
+        ("jest && eslint .", "other"),
+        ("", "other"),
+    ],
+)
+def test_the_runner_of_a_script_is_the_command_that_the_options_reach(script: str, runner: str) -> None:
+    assert commands.runner_of(("npm", "test"), json.dumps({"scripts": {"test": script}})) == runner
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"scripts": 1}', '{"scripts": {"test": "echo no test specified"}}'])
@@ -95,6 +112,7 @@ def test_where_no_runner_is_recognised_none_is_guessed(tmp_path: Path, text: str
         ),
         ("npm test", "src/a.test.ts", "npm test -- src/a.test.ts"),
         ("npx vitest run", "src/a.test.ts", "npx vitest run src/a.test.ts"),
+        ("node --test", "src/a.test.js", "node --test src/a.test.js"),
         ("./gradlew test", "src/test/java/com/x/ATest.java", "./gradlew test --tests com.x.ATest"),
         ("./gradlew test", "app/src/test/kotlin/com/x/ATest.kt", "./gradlew test --tests com.x.ATest"),
         ("go test -race ./...", "pkg/a/a_test.go", "go test -race ./pkg/a"),
@@ -124,6 +142,14 @@ def test_one_test_file_is_selected_where_the_runner_can(line: str, path: str, se
             "npm test -- --reporter=default --reporter=junit --outputFile.junit=/out/report.xml",
             {},
         ),
+        (
+            "node --test",
+            "node --test",
+            {
+                "NODE_OPTIONS": "--test-reporter=spec --test-reporter-destination=stdout"
+                " --test-reporter=junit --test-reporter-destination=/out/report.xml"
+            },
+        ),
         ("gotestsum", "gotestsum", {"GOTESTSUM_JUNITFILE": "/out/report.xml"}),
         ("go test ./...", "go test -v ./...", {}),
         ("cargo test", "cargo test", {}),
@@ -133,3 +159,11 @@ def test_one_test_file_is_selected_where_the_runner_can(line: str, path: str, se
 def test_a_command_is_started_so_that_it_reports(line: str, argv: str, env: dict[str, str]) -> None:
     found = commands.reporting(commands.given(tuple(line.split()), "--check", PACKAGE), "/out")
     assert (" ".join(found.argv), dict(found.env)) == (argv, env)
+
+
+def test_gradle_is_given_an_init_script_that_moves_its_reports() -> None:
+    found = commands.reporting(commands.given(("./gradlew", "test", "--tests", "com.x.ATest"), "--check"), "/out")
+    (script,) = found.files
+    assert found.argv == ("./gradlew", "--init-script", script.path, "test", "--tests", "com.x.ATest")
+    assert "junitXml" in script.content and f'System.getenv("{found.env[0][0]}")' in script.content
+    assert found.env[0][1] == "/out"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,32 +82,87 @@ AssertionError: expected 3 to be 4</failure></testcase></testsuite></testsuites>
 JEST = b"""{"numTotalTests": 3, "testResults": [
  {"name": "/p/a.test.js", "status": "failed", "message": "", "assertionResults": [
   {"ancestorTitles": ["adder"], "title": "tc_1 adds", "status": "passed", "failureMessages": []},
-  {"ancestorTitles": ["adder"], "title": "tc_2", "status": "failed", "failureMessages": ["Error: expected 4"]},
+  {"ancestorTitles": ["adder", "TC-1 nested"], "title": "tc_2", "status": "failed",
+   "failureMessages": ["Error: expected 4"]},
   {"ancestorTitles": [], "title": "tc_3", "status": "pending", "failureMessages": null}]},
  {"name": "/p/b.test.js", "status": "failed", "message": "Cannot find module './b'", "assertionResults": []}]}"""
-GO = """=== RUN   TestTC_1
+# As go 1.19 printed it: with `-v` a test's own lines come before its end.
+GO = """# example.com/x/broken [example.com/x/broken.test]
+broken/b_test.go:5:28: undefined: nope
+FAIL\texample.com/x/broken [build failed]
+=== RUN   TestTC_1
 --- PASS: TestTC_1 (0.00s)
+=== RUN   TestAdd
 === RUN   TestAdd/tc_2
-    a_test.go:9: got 3, want 4
+    a_test.go:7: got 3, want 4 한글
+=== RUN   TestAdd/tc_3
+    a_test.go:8: hello
+--- FAIL: TestAdd (0.00s)
+    --- FAIL: TestAdd/tc_2 (0.00s)
+    --- PASS: TestAdd/tc_3 (0.00s)
+=== RUN   TestLater
+    a_test.go:11: later
+--- SKIP: TestLater (0.00s)
+=== RUN   TestOwn
+=== RUN   TestOwn/tc_4
+=== CONT  TestOwn
+    a_test.go:14: own failure
+--- FAIL: TestOwn (0.00s)
+    --- PASS: TestOwn/tc_4 (0.00s)
+FAIL
+FAIL\texample.com/x/pkg\t0.003s
+=== RUN   TestTC_1
+--- PASS: TestTC_1 (0.00s)
+PASS
+ok  \texample.com/x/other\t(cached)
+FAIL
+"""
+OLD_GO = """=== RUN   TestAdd/tc_2
 --- FAIL: TestAdd (0.00s)
     --- FAIL: TestAdd/tc_2 (0.00s)
         a_test.go:9: got 3, want 4
---- SKIP: TestLater (0.00s)
-FAIL\texample.com/broken [build failed]
 """
-CARGO = """running 3 tests
+# As cargo 1.95 printed it, shortened.
+CARGO = """   Compiling x v0.1.0 (/p)
+     Running unittests src/lib.rs (target/debug/deps/x-1111)
+
+running 3 tests
 test tests::tc_1_adds ... ok
-test tests::tc_2_fails ... FAILED
-test tests::tc_3_later ... ignored
+test tests::tc_2_panics - should panic ... ok
+test tests::tc_3_later ... ignored, later
+
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+     Running tests/a.rs (target/debug/deps/a-2222)
+
+running 2 tests
+test tc_1_adds ... ok
+test tc_4_fails ... FAILED
 
 failures:
 
----- tests::tc_2_fails stdout ----
-thread 'tests::tc_2_fails' panicked at src/lib.rs:9:9:
-assertion failed: 1 == 2
+---- tc_4_fails stdout ----
+printed
+thread 'tc_4_fails' (23434) panicked at tests/a.rs:2:40:
+assertion `left == right` failed: 한글 이유
 
 failures:
-    tests::tc_2_fails
+    tc_4_fails
+
+   Doc-tests x
+
+running 1 test
+test src/lib.rs - add (line 2) ... ok
+"""
+NODE = """const { describe, test } = require("node:test");
+const assert = require("node:assert");
+describe("더하기", () => {
+  describe("TC-1 nested suite", () => {
+    test("positive", () => assert.equal(2, 2));
+    test("tc_2 inner wins", () => assert.equal(2, 3));
+  });
+  test.skip("tc_3 later", () => {});
+});
 """
 
 
@@ -133,8 +190,8 @@ def short(cases: tuple[Case, ...]) -> list[tuple[str, str, str]]:
         (
             JEST,
             [
-                ("tc_1 adds", "passed", ""),
-                ("tc_2", "failed", "Error: expected 4"),
+                ("adder > tc_1 adds", "passed", ""),
+                ("adder > TC-1 nested > tc_2", "failed", "Error: expected 4"),
                 ("tc_3", "skipped", ""),
                 ("/p/b.test.js", "failed", "Cannot find module './b'"),
             ],
@@ -145,24 +202,50 @@ def test_reports_of_other_runners_are_read(report: bytes, expected: list[tuple[s
     assert short(read_report(report)) == expected
 
 
-def test_the_output_of_go_and_cargo_is_read() -> None:
-    assert short(cases_in("go", [], GO)) == [
-        ("TestTC_1", "passed", ""),
-        ("TestAdd", "failed", ""),
-        ("TestAdd/tc_2", "failed", "a_test.go:9: got 3, want 4"),
-        ("TestLater", "skipped", ""),
-        ("example.com/broken", "failed", "build failed"),
+def test_the_output_of_go_is_read_by_package_and_tests_inside_tests_count_once() -> None:
+    found = cases_in("go", [], GO)
+    assert [(case.group.rpartition("/")[2], *line) for case, line in zip(found, short(found), strict=True)] == [
+        ("", "example.com/x/broken", "failed", "build failed"),
+        ("pkg", "TestTC_1", "passed", ""),
+        ("pkg", "TestAdd/tc_2", "failed", "a_test.go:7: got 3, want 4 한글"),
+        ("pkg", "TestAdd/tc_3", "passed", ""),
+        ("pkg", "TestLater", "skipped", ""),
+        ("pkg", "TestOwn", "failed", "a_test.go:14: own failure"),
+        ("pkg", "TestOwn/tc_4", "passed", ""),
+        ("other", "TestTC_1", "passed", ""),
     ]
-    assert short(cases_in("cargo", [], CARGO)) == [
-        ("tests::tc_1_adds", "passed", ""),
-        (
-            "tests::tc_2_fails",
-            "failed",
-            "thread 'tests::tc_2_fails' panicked at src/lib.rs:9:9: assertion failed: 1 == 2",
-        ),
-        ("tests::tc_3_later", "skipped", ""),
-    ]
+    assert short(cases_in("go", [], OLD_GO)) == [("TestAdd/tc_2", "failed", "a_test.go:9: got 3, want 4")]
+    nested = b'<testsuite name="p"><testcase name="TestA"/><testcase name="TestA/tc_1"/></testsuite>'
+    assert short(cases_in("gotestsum", [nested], "")) == [("TestA/tc_1", "passed", "")]
     assert cases_in("other", [], GO) == ()
+
+
+def test_the_output_of_cargo_is_read_with_the_tests_of_documents() -> None:
+    found = cases_in("cargo", [], CARGO)
+    assert [(case.id, case.status) for case in found] == [
+        ("src/lib.rs::tests::tc_1_adds", "passed"),
+        ("src/lib.rs::tests::tc_2_panics", "passed"),
+        ("src/lib.rs::tests::tc_3_later", "skipped"),
+        ("tests/a.rs::tc_1_adds", "passed"),
+        ("tests/a.rs::tc_4_fails", "failed"),
+        ("x::src/lib.rs - add (line 2)", "passed"),
+    ]
+    assert found[4].reason.endswith("assertion `left == right` failed: 한글 이유")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_a_real_run_of_node_has_the_names_of_its_suites(tmp_path: Path) -> None:
+    (tmp_path / "a.test.js").write_text(NODE)
+    how = commands.reporting(commands.given(("node", "--test"), "--check"), str(tmp_path))
+    env = {"PATH": os.environ["PATH"], **dict(how.env)}
+    subprocess.run(how.argv, cwd=tmp_path, env=env, capture_output=True, check=False)
+    cases = cases_in("node", [(tmp_path / "report.xml").read_bytes()], "")
+    assert [(case.name, case.status, case_of(case.id, contract("가나다라", "b", "c"))) for case in cases] == [
+        ("더하기 > TC-1 nested suite > positive", "passed", "TC-1"),
+        ("더하기 > TC-1 nested suite > tc_2 inner wins", "failed", "TC-2"),
+        ("더하기 > tc_3 later", "skipped", "TC-3"),
+    ]
+    assert cases[1].reason == "2 == 3"
 
 
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>
@@ -220,6 +303,10 @@ def contract(*names: str) -> tuple[records.TestCase, ...]:
         ("TestTC_1", "TC-1"),
         ("tests/test_tc_1.py::test_x", ""),  # the name of the file is not the name of the test
         ("test_a.py::TestTC_2::test_x", "TC-2"),
+        ("TestTC_1/tc_2", "TC-2"),
+        ("a.test.js::adder > TC-2 suite > adds", "TC-2"),
+        ("test_tc_1[a/tc_2]", "TC-1"),
+        ("[TC-2] adds", "TC-2"),
         ("test_tc_10", "TC-10"),
         ("test_tc_11", ""),
         ("test_etc_1", ""),

@@ -57,7 +57,7 @@ def design(*paths: str) -> DesignContract:
 
 def run(report: str = JUNIT, *, passed: bool = False) -> TestRun:
     outcome = CommandOutcome("pytest -q", 0 if passed else 1, "pass" if passed else "fail", 1, False, "the output")
-    return run_of(outcome, "pytest", [report.encode()] if report else [], AT)
+    return run_of(outcome, "pytest", [report.encode()] if report else [], "", AT)
 
 
 @pytest.mark.spec("S3-105", "S3-106", "S3-107", "S3-108", "S3-109", "S3-111", "S3-112")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,12 +28,13 @@ from orchestra.core.errors import OddFile
 from orchestra.core.files import MIB, read_bounded
 from orchestra.core.reading import effect_of, key_of, outcome_as
 from orchestra.core.records import Event
-from orchestra.core.run import RunFolder
+from orchestra.core.run import MOST_ARTIFACT, RunFolder
+from orchestra.core.text import clean
 from orchestra.workflows.contracts.merging import Terms
 from orchestra.workflows.contracts.places import Places, next_request
 from orchestra.workflows.contracts.storage import Manifest
 from orchestra.workflows.contracts.testcommand import Runner
-from orchestra.workflows.contracts.testreport import MOST_BYTES
+from orchestra.workflows.contracts.testreport import MOST_BYTES, PRINTING, report_too_long
 from orchestra.workflows.contracts.testruns import TestRun, run_of
 from orchestra.workflows.project import Project
 from orchestra.workflows.workspace import make_folder
@@ -204,5 +205,22 @@ def _read(folder: RunFolder, runner: Runner, events: Iterable[Event]) -> TestRun
     outcome = outcome_as(ends[-1], CommandOutcome) if ends else None
     if outcome is None:
         return None
-    reports = [folder.recorded(one, MOST_BYTES) for one in outcome.artifacts if one.path.endswith((".xml", ".json"))]
-    return run_of(outcome, runner, reports, ends[-1].ts)
+    printed = _printed(folder, outcome) if runner in PRINTING else ""
+    return run_of(outcome, runner, _reports(folder, outcome), printed, ends[-1].ts)
+
+
+def _reports(folder: RunFolder, outcome: CommandOutcome) -> Iterator[bytes]:
+    """The reports that a test run left; ContractError at one that is too long to be read."""
+    for one in outcome.artifacts:
+        if not one.path.endswith((".xml", ".json")):
+            continue
+        if one.bytes > MOST_BYTES:
+            raise report_too_long()
+        yield folder.recorded(one, MOST_BYTES)
+
+
+def _printed(folder: RunFolder, outcome: CommandOutcome) -> str:
+    """All that a test run printed: the outcome quotes only its beginning and its end."""
+    if outcome.artifact is None:
+        return outcome.output
+    return clean(folder.recorded(outcome.artifact, MOST_ARTIFACT).decode("utf-8", "replace"))

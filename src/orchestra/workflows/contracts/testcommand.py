@@ -5,8 +5,8 @@ Rules
    (G3-9). `origin` names where it comes from, so that it can be shown before its first use.
 2. A runner is recognised by the words of the command. Any other command is `other`: it is judged by its exit code.
 3. Where a runner takes the name of its report from an environment variable, that is used: then the command stays as the
-   person wrote it. Else options are added at the end. gradle writes its reports into its build folder only, which is
-   gone with the sandbox: it is judged by its exit code.
+   person wrote it. Else options are added at the end. gradle has neither: it is given an init script, a file that only
+   the command sees, which has every project's test tasks write their reports elsewhere.
 4. A selection never runs fewer tests than those of the file. Where a runner cannot select a file, all tests are run.
 
 Only `detect` reads files, a few of them, within bounds.
@@ -22,11 +22,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.command import typed
+from orchestra.core.command import InputFile, typed
 from orchestra.core.errors import OddFile
 from orchestra.core.files import read_bounded
 
-Runner = Literal["pytest", "unittest", "jest", "vitest", "gradle", "go", "gotestsum", "cargo", "other"]
+Runner = Literal["pytest", "unittest", "jest", "vitest", "node", "gradle", "go", "gotestsum", "cargo", "other"]
 MARKERS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", "conftest.py", "tests/conftest.py", "package.json")
 _EXISTING = ("gradlew", "build.gradle", "build.gradle.kts", "go.mod", "Cargo.toml", "setup.py", "tests", "test")
 _MOST_BYTES = 256 * 1024
@@ -55,6 +55,20 @@ _PYTEST_VALUES = frozenset(
 _UNITTEST_VALUES = frozenset(
     ["-k", "-s", "-p", "-t", "--start-directory", "--pattern", "--top-level-directory", "--durations"]
 )
+_GRADLE = re.compile(r"(?:.*/)?gradlew?")
+_INIT_FILE = "orchestra-reports.init.gradle"
+# `outputLocation` is of gradle 6.1 and newer, `destination` of older ones. Each task has a folder of its own: two
+# projects may have a class of the same name.
+_INIT_SCRIPT = """\
+allprojects {
+    tasks.withType(Test) { task ->
+        def folder = new File(System.getenv("ORCHESTRA_TEST_REPORTS"), task.path.replace(":", "_"))
+        def xml = task.reports.junitXml
+        if (xml.hasProperty("outputLocation")) xml.outputLocation.set(folder) else xml.destination = folder
+        if (xml.hasProperty("required")) xml.required.set(true) else xml.enabled = true
+    }
+}
+"""
 
 
 class TestCommand(Struct, frozen=True):
@@ -75,6 +89,7 @@ class Reporting(Struct, frozen=True):
 
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
+    files: tuple[InputFile, ...] = ()  # that only the command sees
 
 
 def given(argv: tuple[str, ...], origin: str, package: str = "") -> TestCommand:
@@ -101,13 +116,18 @@ def runner_of(argv: tuple[str, ...], package: str = "") -> Runner:
             return "gradle"
         if name in ("go", "cargo") and names[number + 1 : number + 2] == ["test"]:
             return name  # type: ignore[return-value]  # both are runners
+        if name == "node" and "--test" in names[number + 1 :]:
+            return "node"
         if name not in ("uv", "poetry", "pipenv", "run", "npx", "env", "exec", "node", "bunx"):
             break  # another program, which gets the rest as its own words
     return "other"
 
 
 def _script_runner(script: str) -> Runner:
-    words = {PurePosixPath(word).name for word in script.split()}
+    """The runner of a script: of its last command, which the options at the end reach."""
+    words = [PurePosixPath(word).name for word in re.split(r"&&|[|;&]", script)[-1].split()]
+    if words[:1] == ["node"] and "--test" in words:
+        return "node"
     return "vitest" if "vitest" in words else "jest" if "jest" in words else "other"
 
 
@@ -197,7 +217,7 @@ def _selected(command: TestCommand, path: str) -> tuple[str, ...] | None:
             return (*kept, "-s", str(file.parent), "-p", file.name)
         case "unittest":
             return (*_without_tests(argv, _UNITTEST_VALUES), path)
-        case "jest" | "vitest":
+        case "jest" | "vitest" | "node":
             return _with_options(command, path)
         case "gradle" if found := _JAVA_TESTS.fullmatch(path):
             return (*argv, "--tests", found[1].replace("/", "."))
@@ -252,7 +272,15 @@ def reporting(command: TestCommand, folder: str) -> Reporting:
             return Reporting(command.argv, (("GOTESTSUM_JUNITFILE", report),))
         case "go":
             return Reporting(command.argv if "-v" in command.argv else (*command.argv[:2], "-v", *command.argv[2:]))
-        case "gradle" | "cargo" | "other":
+        case "node":
+            printed = "--test-reporter=spec --test-reporter-destination=stdout"
+            kept = f"--test-reporter=junit --test-reporter-destination={report}"
+            return Reporting(command.argv, (("NODE_OPTIONS", f"{printed} {kept}"),))
+        case "gradle":
+            at = 1 + next(number for number, word in enumerate(command.argv) if _GRADLE.fullmatch(word))
+            argv = (*command.argv[:at], "--init-script", _INIT_FILE, *command.argv[at:])
+            return Reporting(argv, (("ORCHESTRA_TEST_REPORTS", folder),), (InputFile(_INIT_FILE, _INIT_SCRIPT),))
+        case "cargo" | "other":
             return Reporting(command.argv)
 
 

@@ -3,10 +3,12 @@
 Rules
 1. A report comes from a command that a model's code ran in. It is untrusted: its size, depth and number of cases are
    limited, XML with a document type or entities is refused, and reading takes time in proportion to the length.
-2. JUnit XML comes from pytest, vitest, gradle, gotestsum and jest-junit; JSON from jest. Where there is no such file,
-   the output of unittest -v, go test -v and cargo test is read. Of any other command only the exit code is known.
+2. JUnit XML comes from pytest, vitest, node, gradle, gotestsum and jest-junit; JSON from jest. Where there is no such
+   file, the output of unittest -v, go test -v and cargo test is read. Of any other command only the exit code is known.
 3. Of a name that occurs twice, as a test that is run again after it failed, every case is reported.
-4. A test belongs to TC-n if its name contains `tc_n` (any case, `-` or `_`), or the name of the test case.
+4. A test belongs to TC-n if its name contains `tc_n` (any case, `-` or `_`), or the name of the test case. Of nested
+   names (`adder > tc_1 adds`, `TestAdd/tc_1`) the innermost that has one counts.
+5. A test of go that has tests inside is not counted, unless it failed and none of them did.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from xml.parsers import expat
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestra.core.errors import ContractError
 from orchestra.core.text import brief
@@ -35,6 +38,7 @@ _BARE = 25  # a shorter message says too little
 _MOST_OUTPUT = 1 << 20  # characters of output that are read
 _SHORTEST_NAME = 4  # letters of a test case's name that may stand for the case
 _TC = re.compile(r"(?:(?<![^\W_])[tT][cC]|(?<=[a-z])TC)[-_](\d{1,9})(?!\d)")
+PRINTING: frozenset[Runner] = frozenset(("unittest", "go", "cargo"))  # runners whose output is read
 Status = Literal["passed", "failed", "skipped"]
 
 
@@ -57,23 +61,29 @@ def cases_in(runner: Runner, reports: Iterable[bytes], output: str) -> tuple[Cas
     """The cases of a test run: from its reports, else from its output; none if only the exit code is known (rule 2)."""
     found: list[Case] = []
     for report in reports:
-        found += read_report(report)
-    if not found:
+        found += read_report(report, runner)
+    if not found and runner in PRINTING:
         readers = {"unittest": _unittest, "go": _go, "cargo": _cargo}
-        lines = output[-_MOST_OUTPUT:].splitlines()
-        found = list(readers[runner](lines)) if runner in readers else []
+        found = list(readers[runner](output[-_MOST_OUTPUT:].splitlines()))
+    if runner in ("go", "gotestsum"):
+        found = list(_innermost(found))
     return tuple(found[:_MOST_CASES])
 
 
-def read_report(data: bytes) -> tuple[Case, ...]:
+def read_report(data: bytes, runner: Runner = "other") -> tuple[Case, ...]:
     """The cases of a report file, JUnit XML or jest's JSON; ContractError if it is neither."""
     if len(data) > MOST_BYTES:
-        raise ContractError("REPORT_TOO_LONG", f"the test report has more than {MOST_BYTES >> 20} MiB")
-    return _jest(data) if data.lstrip()[:1] == b"{" else _junit(data)
+        raise report_too_long()
+    return _jest(data) if data.lstrip()[:1] == b"{" else _junit(data, suites=runner == "node")
 
 
-def _junit(data: bytes) -> tuple[Case, ...]:
-    reading = _Junit()
+def report_too_long() -> ContractError:
+    """The error of a report with more than MOST_BYTES."""
+    return ContractError("REPORT_TOO_LONG", f"the test report has more than {MOST_BYTES >> 20} MiB")
+
+
+def _junit(data: bytes, *, suites: bool) -> tuple[Case, ...]:
+    reading = _Junit(suites=suites)
     parser = expat.ParserCreate()
     parser.StartElementHandler = reading.start
     parser.EndElementHandler = reading.end
@@ -93,8 +103,10 @@ def _refuse_doctype(*declared: object) -> None:
 class _Junit:
     """JUnit XML while it is read: <testsuite> … <testcase> with <failure>, <error>, <skipped> or nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, suites: bool) -> None:
+        """`suites`: the names of suites are part of a test's name, which says nothing else about them (node)."""
         self.cases: list[Case] = []
+        self._suites: list[str] | None = [] if suites else None
         self._depth = 0
         self._case: dict[str, str] | None = None
         self._status: Status = "passed"
@@ -106,7 +118,9 @@ class _Junit:
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise ContractError("REPORT_INVALID", f"the test report is nested deeper than {_MOST_DEPTH} levels")
-        if tag == "testcase":
+        if tag == "testsuite" and self._suites is not None:
+            self._suites.append(attributes.get("name", ""))
+        elif tag == "testcase":
             self._case, self._status, self._reason, self._tail = attributes, "passed", "", ""
             if attributes.get("status") in ("skipped", "disabled", "notrun"):
                 self._status = "skipped"
@@ -124,15 +138,18 @@ class _Junit:
         self._depth -= 1
         if tag in ("failure", "error"):
             self._inside = False
+        elif tag == "testsuite" and self._suites is not None:
+            self._suites.pop()
         elif tag == "testcase" and self._case is not None:
             if len(self.cases) >= _MOST_CASES:
                 raise ContractError("REPORT_INVALID", f"the test report has more than {_MOST_CASES:,} tests")
             given, reason = self._case, self._reason
-            if len(reason) < _BARE and self._tail.strip():  # "collection failure": the last line has the cause
-                last = self._tail.strip().splitlines()[-1]
+            last = (self._tail.strip().splitlines() or [""])[-1]
+            if len(reason) < _BARE and re.search(r"\w", last):  # "collection failure": the last line has the cause
                 reason = last if last.startswith(reason) else f"{reason}: {last}"
             reason = brief(reason, _MOST_REASON)
-            case = Case(given.get("name", ""), self._status, reason, given.get("classname", ""), given.get("file", ""))
+            name = " > ".join((*(self._suites or ()), given.get("name", "")))
+            case = Case(name, self._status, reason, given.get("classname", ""), given.get("file", ""))
             self.cases.append(case)
             self._case = None
 
@@ -166,7 +183,8 @@ def _jest(data: bytes) -> tuple[Case, ...]:
         for test in file.assertionResults:
             status: Status = "skipped" if test.status not in ("passed", "failed") else test.status  # type: ignore[assignment]  # one of both
             reason = brief(" ".join(test.failureMessages or ()), _MOST_REASON)
-            found.append(Case(test.title or test.fullName, status, reason, " ".join(test.ancestorTitles), file.name))
+            name = " > ".join((*test.ancestorTitles, test.title)) if test.title else test.fullName
+            found.append(Case(name, status, reason, "", file.name))
         if file.status == "failed" and not file.assertionResults:  # it could not be loaded
             found.append(Case(file.name, "failed", brief(file.message, _MOST_REASON), "", file.name))
     return tuple(found)
@@ -233,17 +251,50 @@ def _unittest_reasons(lines: Sequence[str]) -> dict[tuple[str, str], str]:
 
 _GO = re.compile(r" *--- (PASS|FAIL|SKIP): (\S+) \(.*\)")
 _GO_BROKEN = re.compile(r"FAIL\t(\S+) \[(.+)\]")  # a package that does not compile
-_CARGO = re.compile(r"test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored).*")
-_CARGO_WHY = re.compile(r"---- (\S+) stdout ----")
+_GO_PACKAGE = re.compile(r"(?:ok  |FAIL)\t(\S+)\t.*")  # the end of a package
+_CARGO = re.compile(r"test (\S.*?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:,.*)?")
+_CARGO_GROUP = re.compile(r" +(?:Running|Doc-tests) (?:unittests )?(\S+).*")
+_CARGO_WHY = re.compile(r"---- (\S.*) stdout ----")
 
 
 def _go(lines: Sequence[str]) -> Iterator[Case]:
+    """The lines of `go test -v`: each package's tests, then the package."""
+    own: list[Case] = []
     for number, line in enumerate(lines):
         if found := _GO.fullmatch(line):
             status = _WORDS[found[1]]
-            yield Case(found[2], status, _indented(lines[number + 1 : number + 20]) if status == "failed" else "")
+            reason = _printed(lines, number, found[2]) if status == "failed" else ""
+            own.append(Case(found[2], status, reason))
         elif broken := _GO_BROKEN.fullmatch(line):
             yield Case(broken[1], "failed", brief(broken[2], _MOST_REASON))
+        elif package := _GO_PACKAGE.fullmatch(line):
+            yield from (replace(one, group=package[1]) for one in own)
+            own = []
+    yield from own  # the output ends within a package
+
+
+def _printed(lines: Sequence[str], number: int, name: str) -> str:
+    """What a test of go printed: after its end, or before it, after its last line with `=== RUN`, `CONT` or `NAME`."""
+    after = _indented(lines[number + 1 : number + 20])
+    if after:
+        return after
+    before = lines[max(0, number - 200) : number]
+    starts = [at for at, line in enumerate(before) if line[:4] == "=== " and line[10:] == name]
+    return _indented(before[starts[-1] + 1 :][:20]) if starts else ""
+
+
+def _innermost(cases: Sequence[Case]) -> Iterator[Case]:
+    """The tests without those that only stand for tests inside them (rule 5)."""
+    outer: dict[tuple[str, str], bool] = {}  # by group and name: whether a test inside failed
+    for one in cases:
+        parts = one.name.split("/")
+        for depth in range(1, len(parts)):
+            key = (one.group, "/".join(parts[:depth]))
+            outer[key] = outer.get(key, False) or one.status == "failed"
+    for one in cases:
+        inside = outer.get((one.group, one.name))
+        if inside is None or (one.status == "failed" and not inside):
+            yield one
 
 
 def _indented(lines: Sequence[str]) -> str:
@@ -262,11 +313,14 @@ def _cargo(lines: Sequence[str]) -> Iterator[Case]:
             own = []
         elif len(own) < 20:
             own.append(line)
+    group = ""
     for line in lines:
-        if found := _CARGO.fullmatch(line):
+        if named := _CARGO_GROUP.fullmatch(line):
+            group = named[1]
+        elif found := _CARGO.fullmatch(line):
             status = _WORDS[found[2]]
             reason = " ".join(reasons.get(found[1], ())) if status == "failed" else ""
-            yield Case(found[1], status, brief(reason, _MOST_REASON))
+            yield Case(found[1], status, brief(reason, _MOST_REASON), group)
 
 
 # -- test cases of a contract -----------------------------------------------------------------------------------------
@@ -280,7 +334,8 @@ def case_of(test: str, cases: Sequence[TestCase]) -> str:
     ids = {one.id for one in cases}
     *above, name = test.split("::")
     group = re.split(r"[./ ]+", above[-1])[-1] if above else ""
-    for text in (name, group):
+    inner = reversed(re.split(r" > |/", name.partition("[")[0]))  # without the values of a test with parameters
+    for text in (*inner, name, group):
         for found in _TC.finditer(text):
             if (known := f"TC-{int(found[1])}") in ids:
                 return known

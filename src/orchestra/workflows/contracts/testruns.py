@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,8 +74,11 @@ class TestRun(Struct, frozen=True, omit_defaults=True):
         return replace(self, tests=tests, summary=summary, passed=left == 0 and summary.passed > 0)
 
 
-def run_of(outcome: CommandOutcome, runner: Runner, reports: Sequence[bytes], at: str) -> TestRun:
-    """A test run, from its outcome and the files its runner left. A report that cannot be read counts as none."""
+def run_of(outcome: CommandOutcome, runner: Runner, reports: Iterable[bytes], printed: str, at: str) -> TestRun:
+    """A test run, from its outcome, the files its runner left and what it printed.
+
+    A report that cannot be read counts as none.
+    """
     run = TestRun(
         command=outcome.command,
         at=at,
@@ -87,7 +90,7 @@ def run_of(outcome: CommandOutcome, runner: Runner, reports: Sequence[bytes], at
         durationMs=outcome.durationMs,
     )
     try:
-        tests = cases_in(runner, reports, outcome.output)
+        tests = cases_in(runner, reports, printed)
     except ContractError as unreadable:
         return replace(run, unread=str(unreadable))
     if not tests:

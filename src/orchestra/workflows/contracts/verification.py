@@ -47,6 +47,7 @@ async def _run(here: Context, work: Work, name: str, command: TestCommand) -> tu
         asker=work.job.asker,
         keeps="layer",
         env=started.env,
+        files=started.files,
         reports=True,
     )
     outcome = await here.perform(name, effect)

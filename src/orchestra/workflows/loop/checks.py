@@ -116,6 +116,7 @@ def _check(job: Job, number: int, name: str) -> RunCommand:
         asker=job.asker,
         keeps="layer",
         env=job.testEnv or (),
+        files=job.testFiles or (),
         reports=not isinstance(job.testEnv, UnsetType),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestra.core.command import Asker, CommandOutcome, typed
+from orchestra.core.command import Asker, CommandOutcome, InputFile, typed
 from orchestra.core.context import Retry
 from orchestra.core.model import Constraints, Form, Prompt
 from orchestra.core.records import Phase, Role
@@ -56,6 +56,7 @@ class Job(Struct, frozen=True, kw_only=True):
     problem: str | UnsetType = UNSET  # what an earlier attempt left to repair: the loop begins with the fixer
     before: tuple[CommandOutcome, ...] | UnsetType = UNSET  # a given baseline: the checks are not run before the plan
     testEnv: tuple[tuple[str, str], ...] | UnsetType = UNSET  # the checks are test runs with these variables
+    testFiles: tuple[InputFile, ...] | UnsetType = UNSET  # and see these files
 
     def writer(self, role: Role) -> str:
         """The agent's name of a call that writes code."""
