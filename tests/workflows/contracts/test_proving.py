@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.contracts import ContractsProject, designed, implemented, name_of, qa, script
+from tests.support.project import new_file, reply
 
 
 def test_a_test_that_proves_nothing_is_reported_and_blocks_nothing(tmp_path: Path) -> None:
@@ -25,3 +29,26 @@ def test_a_test_that_proves_nothing_is_reported_and_blocks_nothing(tmp_path: Pat
     assert (project.path / "calc/t1_s1.py").read_text() == "def double(n: int) -> int:\n    return 2 * n\n"
     assert "not noticed: calc/t1_s1.py:2" in project.run("report", "last").stdout
     assert project.run("verify", "last").returncode == 0
+
+
+@pytest.mark.spec("S3-92")
+def test_coverage_of_targets_is_measured_where_coverage_py_is_installed(tmp_path: Path) -> None:
+    """The Python of these tests has coverage.py, and serves a project that writes its path out."""
+    body = reply(
+        new_file(
+            "calc/t1_s1.py", "def double(n: int) -> int:", "    if n == 7:", "        return 14", "    return 2 * n"
+        )
+    )
+    replies = script(("T1", "T1-S1"))
+    targets = ["double", "calc/__init__.py", "AService.getData"]
+    own = (designed("T1", "T1-S1"), *qa("T1-S1", coverage_targets=targets), implemented("T1-S1", body))
+    project = ContractsProject(tmp_path / "p", *replies[:4], *own, replies[-1])
+    project.configure("contracts:\n  mutants: 0\n")
+    ended = project.contracts(check=f"{sys.executable} -m unittest -q")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    shown = project.run("trace", "R1").stdout.splitlines()
+    assert [line.strip() for line in shown if "coverage" in line] == [
+        "coverage of double: 67 % of calc/t1_s1.py::double, not run: 3",
+        "coverage of calc/__init__.py: 100 % of calc/__init__.py",
+        "coverage of AService.getData: unknown (no measured file has it)",
+    ]
