@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.project import PLAN, RIGHT, RIGHT_PATCH, Project, conforms, reply, role
+from ..support.project import PLAN, RIGHT, RIGHT_PATCH, Project, conforms, new_file, reply, role
 
 BARE = (
     "--- a/calc.py\t2024-05-01 10:00:00\n+++ b/calc.py\t2024-05-01 10:00:01\n@@ -7,9 +7,9 @@\n"
@@ -77,4 +77,16 @@ def test_a_shifted_indentation_goes_back_to_the_fixer_if_nobody_may_be_asked(tmp
     prompt = (project.folder.path / "artifacts/fix/iter-0002.prompt.json").read_text(encoding="utf-8")
     assert "indented by 4 blanks more than the file's" in prompt
     assert project.calc().endswith(RIGHT)
+    conforms(project)
+
+
+@pytest.mark.spec("S1-89")
+@pytest.mark.parametrize("twice", [SHIFTED + SHIFTED, new_file("문서/새.md", "하나") + new_file("문서/새.md", "둘")])
+def test_a_patch_that_names_one_file_twice_changes_nothing_and_goes_to_the_fixer(tmp_path: Path, twice: str) -> None:
+    project = project_of(tmp_path, twice)
+    assert project.loop("--approval", "never").returncode == 0
+    [refused] = [event for event in project.events() if event.type == "PHASE_FAILED"]
+    assert refused.payload["key"] == "execute.1" and "is changed twice; put all its hunks" in str(refused.payload)
+    assert [event.phase for event in project.events() if event.type == "PHASE_STARTED"].count("fix") == 1
+    assert project.calc().endswith(RIGHT) and not (project.path / "문서").exists()
     conforms(project)

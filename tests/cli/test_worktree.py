@@ -198,9 +198,10 @@ def test_a_file_that_no_copy_has_cannot_be_opened_for_a_worktree(tmp_path: Path,
 def test_work_that_reached_the_limit_of_fixes_goes_on_with_more_in_a_copy_of_its_own(tmp_path: Path) -> None:
     project = placed(tmp_path / "p")
     project.write_script(role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", FIX_PATCH))
-    failed = project.loop("--worktree", "--max-fixes", "0")
-    assert failed.returncode == 1 and "left in your files: nothing" in failed.stderr
-    run = records(failed.stdout)[0]["runId"]
+    by = ("--check", project.check, "--provider", f"scripted:{project.script}", "--no-input")
+    failed = project.run("loop", "더하기", *by, "--worktree", "--max-fixes", "0")
+    assert failed.returncode == 1 and "left in your files: nothing" in failed.stderr, failed.stderr
+    [run] = [one.id for one in project.runs if "_worktree_" in one.id]
     assert f"orchestra retry {run} --max-fixes N" in failed.stderr
     before = len(project.runs)
     refused = project.run("retry", run, "--max-fixes", "0", "--no-input")

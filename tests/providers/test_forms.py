@@ -65,7 +65,10 @@ def test_every_result_of_a_large_model_is_read(reply: str) -> None:
     result = parse_result(reply)
     match result:
         case Patch():
-            assert not isinstance(parse_diff(result.diff), Refusal)
+            changes = parse_diff(result.diff)
+            assert not isinstance(changes, Refusal)
+            paths = [path for change in changes for path in change.paths if path in FILES]
+            assert len(paths) == len(set(paths))  # no shown file twice: that would be refused
         case Ask():
             assert result.question.endswith("?") and result.needed_input
         case Noop():

@@ -3,11 +3,12 @@
 Rules
 1. A reply that follows a grammar is readable: a plan or a request (workflows/need.py), one result (patch/result.py),
    one decision (workflows/replies.py). Replies are judged by those readers alone, as any other model's; a patch of a
-   large model may still be refused for what it does (one file twice, a forbidden path).
+   large model may still be refused for what it does (a new file twice, a forbidden path).
 2. A small model does what a grammar leaves it. It is left one change: a line of a file that it was shown is replaced,
    or followed by new lines. Its context lines are the file's, so that the patch fits; the place occurs once.
 3. A small model is left neither ASK, NOOP nor NEED where there is a line to change: it would ask for what it has.
 4. Every text of a small model has a maximal length: it may never end one.
+5. A patch names a file that was shown at most once: the second time would be refused (patch/safety.py).
 """
 
 from __future__ import annotations
@@ -91,10 +92,15 @@ def _patch_frame(end: str) -> Iterator[str]:
 
 
 def _patch(files: Sequence[ContextArtifact]) -> Iterator[str]:
-    """Any change of files that are shown, and new files."""
-    changed = [_text(f"{_head(one.path)}") for one in files]
-    yield "change: file{1,8}"
-    yield " | ".join(("file: new", *(f"{head} hunk{{1,8}}" for head in changed)))
+    """Any change of files that are shown, each at most once and in their order, then new files (rule 5)."""
+    heads = list(dict.fromkeys(_head(one.path) for one in files))
+    yield "change: c0"
+    for number, head in enumerate(heads):
+        yield f"f{number}: {_text(head)} hunk{{1,8}}"
+        yield f"c{number}: f{number} r{number + 1} | c{number + 1}"  # at least one file
+        yield f"r{number}: f{number}{{0,1}} r{number + 1}"
+    yield f"c{len(heads)}: new{{1,8}}"
+    yield f"r{len(heads)}: new{{0,8}}"
     yield 'new: "--- /dev/null\\n+++ b/" NEWPATH "\\n@@ @@\\n" ("+" FREE "\\n"){1,400}'
     yield 'hunk: "@@ @@\\n" (" " FREE "\\n"){0,12} changed ((" " FREE "\\n"){0,12} changed){0,4} (" " FREE "\\n"){0,12}'
     yield 'changed: (("-" FREE "\\n"){1,60} ("+" FREE "\\n"){0,200}) | ("+" FREE "\\n"){1,200}'
