@@ -1,1 +1,1 @@
-"""A run in a folder of its own, with the files of a commit; its result comes to the project through the gate."""
+"""A loop in a copy of the project; its result comes to the project as one patch, through the gate."""
