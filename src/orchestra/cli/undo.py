@@ -24,7 +24,7 @@ from orchestra.core.work import Since
 from orchestra.providers.choose import Models
 from orchestra.workflows.undo.flow import NOT_UNDONE
 from orchestra.workflows.undo.shapes import Job, Undone
-from orchestra.workflows.undo.workflow import UNDO
+from orchestra.workflows.undo.workflow import NOTHING, UNDO
 
 _LISTED, _GOAL_SHOWN = 20, 60
 
@@ -68,6 +68,9 @@ def undo(run: str, to: str, yes: bool, how: options.Driving) -> int:
     with app.project.store.claim(root):  # nobody goes on with the run meanwhile
         refuse_half_applied(app, folder)
         begun = _cut_short(app, folder, since)
+        if not (begun or since or how.as_json or app.trees.changes.left(folder)):
+            click.echo(NOTHING)  # no run for that; with --json there is one, whose records are the output
+            return 0
         end, made = drive.finish(lambda: begun or _start(app, folder, since), known=begun is not None)
     if isinstance(drive.face, JsonFace) or end.status not in FINAL.values():
         drive.face.done(end, made)

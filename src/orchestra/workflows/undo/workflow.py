@@ -15,6 +15,8 @@ from orchestra.workflows.undo.flow import undo
 from orchestra.workflows.undo.shapes import Job, Undone
 from orchestra.workflows.undo.states import TABLE
 
+NOTHING = "nothing left to undo"
+
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     """Refuse an undo that names no run: only its verb can, which looks at the runs first."""
@@ -36,7 +38,7 @@ def printed(result: Any) -> str:
     """What was restored, for people."""
     done = msgspec.convert(result, Undone)
     if not done.restored:
-        return "nothing left to undo"
+        return NOTHING
     lines = (f"{'removed ' if path in done.removed else 'restored'}  {path}" for path in done.restored)
     return "\n".join(lines)
 
