@@ -81,7 +81,9 @@ class App:
             worked=wiring.worked,
             copies=self.project.copies,
         )
-        self.again = Again(self.project, self.workflows, self.runs, self.terms, self.engine, self.face)
+        self.again = Again(
+            self.project, self.workflows, self.runs, self.terms, self.engine, self.face, self.trees.changes
+        )
 
     # -- starting -----------------------------------------------------------------------------------------------------
 

@@ -396,3 +396,29 @@ def test_an_answer_that_cannot_be_is_refused_and_makes_no_run(tmp_path: Path) ->
     done = project.run("fork", run, "--answer", "colour-01", "빨강", "--no-input", "--json")
     assert done.returncode == 0, done.stderr
     assert calls(project, records(done.stdout)[-1]["runId"]) == ({"agent-00": 1, "agent-01": 1}, {"reviewer": 2})
+
+
+@pytest.mark.parametrize("how", ["undone", "later patches", "edited", "as it was"])
+def test_files_that_are_not_as_the_kept_history_left_them_are_named(tmp_path: Path, how: str) -> None:
+    replies = (role("developer", patch("a - b", "a * b")), role("fixer", patch("a * b", "a / b")))
+    project = Project(tmp_path / "p", role("planner", PLAN), *replies)
+    assert project.loop("--approval", "never", "--max-fixes", "1").returncode == 1
+    run = project.folder.id
+    applied = [event.id for event in project.events() if event.type == "PATCH_APPLIED"]
+    if how == "undone":
+        assert project.run("undo", run).returncode == 0
+    if how == "edited":
+        (project.path / "calc.py").write_text("손으로 고쳤다\n")
+    at = applied[0] if how == "later patches" else applied[-1]
+    said = project.run("fork", run, "--at", at, "--no-drive").stderr
+    if how == "as it was":
+        assert "left it" not in said
+        return
+    assert f"calc.py: not as what is kept of run {run} left it; used as it is now" in said
+    undos = [one.id for one in project.runs if "_undo_" in one.id]
+    cures = {"undone": f"orchestra undo {undos[-1]}" if undos else "", "edited": ""}
+    cure = cures.get(how, f"orchestra undo {run} --to {int(at)}")
+    assert (cure in said) if cure else ("orchestra undo" not in said)
+    if cure:
+        assert project.run(*cure.split()[1:]).returncode == 0
+        assert project.calc().endswith("return a * b\n" if how == "later patches" else "return a / b\n")

@@ -133,6 +133,15 @@ def left_changed(patches: Iterable[AppliedPatch]) -> tuple[str, ...]:
     return tuple(path for path, (first, last) in _ends(patches).items() if not first.is_like(last))
 
 
+def unlike(
+    kept: Iterable[AppliedPatch], dropped: Iterable[AppliedPatch], images: Mapping[str, Image | None]
+) -> tuple[str, ...]:
+    """The paths that are not as `kept` left them, or as `dropped` found them where no kept patch touched them."""
+    expected = {path: first for path, (first, _) in _ends(dropped).items()}
+    expected |= {path: last for path, (_, last) in _ends(kept).items()}
+    return tuple(path for path, state in expected.items() if not _state(images.get(path)).is_like(state))
+
+
 def net_change(
     patches: Sequence[AppliedPatch], later: Sequence[AppliedPatch], images: Mapping[str, Image | None]
 ) -> Net:

@@ -2,7 +2,8 @@
 
 Rules
 1. A new run is made; the old journals are only read. What it keeps is decided in core/settled.py and core/rehearsal.py.
-2. The new run is bound by the policy of now. What differs from the old run's is named.
+2. The new run is bound by the policy of now. What differs from the old run's is named, and so are files that are not as
+   what is kept of the old run left them: they are used as they are.
 3. It has the models that a person chose last for the old run.
 """
 
@@ -24,6 +25,7 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.staleness import Stale
 from orchestra.core.vouching import Standing
+from orchestra.runs.changes import Changes, Unlike
 from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.lineage import brought_in
 from orchestra.runs.terms import Terms
@@ -43,6 +45,7 @@ class Again:
         terms: Terms,
         engine: Engine,
         face: Face,
+        changes: Changes,
     ) -> None:
         self._project = project
         self._workflows = workflows
@@ -50,6 +53,7 @@ class Again:
         self._terms = terms
         self._engine = engine
         self._face = face
+        self._changes = changes
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """Make a new run with the settled steps of another run's history up to event `at`.
@@ -193,6 +197,20 @@ class Again:
     def _tell_changes(self, folder: RunFolder, new: RunFolder, created: Event) -> None:
         for difference in self._terms.policy_changes(created):
             self._face.tell(Notice(new.id, f"another policy than that of {folder.id}: {difference}"))
+        found = self._changes.unlike(folder, new)
+        if found.paths:
+            what = f"{', '.join(found.paths)}: not as what is kept of run {folder.id} left it; used as it is now"
+            self._face.tell(Notice(new.id, what + self._restoring(folder, new, found)))
+
+    def _restoring(self, folder: RunFolder, new: RunFolder, found: Unlike) -> str:
+        """How to have the files as they were where the new run goes on from; empty if a person edited them."""
+        *_, last = self._changes.history(folder)
+        origin = self._runs.began(new).forkedFrom
+        if last.id != folder.id:
+            return f". The run was undone; to have its changes again: orchestra undo {last.id}"
+        if origin and found.dropped:
+            return f". To have it as it was then: orchestra undo {folder.id} --to {int(origin.at)}"
+        return ""
 
 
 def beyond_limit(workflow: Workflow, created: Event, last: Event, fixes: int | None) -> dict[str, Any] | None:

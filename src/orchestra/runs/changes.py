@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
 
 from orchestra.core.copies import Copies
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
@@ -20,8 +23,15 @@ from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
 from orchestra.patch.apply import read_files
 from orchestra.patch.journaled import Journaled, Timed, applied_in, in_order
-from orchestra.patch.undo import Net, left_changed, net_change, paths_of
+from orchestra.patch.undo import Net, left_changed, net_change, paths_of, unlike
 from orchestra.runs.find import Runs, RunSummary
+
+
+class Unlike(Struct, frozen=True):
+    """Files that are not as a run that goes on from another one expects; whether patches of the other are not kept."""
+
+    paths: tuple[str, ...] = ()
+    dropped: bool = False
 
 
 class Changes:
@@ -83,7 +93,7 @@ class Changes:
         mine = self._patches(folder, own=own)
         patches = in_order(mine)
         try:
-            workspace = Copies(self._runs.project, tuple(self._runs.roots)).workspace(self._runs.began(folder).copy)
+            workspace = self._workspace(folder)
         except UsageError:  # the copy is gone
             return Net((), left_changed(patches))
         images = read_files(workspace, paths_of(patches))
@@ -98,7 +108,20 @@ class Changes:
         images = read_files(workspace, paths_of((*patches, *later)))
         return found if isinstance(images, Refusal) else net_change(patches, later, images)
 
+    def unlike(self, old: RunFolder, new: RunFolder) -> Unlike:
+        """The files that are not as the history says that `new` keeps of `old`: a later patch, an undo, an edit."""
+        mine = {(one.time, one.patch.files) for one in self._patches(new)}
+        before = self._patches(old)
+        kept = in_order(one for one in before if (one.time, one.patch.files) in mine)
+        dropped = in_order(one for one in before if (one.time, one.patch.files) not in mine)
+        images = read_files(self._workspace(new), paths_of((*kept, *dropped)))
+        return Unlike() if isinstance(images, Refusal) else Unlike(unlike(kept, dropped, images), bool(dropped))
+
     # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _workspace(self, folder: RunFolder) -> Path:
+        """The folder that a run works in; UsageError if it is a copy that is gone."""
+        return Copies(self._runs.project, tuple(self._runs.roots)).workspace(self._runs.began(folder).copy)
 
     def _patches(self, folder: RunFolder, *, own: bool = False) -> list[Timed]:
         """The patches of a tree, or of the run alone, with what they kept, if that can be read."""
