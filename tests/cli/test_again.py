@@ -410,7 +410,10 @@ def test_files_that_are_not_as_the_kept_history_left_them_are_named(tmp_path: Pa
     if how == "edited":
         (project.path / "calc.py").write_text("손으로 고쳤다\n")
     at = applied[0] if how == "later patches" else applied[-1]
-    said = project.run("fork", run, "--at", at, "--no-drive").stderr
+    made = project.run("fork", run, "--at", at, "--no-drive")
+    said = made.stderr
+    left = project.run("cancel", made.stdout.strip()).stderr
+    assert f"left in your files: {'nothing' if how == 'undone' else 'calc.py'}" in left
     if how == "as it was":
         assert "left it" not in said
         return

@@ -133,6 +133,12 @@ def left_changed(patches: Iterable[AppliedPatch]) -> tuple[str, ...]:
     return tuple(path for path, (first, last) in _ends(patches).items() if not first.is_like(last))
 
 
+def still_changed(patches: Iterable[AppliedPatch], images: Mapping[str, Image | None]) -> tuple[str, ...]:
+    """The same, without the paths that are as the patches found them by now, whoever restored them."""
+    ends = _ends(patches).items()
+    return tuple(p for p, (first, last) in ends if not (first.is_like(last) or _state(images.get(p)).is_like(first)))
+
+
 def unlike(
     kept: Iterable[AppliedPatch], dropped: Iterable[AppliedPatch], images: Mapping[str, Image | None]
 ) -> tuple[str, ...]:

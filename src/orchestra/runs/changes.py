@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
 from orchestra.patch.apply import read_files
 from orchestra.patch.journaled import Journaled, Timed, applied_in, in_order
-from orchestra.patch.undo import Net, left_changed, net_change, paths_of, unlike
+from orchestra.patch.undo import Net, left_changed, net_change, paths_of, still_changed, unlike
 from orchestra.runs.find import Runs, RunSummary
 
 
@@ -61,12 +61,17 @@ class Changes:
         return tuple(found)
 
     def left(self, folder: RunFolder) -> tuple[str, ...]:
-        """The files that are not as they were before the run, as far as journals tell; nobody's own edits count."""
+        """The files that the run changed and that are not as they were before it; nobody's own edits count."""
         return self._left(self.history(folder))
 
-    def _left(self, history: Iterable[RunFolder]) -> tuple[str, ...]:
+    def _left(self, history: Sequence[RunFolder]) -> tuple[str, ...]:
         journals = (run for one in history for run in self._tree(one))
-        return left_changed(in_order(patch for run in journals for patch in applied_in(run, kept=False)))
+        patches = in_order(patch for run in journals for patch in applied_in(run, kept=False))
+        try:
+            images = read_files(self._workspace(history[0]), left_changed(patches))
+        except UsageError:  # the copy is gone
+            return left_changed(patches)
+        return left_changed(patches) if isinstance(images, Refusal) else still_changed(patches, images)
 
     def undoable(self) -> list[RunFolder]:
         """The runs that a person started, that are not foreign, and that have left something in the files."""
