@@ -42,7 +42,7 @@ def test_a_recorded_reply_may_be_as_long_as_a_reply_and_no_longer(tmp_path: Path
 
 
 def test_a_run_recorded_before_forms_of_replies_answers_requests_that_name_one(tmp_path: Path) -> None:
-    """The digest is that of the code before `form`. The same words ask for the same reply, so they share the replies."""
+    """The digest is that of the code before `form`. The same words ask for the same reply and share the replies."""
     held = "sha256:ff7cd034405c59d5987eafd12c4c96bab8cd7d79e5b51d0968aaeb289e21b175"
     forms = get_args(Form)
     assert {request_digest(request()), *(request_digest(request(form=form)) for form in forms)} == {held}
