@@ -131,6 +131,9 @@ def test_tab_completes_runs_providers_and_workflows(tmp_path: Path) -> None:
     ids = [one.id for one in sorted(project.runs, key=lambda f: "고" in f.id)]
     assert completed("show", "20") == ids and completed("approve", "고치") == ids[1:]
     assert completed("show", "@") == ["@2", "@1"]
+    assert project.run("undo", ids[1], "--json").returncode == 0  # a run too, and `고치` is in its id
+    assert completed("undo", "고치") == ids[1:]
+    assert completed("show", "_loop_") == ["_loop_", *ids]  # what was typed stays: it is in both
     assert completed("loop", "x", "--provider", "anth") == ["anthropic"]
     assert "evidence" in completed("start", "e")
     (project.path / "orchestra.config.yaml").write_text("no: [such\n")

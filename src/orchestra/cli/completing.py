@@ -19,7 +19,11 @@ _GOAL = 50  # characters of a goal beside an id
 
 
 def run_names(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The ids that begin with what was typed, or contain it; after `@`, the numbers. The newest run is first."""
+    """The ids that begin with what was typed, or contain it; after `@`, the numbers. The newest run is first.
+
+    Undos and commits are offered where no other run fits. Where several ids contain what was typed, it is offered too:
+    the shell would replace it by what these ids begin with.
+    """
     app = _app(ctx)
     if app is None:
         return []
@@ -31,8 +35,11 @@ def run_names(ctx: click.Context, parameter: click.Parameter, typed: str) -> lis
         ]
     else:
         begin = [(run_id, began) for run_id, began in roots if run_id.startswith(typed)]
-        fitting = begin or [(run_id, began) for run_id, began in roots if typed in run_id]
-    return [CompletionItem(name, help=brief(began.goal, _GOAL)) for name, began in fitting[:_MOST]]
+        found = begin or [(run_id, began) for run_id, began in roots if typed in run_id]
+        fitting = [(run_id, began) for run_id, began in found if not began.aside] or found
+    offered = [CompletionItem(name, help=brief(began.goal, _GOAL)) for name, began in fitting[:_MOST]]
+    within = len(offered) > 1 and not any(item.value.startswith(typed) for item in offered)
+    return [*([CompletionItem(typed)] if within else ()), *offered]
 
 
 def provider_names(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:

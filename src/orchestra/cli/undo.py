@@ -12,6 +12,7 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command
 from orchestra.cli.asking import can_ask
+from orchestra.cli.completing import run_names
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace, QuietFace
 from orchestra.cli.text import echo_lines, safe
@@ -37,7 +38,7 @@ class _Chosen(Struct, frozen=True):
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False, default="")
+@click.argument("run", metavar="[RUN]", required=False, default="", shell_complete=run_names)
 @click.option(
     "--to",
     default="",
