@@ -7,11 +7,14 @@ docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
 docs/*-states.md      from the tables of each workflow
-README.md             its transcripts: what `make demo`, `make demo-dag` and `make demo-contracts` really print
+README.md, README.ko.md, docs/{loop,tasks,contracts}.md
+                      their transcripts: what `make demo`, `make demo-dag` and `make demo-contracts` really print
+docs/pictures/*.svg   from a real run at a terminal (docs/pictures.py)
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 import os
 import re
@@ -23,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pictures import pictures, settled
 
 from orchestra.cli.commands import COMMANDS
 from orchestra.cli.program import program
@@ -38,7 +42,7 @@ WIDTH = 96
 
 def main(arguments: list[str]) -> int:
     """Write every stale page, or with --check only name it."""
-    stale = {path: text for path, text in {**pages(), **readme()}.items() if _read(path) != text}
+    stale = {path: text for path, text in {**pages(), **transcripts(), **pictures()}.items() if _read(path) != text}
     for path, text in stale.items():
         name = path.relative_to(ROOT)
         if arguments == ["--check"]:
@@ -428,32 +432,39 @@ def _states(table: Table) -> str:
     return "\n".join(lines) + f"\n\nEnds: {ends}.\n"
 
 
-# -- README.md: the transcripts ---------------------------------------------------------------------------------------
+# -- the transcripts --------------------------------------------------------------------------------------------------
 
-# What is between these markers is what the demo prints below these headings; the rest of it differs by machine.
+# What is between the markers of a page is what a demo prints below these headings; the rest of it differs by machine.
+AUDIT = ("transcript", "demo.py", ("Every model call",))
 TRANSCRIPTS = {
-    "transcript": ("demo.py", ("Have it fixed", "What it changed", "Every model call")),
-    "dag transcript": ("demo_dag.py", ("Have it looked into", "What it made")),
-    "contracts transcript": ("demo_contracts.py", ("What it was made of", "Is that tree")),
+    "README.md": AUDIT,
+    "README.ko.md": AUDIT,
+    "docs/loop.md": ("transcript", "demo.py", ("Have it fixed", "What it changed", "Every model call")),
+    "docs/tasks.md": ("dag transcript", "demo_dag.py", ("Have it looked into", "What it made")),
+    "docs/contracts.md": ("contracts transcript", "demo_contracts.py", ("What it was made of", "Is that tree")),
 }
 SIDE_BY_SIDE = re.compile(r"(?:· 1 (?:declared|texts) .*\n)+")  # tasks that do not wait for each other
 
 
-def readme() -> dict[Path, str]:
-    """README.md with the transcripts of real demos."""
-    path = ROOT / "README.md"
-    text = path.read_text(encoding="utf-8")
-    for name, (demo, headings) in TRANSCRIPTS.items():
-        marks = (f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n")
-        before, begin, rest = text.partition(marks[0])
-        _, end, after = rest.partition(marks[1])
-        if not (begin and end):
-            raise SystemExit(f"README.md has lost its markers {marks[0].strip()} and {marks[1].strip()}")
-        text = f"{before}{begin}\n{transcript(demo, headings)}\n{end}{after}"
-    return {path: text}
+def transcripts() -> dict[Path, str]:
+    """Every page that has a transcript, with what the demos really print."""
+    return {ROOT / page: _with_transcript(page, *what) for page, what in TRANSCRIPTS.items()}
 
 
-def transcript(demo: str, headings: tuple[str, ...]) -> str:
+def _with_transcript(page: str, name: str, demo: str, headings: tuple[str, ...]) -> str:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    marks = (f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n")
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not (begin and end):
+        raise SystemExit(f"{page} has lost its markers {marks[0].strip()} and {marks[1].strip()}")
+    sections = [part for part in printed(demo).split("\n== ") if part.startswith(headings)]
+    commands = "\n".join(part[part.index("$ ") :].rstrip("\n") + "\n" for part in sections)
+    return f"{before}{begin}\n```text\n{commands}```\n\n{end}{after}"
+
+
+@functools.cache
+def printed(demo: str) -> str:
     """What a demo prints, without what differs by day and machine."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve() / "demo"
@@ -470,17 +481,11 @@ def transcript(demo: str, headings: tuple[str, ...]) -> str:
         if done.returncode:
             raise SystemExit(f"the demo failed (exit code {done.returncode}):\n{done.stdout}")
         text = done.stdout.replace(str(folder), "demo/1")
-    text = re.sub(r"\b\d{4}-\d{2}-\d{2}_", "2026-01-31_", text)
-    text = re.sub(r"\b\d+\.\d s\)", "0.1 s)", text)
-    text = re.sub(r"(?<=sessions/)[0-9a-f]{8}(?=/)", "1a2b3c4d", text)  # the digest of the project's path
-    text = re.sub(r"(Ran \d+ tests? in )\d+\.\d+s", r"\g<1>0.001s", text)
-    text = SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_settled)), text)
-    sections = [part for part in text.split("\n== ") if part.startswith(headings)]
-    commands = "\n".join(part[part.index("$ ") :].rstrip("\n") + "\n" for part in sections)
-    return f"```text\n{commands}```\n"
+    text = re.sub(r"(?<=sessions/)[0-9a-f]{8}(?=/)", "1a2b3c4d", settled(text))  # the digest of the project's path
+    return SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_in_order)), text)
 
 
-def _settled(line: str) -> tuple[bool, str]:
+def _in_order(line: str) -> tuple[bool, str]:
     """One order for what happens at the same time: first what begins."""
     return not line.endswith("begins\n"), line
 

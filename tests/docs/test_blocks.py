@@ -14,12 +14,20 @@ from tests.docs.blocks import ROOT, Block, Shell, blocks, copy_examples, first_m
 
 # Pages whose blocks stand alone, each with the example it is run in.
 EXAMPLES = {
-    "README.md": "greeting",
-    "README.ko.md": "greeting",
+    "docs/loop.md": "greeting",
     "docs/security.md": "greeting",
     "docs/tasks.md": "licences",
 }
-PAGES = (*EXAMPLES, "docs/tutorial.md", "docs/library.md", "docs/evidence.md", "docs/teams.md", "docs/undo-and-git.md")
+READMES = ("README.md", "README.ko.md")
+PAGES = (
+    *EXAMPLES,
+    *READMES,
+    "docs/tutorial.md",
+    "docs/library.md",
+    "docs/evidence.md",
+    "docs/teams.md",
+    "docs/undo-and-git.md",
+)
 PAGES += ("CONTRIBUTING.md",)
 SINGLE = [block for page in EXAMPLES for block in blocks(page) if block.runs]
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -28,6 +36,40 @@ TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILIN
 @pytest.mark.parametrize("block", SINGLE, ids=str)
 def test_a_block_does_what_it_shows(block: Block, tmp_path: Path) -> None:
     Shell(copy_examples(tmp_path / "examples") / EXAMPLES[block.page]).run(block)
+
+
+def test_the_readme_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    copy_examples(clone / "examples")
+    shell = Shell(clone)
+    tried = [block for block in blocks("README.md") if block.runs]
+    for block in tried:
+        shell.run(block)
+    assert len(tried) >= 10
+
+
+def test_both_readmes_have_the_same_sections_and_the_same_blocks() -> None:
+    english, korean = ([(b.kind, b.note, b.body) for b in blocks(page)] for page in READMES)
+    assert english == korean  # so that what was run above is run for both
+    assert _outline("README.md") == _outline("README.ko.md")
+
+
+def _outline(page: str) -> list[tuple[str, list[str], list[str], int]]:
+    """Of each section its level, the commands and links in its text, and the rows of its tables."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = []
+    for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE)[1:]:
+        commands = re.findall(r"`((?:orchestra|make)\b[^`]*)`", part)
+        targets = re.findall(r"\]\(([^)\s]+)\)", part)
+        found.append(
+            (part.split(" ")[0], sorted(commands), sorted(targets), len(re.findall(r"^\|", part, re.MULTILINE)))
+        )
+    return found
+
+
+def test_the_program_in_the_readme_is_the_example() -> None:
+    [shown] = [block.body for block in blocks("README.md") if block.kind == "python"]
+    assert shown == (ROOT / "examples" / "essay" / "essay.py").read_text(encoding="utf-8")
 
 
 def test_the_tutorial_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
+from rich.text import Text
 
 from orchestra import __version__
 from orchestra.cli.commands import COMMANDS
@@ -23,22 +25,49 @@ DOCUMENTS = sorted(
 )
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _of_docs(name: str) -> ModuleType:
+    """docs/NAME.py, which imports what is beside it."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
 
 
 def test_generated_pages_are_fresh() -> None:
-    stale = [path.name for path, text in _generator().pages().items() if not path.exists() or path.read_text() != text]
+    stale = [
+        path.name
+        for path, text in _of_docs("generate").pages().items()
+        if not path.exists() or path.read_text() != text
+    ]
     assert stale == [], "run make docs"
 
 
-def test_the_readme_transcripts_are_what_the_demos_print() -> None:
-    [(path, text)] = _generator().readme().items()
-    assert path.read_text(encoding="utf-8") == text, "run make docs"
+def test_the_transcripts_are_what_the_demos_print() -> None:
+    found = _of_docs("generate").transcripts()
+    assert {"README.md", "README.ko.md"} <= {path.name for path in found}
+    assert [path.name for path, text in found.items() if path.read_text(encoding="utf-8") != text] == [], (
+        "run make docs"
+    )
+
+
+def test_the_pictures_are_what_the_program_shows_at_a_terminal() -> None:
+    found = _of_docs("pictures").pictures()
+    assert [path.name for path, text in found.items() if path.read_text(encoding="utf-8") != text] == [], (
+        "run make docs"
+    )
+    shown = {path.relative_to(ROOT).as_posix() for path in found}
+    for page in ("README.md", "README.ko.md"):
+        assert set(re.findall(r"!\[[^]]+\]\(([^)]+)\)", _prose(ROOT / page))) == shown
+    for text in found.values():
+        assert len(text.encode()) < 40_000
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
+
+
+def test_a_picture_gives_every_syllable_the_width_of_two_letters() -> None:
+    drawn = ElementTree.fromstring(_of_docs("pictures").svg(Text("한글 a|\nabcd a|"), "two lines of the same width"))
+    ends = [element.attrib["x"] for element in drawn.iter() if element.text == "a|"]
+    assert len(ends) == 2 and ends[0] == ends[1]
 
 
 def test_the_demo_says_what_happened_where_it_is_and_what_to_try_next(tmp_path: Path) -> None:
