@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import click
@@ -41,6 +42,7 @@ def test_a_block_does_what_it_shows(block: Block, tmp_path: Path) -> None:
 def test_the_readme_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     copy_examples(clone / "examples")
+    subprocess.run(["git", "init", "-q", str(clone)], check=True)  # a folder below it is a project only if it says so
     shell = Shell(clone)
     tried = [block for block in blocks("README.md") if block.runs]
     for block in tried:
