@@ -107,7 +107,7 @@ class ChatFace(TerminalFace):
 
     def _show_event(self, event: Event) -> None:
         """Show an event, unless the conversation tells the same."""
-        if not _is_told(event):
+        if not is_told(event):
             super()._show_event(event)
 
     def line(self, text: str) -> None:
@@ -157,7 +157,7 @@ class ChatFace(TerminalFace):
         super()._closed()
 
 
-def _is_told(event: Event) -> bool:
+def is_told(event: Event) -> bool:
     """Whether the conversation tells what an event does: there is an answer, the session has it, the turn is over."""
     saved = outcome_as(event, Saved) if effect_of(event) == SaveSession.__name__ else None
     if saved is not None:

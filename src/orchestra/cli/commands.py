@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contracts": ("contracts", "Build a request test first: explore, plan, design, tests, implement, verify."),
     "agent:run": ("evidence", "Answer a goal from evidence: plan, look with commands, decide, answer."),
     "chat": ("chat", "Talk in a session at the terminal, with the same memory."),
+    "agent:tui": ("tui.command", "The terminal UI: talk, start and follow runs of every kind, decide on them."),
+    "tui": ("tui.command", "The same as agent:tui."),
     "chat:turn": ("evidence", "One message to a session, for scripts: prints the reply."),
     "sessions": ("sessions", "The sessions of this project: list, show, rename, export, delete, rebuild."),
     "orchestrate": ("orchestrate", "Have a team of agents work on a task: draft, review, revise."),
@@ -68,7 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # How `orchestra --help` groups them. A command that no group names comes last.
 GROUPS: dict[str, str] = {
-    "Start": "loop dag run agent:run chat chat:turn contracts orchestrate start eval more",
+    "Start": "loop dag run agent:run agent:tui tui chat chat:turn contracts orchestrate start eval more",
     "Decide": "inbox approve reject answer resume retry fork rerun undo apply cancel kill",
     "Look": "status runs list requests show watch diff report logs audit sent context inspect trace lineage compare"
     " sessions",

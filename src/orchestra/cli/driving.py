@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 import click
 
@@ -27,6 +28,26 @@ from orchestra.providers.choose import Models
 from orchestra.runs.answers import who
 
 
+class Host(Protocol):
+    """A program that runs commands inside itself, such as the terminal UI: it has the face, and drives what they start.
+
+    It is the object of the command's click context.
+    """
+
+    hosts: bool
+    face: CommandFace
+
+    def take(self, drive: Drive, folder: RunFolder, *, known: bool, accept_drift: frozenset[str]) -> int:
+        """Drive a run that a command started or found; returns the exit code of the command."""
+        ...
+
+
+def _host() -> Host | None:
+    ctx = click.get_current_context(silent=True)
+    found = ctx.obj if ctx else None
+    return found if getattr(found, "hosts", False) else None
+
+
 class Drive:
     """One command that drives runs: its face and its app."""
 
@@ -40,7 +61,8 @@ class Drive:
         face: CommandFace | None = None,
     ) -> None:
         """`environment` is what a person typed for the commands of a new run; `face` replaces the one of the flags."""
-        self.face = face or choose_face(how)
+        self._host = _host() if face is None and not how.detach else None
+        self.face = face or (self._host.face if self._host else choose_face(how))
         self._on_ask = how.on_ask
         self._detach = how.detach
         self._models = models
@@ -57,6 +79,9 @@ class Drive:
         """Start or find a run, drive it, and return the exit code. `known`: the run exists already; show its id."""
         if self._detach:
             return self._drive_apart(start, accept_drift)
+        if self._host is not None:
+            self.ask_consent()
+            return self._host.take(self, start(), known=known, accept_drift=accept_drift)
         end = self.conduct(start, known=known, accept_drift=accept_drift)
         if self._unheard:  # the exit code is still correct
             nothing = os.open(os.devnull, os.O_WRONLY)

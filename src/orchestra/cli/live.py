@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
@@ -39,6 +40,24 @@ class _Step(Struct):
     said: str = ""
     arrived: int = 0  # characters of a model's text
     tail: str = ""  # the end of what may be shown of it
+
+
+class Below(Protocol):
+    """What a face shows below its log while runs go on."""
+
+    def event(self, event: Event, headline: str, /, *, quiet: bool) -> None: ...
+
+    def begin(self, members: Iterable[Member], /) -> None: ...
+
+    def token(self, token: Token, shown: str = "", /, *, quiet: bool) -> None: ...
+
+    def output(self, output: Output, /, *, quiet: bool) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class Live:

@@ -14,10 +14,29 @@ import signal
 import sys
 import termios
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from orchestra.cli.editor import Line
+
+
+class Reads(Protocol):
+    """Reads what a person says to a face, one thing at a time."""
+
+    away: bool  # an editor or a pager has the terminal
+
+    @property
+    def busy(self) -> bool: ...
+
+    def forget_typed(self) -> None: ...
+
+    def ask(self, text: str, then: Callable[[str], None], /, *, keys: str = "") -> None: ...
+
+    def start(self, work: Coroutine[Any, Any, None], /) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def elsewhere(self, program: Coroutine[Any, Any, Any], /) -> Any: ...
 
 
 class Prompter:

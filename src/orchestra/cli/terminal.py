@@ -16,8 +16,8 @@ import click
 
 from orchestra.cli.deciding import Deciding, settles
 from orchestra.cli.face import LineFace
-from orchestra.cli.live import Live
-from orchestra.cli.prompter import Prompter
+from orchestra.cli.live import Below, Live
+from orchestra.cli.prompter import Prompter, Reads
 from orchestra.cli.text import safe
 from orchestra.core.engine import RunEnd
 from orchestra.core.faces import Launched, News, Notice, Output, Token
@@ -39,10 +39,18 @@ class TerminalFace(LineFace):
         self._stop: Callable[[], object] = lambda: None
         self._queue: list[tuple[RunFolder, Event]] = []  # requests that wait until the open prompt is answered
         self._held: list[Event | Notice] = []  # what came while a prompt is open (rule 1)
-        self._prompter = Prompter(left=self._leave, idle=self._closed, broken=self._broken)
+        self._prompter = self.prompter()
         self._deciding = Deciding(self, self._prompter, left=self._leave)
         self._newest = ("", "")  # the run and the id of the event that was shown last
-        self._live = Live()
+        self._live = self.live()
+
+    def prompter(self) -> Reads:
+        """What reads the person's answers."""
+        return Prompter(left=self._leave, idle=self._closed, broken=self._broken)
+
+    def live(self) -> Below:
+        """What is below the log."""
+        return Live()
 
     @property
     def away(self) -> bool:

@@ -1,0 +1,63 @@
+"""`orchestra agent:tui` and `orchestra tui` (S5-22). The UI itself is loaded when the command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestra.cli import options
+from orchestra.cli.asking import can_ask
+from orchestra.cli.evidence import agent_option, max_steps_option, mode_option, no_stream_option
+from orchestra.core.errors import UsageError
+
+
+@click.command(short_help="The terminal UI.")
+@click.option(
+    "--session",
+    default="tui",
+    show_default=True,
+    envvar="ORCHESTRA_SESSION",
+    metavar="ID",
+    help="The conversation that your messages belong to.",
+)
+@agent_option
+@mode_option
+@max_steps_option
+@no_stream_option
+@options.environment
+@options.models
+@options.project
+def agent_tui(
+    session: str,
+    agent: str,
+    mode: str | None,
+    max_steps: int | None,
+    no_stream: bool,
+    environment: str,
+    who: options.Answering,
+    project: Path,
+) -> int:
+    """Talk to the agent at an input line below the log; start, follow and decide on runs of every workflow.
+
+    What you type is a goal or a question: the same loop as `agent:run`. Every command of orchestra works with a slash
+    before it: /loop fix the test --check "pytest -q". /help lists what else there is. Enter sends, Alt-Enter or Ctrl-J
+    begins a new line. Ctrl-C stops what runs; again, it leaves.
+
+    \b
+    orchestra tui
+    orchestra agent:tui --session s1 --provider local
+    """
+    if not can_ask(no_input=False):
+        raise UsageError(
+            "the terminal UI needs a terminal. Without one:"
+            f" orchestra agent:run --session {session} --goal TEXT, or orchestra chat:turn"
+        )
+    from orchestra.cli.conversation import Wishes
+    from orchestra.cli.tui.talk import begin
+
+    wishes = Wishes(agent, mode, max_steps, False if no_stream else None)
+    return begin(project, session, wishes, who, environment)
+
+
+tui = agent_tui

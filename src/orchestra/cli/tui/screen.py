@@ -1,0 +1,269 @@
+"""The live rows at the bottom of the terminal, and the printer of finished lines above them (prompt_toolkit).
+
+Rules
+1. Finished lines are printed in batches, as ordinary lines at the bottom: the terminal's scrollback has each once.
+2. While something runs the live rows are of a fixed number, so the cursor stays in its cell.
+3. A prompt takes the input line; what was being typed comes back afterwards. Who was typing when it appeared must end
+   an answer with Enter, so that no letter of a sentence approves anything.
+4. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import click
+from prompt_toolkit import Application
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_completions, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.layout import (
+    BufferControl,
+    CompletionsMenu,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from orchestra.cli.editor import Letters, editing_keys
+from orchestra.cli.tui.status import Status
+from orchestra.cli.tui.tail import Tail
+
+_TAIL = 5
+_INPUT = 6
+_MENU = 5
+_BATCH_S = 0.1
+_TYPING_S = 1.0  # who pressed a key so lately is typing
+
+
+class Screen:
+    """The surface of the terminal UI."""
+
+    def __init__(self, history: History, words: Completer, *, colour: bool) -> None:
+        self.status = Status()
+        self.tail = Tail()
+        self.heard: Callable[[str], None] = lambda text: None
+        self.interrupted: Callable[[], None] = lambda: None
+        self.left: Callable[[], None] = lambda: None
+        self.busy = False  # something runs
+        self.colour = colour
+        self._out = sys.stdout
+        self._lines: list[str] = []
+        self._printing: asyncio.Task[None] | None = None
+        self._away = asyncio.Event()
+        self._ask: tuple[str, Callable[[str], None]] | None = None
+        self._draft = ""
+        self._typed_at = 0.0
+        self._letters = Letters()
+        self._buffer = Buffer(
+            name=DEFAULT_BUFFER,
+            history=history,
+            completer=words,
+            complete_while_typing=Condition(lambda: self._ask is None),
+            multiline=True,
+            accept_handler=self._accept,
+            on_text_changed=lambda _: self._typed(),
+        )
+        self._app: Application[None] = self._made()
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+
+    def _made(self) -> Application[None]:
+        output = Vt100_Output.from_pty(self._out, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # some terminals never answer
+        working = Condition(lambda: self.busy)
+        tail = Window(FormattedTextControl(self._tail), height=lambda: Dimension.exact(self._height), wrap_lines=False)
+        entry = Window(
+            BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)]),
+            wrap_lines=True,
+            dont_extend_height=True,
+            height=Dimension(min=1, max=_INPUT),
+        )
+        rows = HSplit(
+            [
+                ConditionalContainer(tail, working),
+                Window(FormattedTextControl(self._status), height=1),
+                entry,
+                ConditionalContainer(CompletionsMenu(max_height=_MENU), has_completions),
+            ]
+        )
+        return Application(
+            Layout(rows, focused_element=entry),
+            key_bindings=merge_key_bindings([self._keys()]),
+            full_screen=False,
+            erase_when_done=True,
+            mouse_support=False,
+            min_redraw_interval=0.05,
+            enable_page_navigation_bindings=False,
+            output=output,
+            color_depth=None if self.colour else ColorDepth.DEPTH_1_BIT,
+        )
+
+    @property
+    def _prompt(self) -> str:
+        return self._ask[0] if self._ask else "> "
+
+    @property
+    def width(self) -> int:
+        """Cells of a row; one less than the terminal has, so that no row wraps."""
+        return max(10, self._app.output.get_size().columns - 1)
+
+    @property
+    def _height(self) -> int:
+        return max(1, min(_TAIL, self._app.output.get_size().rows - _INPUT - 1))
+
+    def _tail(self) -> StyleAndTextTuples:
+        return [*self.tail.rows(self._height, self.width, time.monotonic())]
+
+    def _status(self) -> StyleAndTextTuples:
+        return [("ansibrightblack", self.status.row(self.width, time.monotonic()))]
+
+    def changed(self) -> None:
+        """Draw the live rows again, soon."""
+        self._app.invalidate()
+
+    # -- finished lines -----------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """Print a finished line, once (rule 1)."""
+        self._lines.append(text if self.colour else click.unstyle(text))
+        if self._printing is None:
+            self._printing = asyncio.ensure_future(self._print_soon())
+
+    async def _print_soon(self) -> None:
+        await asyncio.sleep(_BATCH_S)
+        try:
+            await self.flush()
+        finally:
+            self._printing = None
+        if self._lines:
+            self._printing = asyncio.ensure_future(self._print_soon())
+
+    async def flush(self) -> None:
+        """Print what is finished now."""
+        async with in_terminal():
+            self._write()
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            self._out.write("\n".join(lines) + "\n")
+            self._out.flush()
+
+    # -- what is typed ------------------------------------------------------------------------------------------------
+
+    def _typed(self) -> None:
+        self._typed_at = time.monotonic()
+
+    def _accept(self, buffer: Buffer) -> bool:
+        text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if self._ask is not None:
+            _, then = self._ask
+            self._asked()
+            then(text.strip())
+        else:
+            self.heard(text)
+        return False  # the buffer is emptied, and the text is in the history
+
+    def ask(self, text: str, then: Callable[[str], None], keys: str) -> None:
+        """Ask at the input line, and call `then` with what was said (rule 3)."""
+        if self._ask is None:
+            self._draft = self._buffer.text
+        typing = bool(self._buffer.text) or time.monotonic() - self._typed_at < _TYPING_S
+        self._letters.of = "" if typing and self._ask is None and self._draft else keys
+        self._ask = (text, then)
+        self._buffer.reset()
+        self.changed()
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._ask is not None:
+            self._asked()
+            self._buffer.reset()
+            self._buffer.insert_text(self._draft)
+            self._draft = ""
+
+    def _asked(self) -> None:
+        self._ask, self._letters.of = None, ""
+        self.changed()
+
+    def idle(self) -> None:
+        """No more is asked now: what was being typed comes back."""
+        if self._draft and self._ask is None and not self._buffer.text:
+            self._buffer.insert_text(self._draft)
+            self._draft = ""
+
+    async def elsewhere(self, program: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for a program that has the terminal."""
+        async with in_terminal():
+            self._write()
+            return await program
+
+    def _keys(self) -> KeyBindings:
+        keys = editing_keys()
+        self._letters.bind(keys)
+        here = has_focus(DEFAULT_BUFFER)
+
+        @keys.add("c-j", filter=here)
+        def new_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c", filter=here)
+        @keys.add("<sigint>")
+        def interrupt(event: KeyPressEvent) -> None:
+            if event.current_buffer.text:
+                event.current_buffer.append_to_history()
+                event.current_buffer.reset()
+            else:
+                self.interrupted()
+
+        @keys.add("c-d", filter=here & Condition(lambda: not self._buffer.text))
+        def leave(event: KeyPressEvent) -> None:
+            self.left()
+
+        @keys.add("tab", filter=here)
+        def complete(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            buffer.complete_next() if buffer.complete_state else buffer.start_completion(insert_common_part=True)
+
+        return keys
+
+    # -- the life of it -----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Show the live rows until `end`."""
+        ticking = asyncio.ensure_future(self._tick())
+        try:
+            await self._app.run_async(handle_sigint=False)
+        finally:
+            ticking.cancel()
+            if self._printing is not None:
+                self._printing.cancel()
+            self._write()
+
+    def end(self) -> None:
+        """Remove the live rows; `run` returns."""
+        if self._app.is_running:
+            self._app.exit()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            if self.busy:
+                self.changed()
