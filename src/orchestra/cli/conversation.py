@@ -19,6 +19,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -85,6 +86,11 @@ class Conversation:
         self._drive, self._app, self._models = drive, drive.app, models
         self._sessions: Sessions = sessions_of(drive.app.project)
         self._held = ExitStack()
+
+    @property
+    def history(self) -> Path:
+        """The file with what was typed in this project."""
+        return self._sessions.history
 
     def __enter__(self) -> Conversation:
         """Check the settings and hold the session; UsageError or RunLocked if that cannot be."""

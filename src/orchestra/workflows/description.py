@@ -168,6 +168,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     after_no: Callable[[Mapping[str, Any], str], str] = lambda params, subject: "kept in the run"
     warning: Callable[[Iterable[Event]], str] = lambda events: ""  # shown at the end
     results: Callable[[Ended], Iterable[Hint]] = lambda ended: ()
+    spoken: Callable[[str], bool] = lambda key: False  # whether a call, by its key, writes text for the person as it is
     printed: Callable[[Any], str] = lambda result: ""  # the text on stdout for a completed run's result
     report: Callable[[Reported], Iterator[str]] = render  # report.md, line by line
     checks: Callable[[RunFolder], Sequence[Check]] = lambda folder: ()  # of `verify`, besides those of every run

@@ -25,7 +25,6 @@ from orchestra.core.reading import StepEvent, key_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.thinking import Thinking
 from orchestra.runs.find import Member
-from orchestra.workflows.evidence.asking import ANSWER
 
 _PROGRESS = "·"
 
@@ -122,7 +121,8 @@ class TuiFace(TerminalFace):
     def token(self, token: Token) -> None:
         said = self._masked.token(token)
         text = said.text if said else ""
-        if token.key.rpartition(".")[0] == ANSWER.name:
+        run = self._seen.get(token.run_id)
+        if run is not None and run.workflow.spoken(token.key):
             answer, prose = self._answers.setdefault((token.run_id, token.key), (AnswerText(), Prose()))
             self._say(answer.feed(text), prose)
             if answer.shown:

@@ -27,7 +27,6 @@ from orchestra.core.run import RunFolder
 
 OTHER = {"/team": "orchestrate", "/cost": "audit"}  # names of the terminal UI for commands
 _OWN_TERMINAL = frozenset({"chat", "tui", "agent:tui", "agent:run", "chat:turn", "eval", "tool", "completion", "init"})
-_WITH_GOAL = frozenset({"loop", "dag", "run", "contracts"})
 _OPTION = re.compile(r"(?:^|\s)(?=--?[A-Za-z])")
 
 
@@ -38,7 +37,7 @@ class Taken:
         self.drive, self.folder, self.known, self.accept_drift = drive, folder, known, accept_drift
 
 
-class Host:
+class Hosting:
     """What a command finds as the object of its context (cli/driving.py)."""
 
     hosts = True
@@ -52,16 +51,14 @@ class Host:
         return 0
 
 
-def words_of(name: str, rest: str) -> list[str]:
+def words_of(name: str, rest: str, *, goal: bool) -> list[str]:
     """The arguments of a command (rule 2); UsageError if a quote is not closed."""
     try:
-        if name not in _WITH_GOAL:
+        if not goal or rest.startswith(('"', "'")):
             return shlex.split(rest)
-        found = _OPTION.search(rest) if not rest.startswith(('"', "'")) else None
-        if rest.startswith(('"', "'")):
-            return shlex.split(rest)
-        goal, options = (rest[: found.start()], rest[found.start() :]) if found else (rest, "")
-        return [*([goal.strip()] if goal.strip() else []), *shlex.split(options)]
+        found = _OPTION.search(rest)
+        at = found.start() if found else len(rest)
+        return [*filter(None, [rest[:at].strip()]), *shlex.split(rest[at:])]
     except ValueError as error:
         raise UsageError(f"/{name}: a quote is not closed ({error})") from error
 
@@ -79,8 +76,8 @@ async def run_command(
     takes = {option for parameter in command.params for option in parameter.opts}
     models = given if "--provider" in takes else ()
     where = ("-C", str(project)) if "-C" in takes else ()
-    arguments = [*models, *where, *words_of(name, rest)]
-    host, caught = Host(face), io.BytesIO()
+    arguments = [*models, *where, *words_of(name, rest, goal="--edit" in takes)]
+    host, caught = Hosting(face), io.BytesIO()
     out = io.TextIOWrapper(caught, "utf-8", errors="replace", write_through=True)
 
     def invoke() -> None:

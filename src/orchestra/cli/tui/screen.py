@@ -55,7 +55,7 @@ _TYPING_S = 1.0  # who pressed a key so lately is typing
 class Screen:
     """The surface of the terminal UI."""
 
-    def __init__(self, history: History, words: Completer, *, colour: bool) -> None:
+    def __init__(self, words: Completer, *, colour: bool) -> None:
         self.status = Status()
         self.tail = Tail()
         self.heard: Callable[[str], None] = lambda text: None
@@ -66,14 +66,13 @@ class Screen:
         self._out = sys.stdout
         self._lines: list[str] = []
         self._printing: asyncio.Task[None] | None = None
-        self._away = asyncio.Event()
+        self.drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
         self._draft = ""
         self._typed_at = 0.0
         self._letters = Letters()
         self._buffer = Buffer(
             name=DEFAULT_BUFFER,
-            history=history,
             completer=words,
             complete_while_typing=Condition(lambda: self._ask is None),
             multiline=True,
@@ -81,6 +80,11 @@ class Screen:
             on_text_changed=lambda _: self._typed(),
         )
         self._app: Application[None] = self._made()
+
+    def remember(self, history: History) -> None:
+        """Use this history of what was typed."""
+        self._buffer.history = history
+        self._buffer.load_history_if_not_yet_loaded()
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 
@@ -112,6 +116,7 @@ class Screen:
             min_redraw_interval=0.05,
             enable_page_navigation_bindings=False,
             output=output,
+            after_render=lambda _: self.drawn.set(),
             color_depth=None if self.colour else ColorDepth.DEPTH_1_BIT,
         )
 

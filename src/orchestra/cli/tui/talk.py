@@ -32,7 +32,6 @@ from orchestra.cli.tui.screen import Screen
 from orchestra.cli.tui.words import Words
 from orchestra.core.errors import OrchestraError
 from orchestra.core.records import FINAL
-from orchestra.workflows.evidence.workflow import sessions_of
 
 _AGAIN_S = 2.0
 _OWN = {"/clear": "begin with an empty screen; the scrollback stays", "/help": "these commands", "/exit": "leave"}
@@ -56,15 +55,13 @@ def begin(project: Path, session: str, wishes: Wishes, who: options.Answering, e
 
 
 async def _begin(project: Path, session: str, wishes: Wishes, who: options.Answering, environment: str) -> int:
-    from orchestra.app import App
-
-    found = App(project).project
-    history = KeptHistory(sessions_of(found).history, found.disk, found.redactor)
-    screen = Screen(history, Words(names(), lambda: _files(found.path)), colour=not os.environ.get("NO_COLOR"))
+    screen = Screen(Words(names(), lambda: _files(found.path)), colour=not os.environ.get("NO_COLOR"))
     face = TuiFace(screen)
     how = options.Driving(project, as_json=False, no_input=False, quiet=False)
     drive = Drive(how, environment=environment, face=face)
-    with Conversation(drive, session, options.routed(who, drive.app.project.providers), wishes) as conversation:
+    found = drive.app.project
+    with Conversation(drive, session, options.routed(who, found.providers), wishes) as conversation:
+        screen.remember(KeptHistory(conversation.history, found.disk, found.redactor))
         return await Talk(screen, face, drive, conversation, tuple(_given(who))).run()
 
 
@@ -119,6 +116,7 @@ class Talk:
 
     async def _take(self) -> None:
         self._signals()
+        await self._screen.drawn.wait()  # lines are printed above rows that are there
         await self._turn(self._conversation.begin())
         while self._code is None:
             self._screen.status.queued = self._lines.qsize()

@@ -213,3 +213,8 @@ async def done(ctx: Context, job: Job, loop: Loop, answer: str) -> Verdict:
 def _planned(planning: Planning) -> str:
     goals = "".join(f"\n- {goal}" for goal in planning.evidence_goals)
     return f"{planning.next}: {planning.reason}{goals}"
+
+
+def is_answer(key: str) -> bool:
+    """Whether the call with this key writes the answer, as it is."""
+    return key.rpartition(".")[0] == ANSWER.name

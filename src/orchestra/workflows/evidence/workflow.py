@@ -35,7 +35,7 @@ from orchestra.workflows.evidence.effects import (
     Saved,
     SaveSession,
 )
-from orchestra.workflows.evidence.flow import evidence
+from orchestra.workflows.evidence.flow import evidence, is_answer
 from orchestra.workflows.evidence.offered import likeliest, search_words
 from orchestra.workflows.evidence.prompting import SHOWN_TO_MAIN
 from orchestra.workflows.evidence.sessions import Session, Sessions, checked_id
@@ -280,6 +280,7 @@ EVIDENCE = Workflow(
     needs_commands=lambda params: True,
     headline=_headline,
     results=_results,
+    spoken=is_answer,
     printed=_printed,
     report=_report,
     title="an evidence loop",
