@@ -66,6 +66,7 @@ class Screen:
         self._out = sys.stdout
         self._lines: list[str] = []
         self._printing: asyncio.Task[None] | None = None
+        self._away = False  # a program of the person's has the terminal
         self.drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
         self._draft = ""
@@ -161,9 +162,15 @@ class Screen:
             self._printing = asyncio.ensure_future(self._print_soon())
 
     async def flush(self) -> None:
-        """Print what is finished now."""
-        async with in_terminal():
+        """Print what is finished now; not while a program has the terminal.
+
+        The terminal stays in raw mode: in cooked mode (`run_in_terminal`) an Enter that is pressed meanwhile would come
+        as a line feed, which begins a new line.
+        """
+        if not self._away and self._app.is_running:
+            self._app.renderer.erase()
             self._write()
+            self._app._redraw()
 
     def _write(self) -> None:
         lines, self._lines = self._lines, []
@@ -218,7 +225,11 @@ class Screen:
         """Wait for a program that has the terminal."""
         async with in_terminal():
             self._write()
-            return await program
+            self._away = True
+            try:
+                return await program
+            finally:
+                self._away = False
 
     def _keys(self) -> KeyBindings:
         keys = editing_keys()
