@@ -2,7 +2,6 @@
 
     command.py   `orchestra agent:tui`; imports nothing of the rest before it runs
     screen.py    the live rows at the bottom (prompt_toolkit), and the printer of finished lines
-    plain.py     the same surface, append-only: for screen readers and terminals that cannot move the cursor
     tail.py      what is alive of running steps, as rows; pure
     status.py    the status row; pure
     prose.py     a finished line of Markdown, painted; pure
@@ -10,7 +9,6 @@
     prompts.py   questions and approvals, asked at a surface
     talk.py      what a person types: messages, commands, the end
     hosted.py    commands of `orchestra` run inside
-    attach.py    runs that another process drives
     words.py     completion of commands and of @files
 
 Rules
