@@ -1,18 +1,44 @@
-"""Asks a person at the terminal for consent, before anything runs."""
+"""Asks a person at the terminal for consent, before anything runs. Inside the terminal UI, its input line asks."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Coroutine
+from typing import Any
 
 import click
 
+from orchestra.cli.hosting import host
 from orchestra.cli.text import safe
 from orchestra.config.consent import Consent, Line
+
+YES = ("y", "Y", "yes", "예", "네", "ㅛ")
 
 
 def can_ask(*, no_input: bool) -> bool:
     """Whether a person at a terminal can be asked."""
-    return not no_input and sys.stdin.isatty() and sys.stderr.isatty()
+    return not no_input and (host() is not None or (sys.stdin.isatty() and sys.stderr.isatty()))
+
+
+def said(question: str) -> str:
+    """What the person says to a question, in one line; empty if nothing."""
+    if (inside := host()) is not None:
+        return inside.ask(f"{question} ").strip()
+    return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+
+
+def confirmed(question: str) -> bool:
+    """Whether the person says yes; Enter is no."""
+    if host() is not None:
+        return said(f"{question} [y/N]:") in YES
+    return click.confirm(question, default=False, err=True)
+
+
+def on_terminal(program: Coroutine[Any, Any, Any]) -> Any:
+    """Wait for a program of the person's that needs the terminal, such as an editor; returns what it returns."""
+    inside = host()
+    return inside.elsewhere(program) if inside is not None else asyncio.run(program)
 
 
 def tell(lines: tuple[Line, ...], missing: tuple[Line, ...]) -> list[str]:
@@ -32,4 +58,4 @@ def agrees(consent: Consent, *, told: bool = False) -> bool:
         click.echo("This project's configuration asks for more than the defaults:", err=True)
         for line in tell(consent.missing, consent.missing):
             click.echo(line, err=True)
-    return click.confirm("Do you agree, for this folder and exactly these lines?", default=False, err=True)
+    return confirmed("Do you agree, for this folder and exactly these lines?")

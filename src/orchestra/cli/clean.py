@@ -12,15 +12,13 @@ import msgspec
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.asking import can_ask
+from orchestra.cli.asking import YES, can_ask, said
 from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import RunLocked, UsageError
 from orchestra.core.localtime import local_minute
 from orchestra.core.text import count
 from orchestra.runs.clean import Cleaning, Leftover, Sweep, Tree, finish, look, remove
-
-_YES = ("y", "Y", "yes", "예")
 
 
 @click.command()
@@ -55,7 +53,7 @@ def clean(keep: int, dry_run: bool, yes: bool, no_input: bool, as_json: bool, pr
     if not yes:
         if as_json or not can_ask(no_input=no_input):
             raise UsageError("nothing was removed: nobody can be asked here. Add --yes, or --dry-run to only see it")
-        if click.prompt("remove them? [y/N]", default="", show_default=False, err=True).strip() not in _YES:
+        if said("remove them? [y/N]") not in YES:
             click.echo("nothing was removed", err=True)
             return 0
         shown = {tree.id for tree in sweep.going}

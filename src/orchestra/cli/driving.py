@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
-from typing import Protocol
 
 import click
 
@@ -15,6 +15,7 @@ from orchestra.app import App
 from orchestra.cli.advice import command
 from orchestra.cli.asking import agrees, can_ask
 from orchestra.cli.face import CommandFace, JsonFace, LineFace, QuietFace
+from orchestra.cli.hosting import host
 from orchestra.cli.options import Driving
 from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
@@ -26,26 +27,6 @@ from orchestra.core.faces import Launched
 from orchestra.core.run import RunFolder
 from orchestra.providers.choose import Models
 from orchestra.runs.answers import who
-
-
-class Host(Protocol):
-    """A program that runs commands inside itself, such as the terminal UI: it has the face, and drives what they start.
-
-    It is the object of the command's click context.
-    """
-
-    hosts: bool
-    face: CommandFace
-
-    def take(self, drive: Drive, folder: RunFolder, *, known: bool, accept_drift: frozenset[str]) -> int:
-        """Drive a run that a command started or found; returns the exit code of the command."""
-        ...
-
-
-def _host() -> Host | None:
-    ctx = click.get_current_context(silent=True)
-    found = ctx.obj if ctx else None
-    return found if getattr(found, "hosts", False) else None
 
 
 class Drive:
@@ -61,7 +42,7 @@ class Drive:
         face: CommandFace | None = None,
     ) -> None:
         """`environment` is what a person typed for the commands of a new run; `face` replaces the one of the flags."""
-        self._host = _host() if face is None and not how.detach else None
+        self._host = host() if face is None and not how.detach else None
         self.face = face or (self._host.face if self._host else choose_face(how))
         self._on_ask = how.on_ask
         self._detach = how.detach
@@ -72,6 +53,7 @@ class Drive:
         self.face.use(self.app)
         self._unheard = False  # stdout or stderr is closed
         self.signals: list[int] = []  # those that came while the newest run was driven
+        self._task: asyncio.Task[RunEnd] | None = None  # the drive that goes on
 
     def drive(
         self, start: Callable[[], RunFolder], *, known: bool = False, accept_drift: frozenset[str] = frozenset()
@@ -165,21 +147,24 @@ class Drive:
                 raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
             self.app.project.consent.agree(who())
 
+    def interrupt(self, number: int) -> None:
+        """Stop what is driven, as this signal does; nothing if nothing is."""
+        if self._task is None or (number == signal.SIGINT and self.face.away):
+            return
+        self.signals.append(number)
+        self._task.cancel()
+
     async def _drive(self, folder: RunFolder, accept_drift: frozenset[str]) -> RunEnd:
         """Drive until the run stops or a signal comes. Pressing Ctrl-C several times still ends in order."""
         driven = self.app.drive(folder, patient=self.face.patient, accept_drift=accept_drift, on_ask=self._on_ask)
-        task = asyncio.ensure_future(driven)
+        self._task = task = asyncio.ensure_future(driven)
         loop = asyncio.get_running_loop()
         self.signals.clear()
-
-        def came(number: int) -> None:
-            if number == signal.SIGINT and self.face.away:
-                return
-            self.signals.append(number)
-            task.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, came, number)
+        # Only the main thread gets signals; a command in another one is inside a program that takes them.
+        main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+        for number in numbers:
+            loop.add_signal_handler(number, self.interrupt, number)
         self.face.stops_by(task.cancel)
         try:
             while not task.done():
@@ -188,7 +173,8 @@ class Drive:
                 except asyncio.CancelledError:
                     task.cancel()
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            self._task = None
+            for number in numbers:
                 loop.remove_signal_handler(number)
                 if task.cancelled():  # another Ctrl-C must not cut off the last lines
                     signal.signal(number, signal.SIG_IGN)

@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import sys
@@ -18,7 +17,8 @@ from typing import Any
 
 import click
 
-from orchestra.cli.asking import can_ask
+from orchestra.cli.asking import can_ask, on_terminal
+from orchestra.cli.hosting import host
 from orchestra.commands import personal
 from orchestra.core.errors import OddFile, UsageError
 from orchestra.core.files import read_bounded
@@ -53,6 +53,8 @@ def goal_argument(name: str, example: str) -> Callable[[Command], Command]:
 
 def _text(name: str, typed: str | None, *, edit: bool, no_input: bool) -> str:
     """The text of a goal, as valid Unicode. `name` is what messages call it."""
+    if typed == "-" and host() is not None:
+        raise UsageError(f"`-` reads standard input, which is this terminal: type the {name}, or give @FILE")
     if typed == "-":
         data = sys.stdin.buffer.read(_MOST + 1)
         if len(data) > _MOST:
@@ -88,5 +90,5 @@ def _edited(name: str, begun: str, *, no_input: bool) -> str:
     if not can_ask(no_input=no_input):
         raise UsageError("--edit: there is no person at a terminal to write it")
     below = _BELOW.format(name)
-    text = asyncio.run(personal.edit(f"{begun}\n\n{below}\n", f"{name}.txt"))
+    text = on_terminal(personal.edit(f"{begun}\n\n{below}\n", f"{name}.txt"))
     return utf8(text.partition(below)[0]).decode()

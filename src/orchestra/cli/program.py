@@ -1,6 +1,6 @@
 """The `orchestra` command group: finds commands in the table, and turns errors into a message and an exit code.
 
-This is the only place of the CLI that may catch every exception.
+Only this module and the terminal UI, which must not end by an error of one line, catch every exception.
 """
 
 from __future__ import annotations
@@ -97,33 +97,44 @@ def run() -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "")
         return 0
-    except click.ClickException as error:
-        _say(_in_our_words(error))
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return 130
-    except OrchestraError as error:
-        _say(f"orchestra: {error}")
-        return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails
         return 0
-    except OSError as error:
-        if not str(error.filename or "").startswith("/") and _stands_nowhere():
-            click.echo("orchestra: the folder you are in was removed; go to another one (cd DIR)", err=True)
-            return 2
-        where = f" ({error.filename})" if error.filename else ""
-        _say(f"orchestra: {error.strerror or error}{where}")
-        return 1
-    except Exception as error:
-        if os.environ.get("ORCHESTRA_DEBUG"):
+    except (Exception, KeyboardInterrupt) as error:
+        message, code, known = failure(error)
+        if not known and os.environ.get("ORCHESTRA_DEBUG"):
             raise
-        _say(
-            f"orchestra: internal error: {type(error).__name__}: {error}\n"
-            "The run is safe in its folder. Please report this, with what ORCHESTRA_DEBUG=1 prints."
-        )
-        return 1
+        click.echo(message, err=True)
+        return code
+
+
+def failure(error: BaseException) -> tuple[str, int, bool]:
+    """What a command's error is told as, the exit code, and whether the error is an expected one.
+
+    The message may quote a file, so secrets are masked and control characters escaped.
+    """
+    message, code, known = _told(error)
+    from orchestra.core.redact import Redactor
+    from orchestra.core.text import clean
+
+    return clean(Redactor.from_environment(os.environ).text(message)), code, known
+
+
+def _told(error: BaseException) -> tuple[str, int, bool]:
+    match error:
+        case click.ClickException():
+            return _in_our_words(error), 2, True
+        case click.Abort() | KeyboardInterrupt():
+            return "interrupted", 130, True
+        case OrchestraError():
+            return f"orchestra: {error}", error.exit_code, True
+        case OSError() if not str(error.filename or "").startswith("/") and _stands_nowhere():
+            return "orchestra: the folder you are in was removed; go to another one (cd DIR)", 2, True
+        case OSError():
+            where = f" ({error.filename})" if error.filename else ""
+            return f"orchestra: {error.strerror or error}{where}", 1, True
+    told = f"orchestra: internal error: {type(error).__name__}: {error}"
+    return f"{told}\nThe run is safe in its folder. Please report this, with what ORCHESTRA_DEBUG=1 prints.", 1, False
 
 
 def _in_our_words(error: click.ClickException) -> str:
@@ -147,11 +158,3 @@ def _stands_nowhere() -> bool:
     except OSError:
         return True
     return False
-
-
-def _say(text: str) -> None:
-    """Print an error. It may quote a file, so secrets are masked and control characters escaped."""
-    from orchestra.core.redact import Redactor
-    from orchestra.core.text import clean
-
-    click.echo(clean(Redactor.from_environment(os.environ).text(text)), err=True)

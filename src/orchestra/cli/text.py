@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, assert_never
@@ -17,6 +18,7 @@ from orchestra.core.text import clean, escaped
 from orchestra.workflows.description import ShownLine
 
 _AT_ONCE = 1000
+_PAINT = re.compile(r"(\x1b\[(?:[0-47]|3[0-79]|9[0-7])m)")  # the styles of `click.style` that are used here
 _COLOURS = {
     "PHASE_FAILED": "red",
     "PATCH_APPLY_FAILED": "red",
@@ -64,6 +66,11 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
 def safe(text: str) -> str:
     """Text of models and tools for printing: control, bidi and zero-width characters become visible escapes."""
     return clean(text)
+
+
+def safe_painted(text: str) -> str:
+    """A line that was painted here, made harmless: nothing but these colours reaches a terminal."""
+    return "".join(part if at % 2 else safe(part) for at, part in enumerate(_PAINT.split(text)))
 
 
 def step_line(event: Event, headline: Callable[[Event], str]) -> str:

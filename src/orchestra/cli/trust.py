@@ -9,7 +9,7 @@ import click
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command
-from orchestra.cli.asking import agrees, can_ask, tell
+from orchestra.cli.asking import agrees, can_ask, confirmed, tell
 from orchestra.cli.text import safe
 from orchestra.config.consent import TRUST
 from orchestra.core.errors import NoConsent, PolicyError, UsageError
@@ -78,7 +78,7 @@ def adopt(run: str, yes: bool, project: Path) -> int:
             click.echo(f"  {name:<16}{safe(value)}")
         click.echo("")
     question = "Do you vouch for it?" if len(foreign) == 1 else f"Do you vouch for these {len(foreign)} runs?"
-    if not yes and not (can_ask(no_input=False) and click.confirm(question, default=False, err=True)):
+    if not yes and not (can_ask(no_input=False) and confirmed(question)):
         raise PolicyError(f"nothing was adopted. To vouch for it: {command(app, 'adopt', folder.id, '--yes')}")
     adopting.adopt(app.project, foreign)
     click.echo(f"adopted {folder.id}; {_next(app, folder)}")

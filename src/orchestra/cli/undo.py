@@ -11,7 +11,7 @@ from msgspec import Struct
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command
-from orchestra.cli.asking import can_ask
+from orchestra.cli.asking import can_ask, confirmed
 from orchestra.cli.completing import run_names
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace, QuietFace
@@ -150,4 +150,4 @@ def _agrees(app: App, folder: RunFolder, *, no_input: bool) -> bool:
     if not can_ask(no_input=no_input):
         raise UsageError(f"nobody can be asked here; give the run: {command(app, 'undo', folder.id)}, or --yes")
     click.echo(f"{safe(folder.id)}  {brief(app.runs.began(folder).goal, 200)}\n  changed: {safe(left)}", err=True)
-    return click.confirm("Take this back?", default=False, err=True)
+    return confirmed("Take this back?")

@@ -161,6 +161,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
     outline: Callable[[Iterable[Event]], Iterable[ShownLine]] = lambda events: ()  # its parts, and how far each is
+    # the step that an event is of, and the most steps that there may be; None: it tells neither
+    pace: Callable[[Mapping[str, Any], Event], tuple[int, int] | None] = lambda params, event: None
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
     # what a person who decides on a patch must know of the run: in short, or whole

@@ -15,11 +15,9 @@ from orchestra.core.errors import UsageError
 @click.command(short_help="The terminal UI.")
 @click.option(
     "--session",
-    default="tui",
-    show_default=True,
     envvar="ORCHESTRA_SESSION",
     metavar="ID",
-    help="The conversation that your messages belong to.",
+    help="The conversation that your messages belong to (default: tui, or a free one beside it).",
 )
 @agent_option
 @mode_option
@@ -29,7 +27,7 @@ from orchestra.core.errors import UsageError
 @options.models
 @options.project
 def agent_tui(
-    session: str,
+    session: str | None,
     agent: str,
     mode: str | None,
     max_steps: int | None,
@@ -51,10 +49,10 @@ def agent_tui(
     if not can_ask(no_input=False):
         raise UsageError(
             "the terminal UI needs a terminal. Without one:"
-            f" orchestra agent:run --session {session} --goal TEXT, or orchestra chat:turn"
+            f" orchestra agent:run --session {session or 's1'} --goal TEXT, or orchestra chat:turn"
         )
     from orchestra.cli.conversation import Wishes
-    from orchestra.cli.tui.talk import begin
+    from orchestra.cli.tui.begin import begin
 
     wishes = Wishes(agent, mode, max_steps, False if no_stream else None)
     return begin(project, session, wishes, who, environment)

@@ -4,11 +4,14 @@ Rules
 1. A finished line of an answer is printed once, when it is complete; its unfinished line is in the live rows.
 2. The text of other calls is in the live rows only: the event that settles a call tells what came of it.
 3. A thought is folded: the live rows tell how long it is.
+4. A command inside the UI runs in a thread. What it tells is taken in the thread of the screen, in the same order.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import threading
 import time
 from collections.abc import Iterable
 
@@ -18,11 +21,12 @@ from orchestra.cli.chatface import AnswerText, is_told
 from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.tui.prompts import Prompts
 from orchestra.cli.tui.prose import Prose
-from orchestra.cli.tui.screen import Screen
+from orchestra.cli.tui.surface import Surface
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.livetext import MaskedCalls
 from orchestra.core.reading import StepEvent, key_of
 from orchestra.core.records import FINAL, Event
+from orchestra.core.run import RunFolder
 from orchestra.core.thinking import Thinking
 from orchestra.runs.find import Member
 
@@ -32,14 +36,14 @@ _PROGRESS = "·"
 class _Below:
     """The live rows, as a face fills them."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Surface) -> None:
         self._screen = screen
         self._thoughts: dict[tuple[str, str], tuple[Thinking, int]] = {}
 
     def event(self, event: Event, headline: str, *, quiet: bool) -> None:
         step, tail = StepEvent.of(event), self._screen.tail
-        self._screen.status.event(event)
         if event.type == "PHASE_STARTED":
+            self._screen.status.state = step.task or str(event.phase)
             name = step.task or headline or f"{event.phase}: {step.key}"
             tail.begin(event.runId, step.key, name, time.monotonic())
         else:
@@ -80,8 +84,9 @@ class _Below:
 class TuiFace(TerminalFace):
     """A person at the terminal UI."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Surface) -> None:
         self.screen = screen
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         super().__init__()
         self.colour = screen.colour
         self._answers: dict[tuple[str, str], tuple[AnswerText, Prose]] = {}  # by run and key
@@ -95,19 +100,22 @@ class TuiFace(TerminalFace):
     def live(self) -> _Below:
         return _Below(self.screen)
 
-    def stop(self) -> None:
-        """Stop what is driven: the run stays, and can go on."""
-        self._stop()
-
     def line(self, text: str) -> None:
         self.screen.line(click.style(text, dim=True) if text.startswith(_PROGRESS) else text)
 
     def tell(self, news: News) -> None:
-        if isinstance(news, Launched):
+        if threading.get_ident() != self._thread:  # rule 4
+            self._loop.call_soon_threadsafe(self.tell, news)
+            return
+        if isinstance(news, Launched) and not self.app.runs.began(news.folder).parentRunId:
             self._printed = ""
-            status = self.screen.status
-            status.run, status.workflow = news.run_id, news.workflow
+            self.screen.status.begin(news.run_id, news.workflow, self._cap(news.folder))
         super().tell(news)
+
+    def _cap(self, folder: RunFolder) -> float | None:
+        """The dollars that a run may cost; None if nothing limits them."""
+        first = self.app.runs.first_of(folder.id)
+        return self.app.terms.models(folder, first).maxBudgetUsd if first is not None else None
 
     def notice(self, notice: Notice) -> None:
         if notice.text not in self._noticed:
@@ -146,11 +154,17 @@ class TuiFace(TerminalFace):
             self._say(answer.feed(rest.text if rest else "") + answer.close(), prose)
             self._say("\n" if self._begun else "", prose)
             self._printed = answer.shown
+        run = self.run_of(event)
+        self.screen.status.event(event, run.workflow.pace(run.params, event))
         super().happened(event)
 
     def _show_event(self, event: Event) -> None:
         if not is_told(event):
             super()._show_event(event)
+
+    def resumed(self, event: Event) -> None:
+        """Show a step that began before this run was shown here."""
+        self._live.event(event, self.run_of(event).workflow.headline(event), quiet=False)
 
     def answer(self, text: str) -> None:
         """Print what is not printed yet of a turn's answer."""

@@ -1,9 +1,11 @@
 """Commands of `orchestra` inside the terminal UI: `/loop fix it --check "pytest -q"` is the command `orchestra loop`.
 
 Rules
-1. What a command prints is caught, and printed as lines. A run that it starts is driven by the UI.
+1. A command runs in a thread, so that the screen stays alive. What it prints is caught, and printed as lines while it
+   goes on; what it asks is asked at the input line. A run that it starts is driven by the UI.
 2. The words before the first option of a command with a goal are the goal, quoted or not.
-3. A command runs in a thread, so that the screen stays alive; one that needs the terminal for itself is refused.
+3. An error of a command is raised where it is waited for.
+4. The thread does not outlive the UI: who leaves does not wait for it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import contextlib
 import io
 import re
 import shlex
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -22,33 +26,93 @@ from orchestra.cli.commands import COMMANDS
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import CommandFace
 from orchestra.cli.program import CommandTable, program
-from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.cli.tui.surface import Surface
+from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
 
 OTHER = {"/team": "orchestrate", "/cost": "audit"}  # names of the terminal UI for commands
-_OWN_TERMINAL = frozenset({"chat", "tui", "agent:tui", "agent:run", "chat:turn", "eval", "tool", "completion", "init"})
+NOT_HERE = frozenset({"chat", "tui", "agent:tui", "agent:run", "chat:turn", "eval", "tool", "completion"})
+# Commands that only look, and may do so while a run is driven: they never start or answer one.
+LOOKING = frozenset({"status", "inbox", "runs", "list", "show", "diff", "report", "audit", "sent", "context", "inspect",
+                     "trace", "lineage", "requests", "logs", "compare", "models", "help", "policy"})  # fmt: skip
+T = TypeVar("T")
 _OPTION = re.compile(r"(?:^|\s)(?=--?[A-Za-z])")
 
 
 class Taken:
     """A run that a command started or found, to be driven by the UI."""
 
-    def __init__(self, drive: Drive, folder: RunFolder, known: bool, accept_drift: frozenset[str]) -> None:
+    def __init__(self, drive: Drive, folder: RunFolder, *, known: bool, accept_drift: frozenset[str]) -> None:
         self.drive, self.folder, self.known, self.accept_drift = drive, folder, known, accept_drift
 
 
 class Hosting:
-    """What a command finds as the object of its context (cli/driving.py)."""
+    """What a command finds as the object of its context (cli/hosting.py). Its methods are called in the thread."""
 
     hosts = True
 
-    def __init__(self, face: CommandFace) -> None:
+    def __init__(self, face: CommandFace, screen: Surface) -> None:
         self.face = face
         self.taken: Taken | None = None
+        self._screen, self._loop = screen, asyncio.get_running_loop()
+        self._asked: asyncio.Future[str] | None = None
 
     def take(self, drive: Drive, folder: RunFolder, *, known: bool, accept_drift: frozenset[str]) -> int:
-        self.taken = Taken(drive, folder, known, accept_drift)
+        self.taken = Taken(drive, folder, known=known, accept_drift=accept_drift)
         return 0
+
+    def line(self, text: str) -> None:
+        """Print a line of the command."""
+        with contextlib.suppress(RuntimeError):  # the UI was left
+            self._loop.call_soon_threadsafe(self._screen.line, text)
+
+    def ask(self, question: str) -> str:
+        return asyncio.run_coroutine_threadsafe(self._answer(question), self._loop).result()
+
+    async def _answer(self, question: str) -> str:
+        asked: asyncio.Future[str] = self._loop.create_future()
+        self._asked = asked
+        self._screen.ask(question, asked.set_result, "")
+        try:
+            return await asked
+        finally:
+            self._screen.idle()
+
+    def elsewhere(self, program: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(self._screen.elsewhere(program), self._loop).result()
+
+    def interrupt(self) -> bool:
+        """Answer nothing to what the command asks; False if it asks nothing. Called by the UI."""
+        if self._asked is None or self._asked.done():
+            return False
+        self._screen.close()
+        self._asked.set_result("")
+        return True
+
+
+class _Caught(io.RawIOBase):
+    """Standard output and error of a command: whole lines go to `line`."""
+
+    def __init__(self, line: Callable[[str], None]) -> None:
+        self._line = line
+        self._begun = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return True  # the lines are for a person: in colour, fitted to the terminal's width
+
+    def write(self, data: Any) -> int:
+        *whole, self._begun = (self._begun + bytes(data)).split(b"\n")
+        for line in whole:
+            self._line(line.decode("utf-8", "replace"))
+        return len(data)
+
+    def rest(self) -> None:
+        """The last line, if nothing ended it."""
+        if self._begun:
+            self.write(b"\n")
 
 
 def words_of(name: str, rest: str, *, goal: bool) -> list[str]:
@@ -63,12 +127,15 @@ def words_of(name: str, rest: str, *, goal: bool) -> list[str]:
         raise UsageError(f"/{name}: a quote is not closed ({error})") from error
 
 
-async def run_command(
-    name: str, rest: str, face: CommandFace, project: Path, given: tuple[str, ...], line: Callable[[str], None]
-) -> Taken | None:
-    """Run a command; its lines are printed by `line`. Returns the run that it wants driven."""
-    if name in _OWN_TERMINAL or name not in COMMANDS:
+async def run_command(host: Hosting, name: str, rest: str, project: Path, given: tuple[str, ...]) -> None:
+    """Run a command until it ends; its lines are printed by `host`, which has the run that it wants driven.
+
+    `given` are flags that the UI itself was given, for commands that call models.
+    """
+    if name in NOT_HERE or name not in COMMANDS:
         raise UsageError(f"/{name} needs a terminal of its own: orchestra {name}")
+    if name == "logs" and {"-f", "--follow"} & set(rest.split()):
+        raise UsageError("/logs -f: to read along with a run, /watch RUN")
     table = program
     assert isinstance(table, CommandTable)
     command = table.get_command(click.Context(table), name)
@@ -77,22 +144,42 @@ async def run_command(
     models = given if "--provider" in takes else ()
     where = ("-C", str(project)) if "-C" in takes else ()
     arguments = [*models, *where, *words_of(name, rest, goal="--edit" in takes)]
-    host, caught = Hosting(face), io.BytesIO()
-    out = io.TextIOWrapper(caught, "utf-8", errors="replace", write_through=True)
+    await in_thread(lambda: _invoke(command, name, arguments, host))
 
-    def invoke() -> None:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            try:
-                with command.make_context(name, arguments, obj=host) as ctx:
-                    command.invoke(ctx)
-            except click.exceptions.Exit:
-                pass
-            except click.ClickException as error:
-                click.echo(f"orchestra: {error.format_message()}")
-            except OrchestraError as error:
-                click.echo(f"orchestra: {error}")
 
-    await asyncio.to_thread(invoke)
-    for text in caught.getvalue().decode("utf-8", "replace").splitlines():
-        line(text)
-    return host.taken
+def _invoke(command: click.Command, name: str, arguments: list[str], host: Hosting) -> None:
+    """Run a command in this thread (rule 1)."""
+    caught = _Caught(host.line)
+    out = io.TextIOWrapper(caught, "utf-8", errors="replace", write_through=True)  # type: ignore[type-var]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            with command.make_context(f"/{name}", arguments, obj=host, help_option_names=["-h", "--help"]) as ctx:
+                command.invoke(ctx)
+        except (click.exceptions.Exit, SystemExit):
+            pass
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help() if error.ctx else "")
+        finally:
+            caught.rest()
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """What a function returns or raises, in a thread that does not outlive the program (rule 4)."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[T] = loop.create_future()
+
+    def settle(act: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the UI was left
+            loop.call_soon_threadsafe(lambda: None if over.done() else act())
+
+    def run() -> None:
+        try:
+            result = work()
+        except Exception as error:  # rule 3
+            raised = error
+            settle(lambda: over.set_exception(raised))
+        else:
+            settle(lambda: over.set_result(result))
+
+    threading.Thread(target=run, daemon=True).start()
+    return await over

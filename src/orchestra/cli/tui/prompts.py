@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from orchestra.cli.tui.screen import Screen
+from orchestra.cli.tui.surface import Surface
 
 
 class Prompts:
     """The prompts of the terminal UI. `idle` is called when nothing is asked any more, `broken` with an error."""
 
-    def __init__(self, screen: Screen, *, idle: Callable[[], None], broken: Callable[[BaseException], None]) -> None:
+    def __init__(self, screen: Surface, *, idle: Callable[[], None], broken: Callable[[BaseException], None]) -> None:
         self._screen, self._idle, self._broken = screen, idle, broken
         self._asking = False
         self._task: asyncio.Task[None] | None = None

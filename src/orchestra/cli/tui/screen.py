@@ -2,7 +2,8 @@
 
 Rules
 1. Finished lines are printed in batches, as ordinary lines at the bottom: the terminal's scrollback has each once.
-2. While something runs the live rows are of a fixed number, so the cursor stays in its cell.
+2. While something runs the live rows above the input are of a fixed number, so the cursor stays in its cell. With what
+   is typed and the menu below it, they are never more than 12.
 3. A prompt takes the input line; what was being typed comes back afterwards. Who was typing when it appeared must end
    an answer with Enter, so that no letter of a sentence approves anything.
 4. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
@@ -20,6 +21,7 @@ from typing import Any
 import click
 from prompt_toolkit import Application
 from prompt_toolkit.application import in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -42,10 +44,12 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from orchestra.cli.editor import Letters, editing_keys
+from orchestra.cli.text import safe_painted
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.tail import Tail
 
-_TAIL = 5
+_ROWS = 12  # all live rows together
+_TAIL = 4
 _INPUT = 6
 _MENU = 5
 _BATCH_S = 0.1
@@ -67,7 +71,7 @@ class Screen:
         self._lines: list[str] = []
         self._printing: asyncio.Task[None] | None = None
         self._away = False  # a program of the person's has the terminal
-        self.drawn = asyncio.Event()  # the live rows are there
+        self._drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
         self._draft = ""
         self._typed_at = 0.0
@@ -98,7 +102,7 @@ class Screen:
             BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)]),
             wrap_lines=True,
             dont_extend_height=True,
-            height=Dimension(min=1, max=_INPUT),
+            height=lambda: Dimension(min=1, max=self._room),
         )
         rows = HSplit(
             [
@@ -117,7 +121,7 @@ class Screen:
             min_redraw_interval=0.05,
             enable_page_navigation_bindings=False,
             output=output,
-            after_render=lambda _: self.drawn.set(),
+            after_render=lambda _: self._drawn.set(),
             color_depth=None if self.colour else ColorDepth.DEPTH_1_BIT,
         )
 
@@ -134,6 +138,13 @@ class Screen:
     def _height(self) -> int:
         return max(1, min(_TAIL, self._app.output.get_size().rows - _INPUT - 1))
 
+    @property
+    def _room(self) -> int:
+        """The rows of the input at most (rule 2)."""
+        completing = self._buffer.complete_state
+        menu = min(_MENU, len(completing.completions)) if completing else 0
+        return min(_INPUT, _ROWS - 1 - menu - (self._height if self.busy else 0))
+
     def _tail(self) -> StyleAndTextTuples:
         return [*self.tail.rows(self._height, self.width, time.monotonic())]
 
@@ -148,9 +159,15 @@ class Screen:
 
     def line(self, text: str) -> None:
         """Print a finished line, once (rule 1)."""
-        self._lines.append(text if self.colour else click.unstyle(text))
+        text = safe_painted(text)
+        self._lines += (text if self.colour else click.unstyle(text)).split("\n")
         if self._printing is None:
             self._printing = asyncio.ensure_future(self._print_soon())
+
+    def clear(self) -> None:
+        """Begin with an empty screen; what is above stays in the scrollback."""
+        self._lines += [""] * self._app.output.get_size().rows
+        self.line("")
 
     async def _print_soon(self) -> None:
         await asyncio.sleep(_BATCH_S)
@@ -167,56 +184,68 @@ class Screen:
         The terminal stays in raw mode: in cooked mode (`run_in_terminal`) an Enter that is pressed meanwhile would come
         as a line feed, which begins a new line.
         """
-        if not self._away and self._app.is_running:
-            self._app.renderer.erase()
-            self._write()
-            self._app._redraw()
+        if self._lines and not self._away and self._app.is_running:
+            app, lines = self._app, self._take()
+            app.renderer.erase()
+            app.output.write_raw(lines)
+            with set_app(app):
+                app.renderer.render(app, app.layout)
+
+    def _take(self) -> str:
+        lines, self._lines = self._lines, []
+        return "".join(f"{line}\n" for line in lines)
 
     def _write(self) -> None:
-        lines, self._lines = self._lines, []
-        if lines:
-            self._out.write("\n".join(lines) + "\n")
-            self._out.flush()
+        """Print what is finished without live rows."""
+        self._out.write(self._take())
+        self._out.flush()
+
+    async def ready(self) -> None:
+        """Wait until the live rows are there: lines are printed above them."""
+        await self._drawn.wait()
 
     # -- what is typed ------------------------------------------------------------------------------------------------
 
     def _typed(self) -> None:
-        self._typed_at = time.monotonic()
+        if self._ask is None:
+            self._typed_at = time.monotonic()
 
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        if self._ask is not None:
-            _, then = self._ask
-            self._asked()
-            then(text.strip())
-        else:
+        if self._ask is None:
             self.heard(text)
-        return False  # the buffer is emptied, and the text is in the history
+            return False  # the buffer is emptied, and the text is in the history
+        _, then = self._ask
+        buffer.reset()
+        self._asked()
+        then(text.strip())
+        return True
 
     def ask(self, text: str, then: Callable[[str], None], keys: str) -> None:
         """Ask at the input line, and call `then` with what was said (rule 3)."""
-        if self._ask is None:
-            self._draft = self._buffer.text
-        typing = bool(self._buffer.text) or time.monotonic() - self._typed_at < _TYPING_S
-        self._letters.of = "" if typing and self._ask is None and self._draft else keys
-        self._ask = (text, then)
+        begun = self._buffer.text if self._ask is None else ""
+        self._draft = begun or self._draft
+        typing = bool(begun) or time.monotonic() - self._typed_at < _TYPING_S
+        self._ask, self._letters.of = (text, then), "" if typing else keys
         self._buffer.reset()
         self.changed()
 
     def close(self) -> None:
         """Ask no more."""
         if self._ask is not None:
-            self._asked()
             self._buffer.reset()
-            self._buffer.insert_text(self._draft)
-            self._draft = ""
+            self._asked()
+            self.idle()
 
     def _asked(self) -> None:
         self._ask, self._letters.of = None, ""
         self.changed()
 
     def idle(self) -> None:
-        """No more is asked now: what was being typed comes back."""
+        """No more is asked now: what was being typed comes back, after the answer was taken from the buffer."""
+        asyncio.get_running_loop().call_soon(self._bring_back)
+
+    def _bring_back(self) -> None:
         if self._draft and self._ask is None and not self._buffer.text:
             self._buffer.insert_text(self._draft)
             self._draft = ""

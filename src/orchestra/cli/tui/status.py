@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from orchestra.core.accounts import Spending, money
 from orchestra.core.cells import cut
-from orchestra.core.reading import StepEvent, outcome_of
+from orchestra.core.reading import outcome_of
 from orchestra.core.records import Event
 from orchestra.core.text import clean
 
@@ -21,29 +21,34 @@ class Status(Struct):
     state: str = ""
     since: float = 0.0
     cap: float | None = None  # dollars
-    steps: int = 0  # of `most`, if the workflow has such a limit
+    step: int = 0  # of `most`, if the workflow tells how far it is
     most: int = 0
     tokens: int = 0
     context: int = 0  # tokens of the newest request
-    waits: int = 0
+    waits: int = 0  # in the whole project
     queued: int = 0  # messages that were typed meanwhile
     spent: dict[str, Spending] = {}
 
-    def event(self, event: Event) -> None:
-        """Count an event."""
+    def begin(self, run: str, workflow: str, cap: float | None) -> None:
+        """Tell of another run."""
+        self.run, self.workflow, self.cap = run, workflow, cap
+        self.state, self.step, self.most, self.tokens, self.context, self.spent = "", 0, 0, 0, 0, {}
+
+    def event(self, event: Event, pace: tuple[int, int] | None) -> None:
+        """Count an event. `pace`: the step and the most steps, if the workflow tells them."""
+        self.step, self.most = pace or (self.step, self.most)
         self.spent.setdefault(event.runId, Spending()).add(event)
         if event.type == "PHASE_STARTED":
-            self.state = StepEvent.of(event).task or str(event.phase)
             return
         outcome = outcome_of(event)
         self.tokens += outcome.tokens
         self.context = (outcome.usage or {}).get("inputTokens", self.context)
 
-    def row(self, width: int, now: float, *, ticking: bool = True) -> str:
-        """The row, at most `width` cells. `ticking`: with the seconds."""
-        return cut(" " + " · ".join(self._parts(now, ticking)), width)
+    def row(self, width: int, now: float) -> str:
+        """The row, at most `width` cells."""
+        return cut(" " + " · ".join(self._parts(now)), width)
 
-    def _parts(self, now: float, ticking: bool) -> Iterator[str]:
+    def _parts(self, now: float) -> Iterator[str]:
         if not self.run:
             yield from (f"{self.waits} waiting: /inbox",) if self.waits else ()
             yield "/help"
@@ -52,7 +57,7 @@ class Status(Struct):
         yield self.workflow
         yield clean(self.state or "starting").replace("\n", " ")
         if self.most:
-            yield f"step {self.steps}/{self.most}"
+            yield f"step {self.step}/{self.most}"
         if self.context:
             yield f"context {self.context:,}"
         if self.tokens:
@@ -60,7 +65,7 @@ class Status(Struct):
         if any(one.calls for one in self.spent.values()):
             usd = money(sum(one.usd for one in self.spent.values()), sum(one.unpriced for one in self.spent.values()))
             yield usd + (f" of ${self.cap:g}" if self.cap else "")
-        if ticking and self.since:
+        if self.since:
             yield f"{now - self.since:.0f} s"
         if self.waits:
             yield f"{self.waits} waiting"

@@ -1,107 +1,73 @@
 """What a person types at the terminal UI: a message is a turn of the session, `/name` a command; and the end of it.
 
 Rules
-1. One thing runs at a time. What is typed meanwhile is taken afterwards; `/exit` is taken at once.
-2. Ctrl-C stops what runs: a turn is canceled (cli/conversation.py), another run stays as it is and can go on. At once
-   again, or with nothing running and twice, it leaves.
-3. No error of a line ends the UI.
+1. One thing runs at a time. What is typed meanwhile is taken afterwards; `/exit`, and a command that only looks, are
+   taken at once. A run that is only shown is left for what is typed.
+2. Ctrl-C stops what runs: a turn is canceled (cli/conversation.py), another run stays as it is and can go on, one that
+   is only shown is left alone. At once again, or with nothing running and twice, it leaves.
+3. To leave stops nothing for good: a turn is finished by the next UI, a run waits for `/resume`.
+4. No error of a line ends the UI: it is one line on the screen.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import click
 
-from orchestra.cli import options
+from orchestra.app import App
 from orchestra.cli.advice import command
-from orchestra.cli.commands import COMMANDS
-from orchestra.cli.conversation import COMMANDS as TURNS
-from orchestra.cli.conversation import Conversation, Heard, Wishes
+from orchestra.cli.conversation import Conversation, Heard
 from orchestra.cli.driving import Drive
-from orchestra.cli.editor import KeptHistory
+from orchestra.cli.program import failure
 from orchestra.cli.text import safe
+from orchestra.cli.tui.attach import Attached
 from orchestra.cli.tui.face import TuiFace
-from orchestra.cli.tui.hosted import OTHER, Taken, run_command
-from orchestra.cli.tui.screen import Screen
-from orchestra.cli.tui.words import Words
-from orchestra.core.errors import OrchestraError
+from orchestra.cli.tui.hosted import LOOKING, Hosting, Taken, in_thread, run_command
+from orchestra.cli.tui.names import Meaning, help_lines, meaning_of
+from orchestra.cli.tui.surface import Surface
+from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.records import FINAL
 
 _AGAIN_S = 2.0
-_OWN = {"/clear": "begin with an empty screen; the scrollback stays", "/help": "these commands", "/exit": "leave"}
-
-
-def names() -> dict[str, str]:
-    """Every command of the UI -> what it does."""
-    turns = {name: one.help for name, one in TURNS.items()}
-    others = {name: COMMANDS[of][1] for name, of in OTHER.items()}
-    return {
-        **turns,
-        **_OWN,
-        **others,
-        **{f"/{name}": what for name, (_, what) in COMMANDS.items() if f"/{name}" not in turns},
-    }
-
-
-def begin(project: Path, session: str, wishes: Wishes, who: options.Answering, environment: str) -> int:
-    """Show the UI until the person leaves; returns the exit code."""
-    return asyncio.run(_begin(project, session, wishes, who, environment))
-
-
-async def _begin(project: Path, session: str, wishes: Wishes, who: options.Answering, environment: str) -> int:
-    screen = Screen(Words(names(), lambda: _files(found.path)), colour=not os.environ.get("NO_COLOR"))
-    face = TuiFace(screen)
-    how = options.Driving(project, as_json=False, no_input=False, quiet=False)
-    drive = Drive(how, environment=environment, face=face)
-    found = drive.app.project
-    with Conversation(drive, session, options.routed(who, found.providers), wishes) as conversation:
-        screen.remember(KeptHistory(conversation.history, found.disk, found.redactor))
-        return await Talk(screen, face, drive, conversation, tuple(_given(who))).run()
-
-
-def _given(who: options.Answering) -> Iterator[str]:
-    """The flags of the models that were given to the UI: commands inside it have them too."""
-    for flag, value in (("--provider", who.provider), ("--model", who.model)):
-        if value:
-            yield from (flag, value)
-
-
-def _files(root: Path) -> Iterator[str]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = [
-            name for name in folders if not name.startswith(".") and name not in ("node_modules", "__pycache__")
-        ]
-        yield from (os.path.relpath(os.path.join(folder, name), root) for name in files)
+INTERRUPTED = 130  # the exit code
 
 
 class Talk:
     """One life of the terminal UI."""
 
     def __init__(
-        self, screen: Screen, face: TuiFace, drive: Drive, conversation: Conversation, given: tuple[str, ...]
+        self, screen: Surface, face: TuiFace, drive: Drive, conversation: Conversation, given: tuple[str, ...]
     ) -> None:
+        """`given` are the flags of models that the UI was given: commands inside it have them too."""
         self._screen, self._face, self._drive, self._conversation = screen, face, drive, conversation
         self._given = given
         self._lines: asyncio.Queue[str] = asyncio.Queue()
         self._code: int | None = None
         self._stopped_at = 0.0
+        self._stop: Callable[[int], None] = lambda number: None  # stops what runs, as this signal does
+        self._attached: Attached | None = None
+        self._hosting = asyncio.Lock()  # one command at a time: its output is caught
+        self._looks: set[asyncio.Task[None]] = set()
         screen.heard, screen.interrupted, screen.left = self._heard, self._interrupted, self._leave
+
+    @property
+    def _app(self) -> App:
+        return self._drive.app
 
     async def run(self) -> int:
         """Take lines until the person leaves."""
         shown = asyncio.ensure_future(self._screen.run())
         taking = asyncio.ensure_future(self._take())
         await asyncio.wait([shown, taking], return_when=asyncio.FIRST_COMPLETED)
-        if not taking.done():
-            taking.cancel()
+        for task in (taking, *self._looks):
+            task.cancel()
         await asyncio.wait([taking])
-        await self._screen.flush() if not shown.done() else None
+        await self._screen.flush()
         self._screen.end()
         await shown
         if not taking.cancelled() and (error := taking.exception()) is not None:
@@ -111,30 +77,44 @@ class Talk:
     def _signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._leave, 130)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is a key here
+            loop.add_signal_handler(number, self._leave, INTERRUPTED)
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
 
     async def _take(self) -> None:
         self._signals()
-        await self._screen.drawn.wait()  # lines are printed above rows that are there
-        await self._turn(self._conversation.begin())
+        await self._screen.ready()
+        text = ""
         while self._code is None:
-            self._screen.status.queued = self._lines.qsize()
-            text = await self._lines.get()
             try:
-                await self._line(text)
-            except OrchestraError as error:  # rule 3
-                self._screen.line(f"orchestra: {safe(str(error))}")
-            self._signals()
+                await (self._line(text) if text else self._turn(self._conversation.begin()))
+            except Exception as error:  # rule 4
+                self._failed(error)
+            finally:
+                self._face.use(self._app)
+                self._signals()
+            if self._code is None:
+                self._count_waiting()
+                text = await self._lines.get()
+                self._screen.status.queued = self._lines.qsize()
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def _heard(self, text: str) -> None:
-        if text.strip() in ("/exit", "/quit"):
+        text = text.strip()
+        if text in ("/exit", "/quit"):
             return self._leave()
-        if text.strip():
-            self._lines.put_nowait(text)
-            self._screen.status.queued = self._lines.qsize()
+        meaning = meaning_of(text)
+        if not text:
+            return None
+        if self._screen.busy and self._attached is None and meaning.kind == "command" and meaning.name in LOOKING:
+            look = asyncio.ensure_future(self._look(text, meaning))
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+            return None
+        self._lines.put_nowait(text)
+        self._screen.status.queued = self._lines.qsize()
+        if self._attached is not None:
+            self._attached.leave()
         return None
 
     def _interrupted(self) -> None:
@@ -146,33 +126,41 @@ class Talk:
         if self._screen.busy:
             while not self._lines.empty():
                 self._lines.get_nowait()
-            return self._face.stop()
+            return self._stop(signal.SIGINT)
         return self._screen.line("Ctrl-C again leaves; so do Ctrl-D and /exit")
 
     def _leave(self, code: int = 0) -> None:
         self._code = code
-        self._face.stop()
+        self._stop(signal.SIGTERM)  # rule 3
         self._lines.put_nowait("")
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
     async def _line(self, text: str) -> None:
-        if self._code is not None or not text.strip():
-            return None
-        for at, row in enumerate(safe(text.strip()).split("\n")):
+        self._echo(text)
+        meaning = meaning_of(text)
+        match meaning.kind:
+            case "turn":
+                await self._turn(self._conversation.hear(text))
+            case "command":
+                await self._command(meaning)
+            case "attach":
+                await self._attach(meaning.rest)
+            case "clear":
+                self._screen.clear()
+            case "help":
+                for line in help_lines():
+                    self._screen.line(line)
+            case "absent":
+                raise UsageError(meaning.rest)
+
+    def _echo(self, text: str) -> None:
+        for at, row in enumerate(safe(text).split("\n")):
             self._screen.line(click.style(f"{'>' if at == 0 else ' '} {row}", bold=True))
-        name, _, rest = text.strip().partition(" ")
-        if name == "/clear":
-            return await self._clear()
-        if name == "/help":
-            return self._help()
-        if name.startswith("/") and not name.startswith("//") and name not in TURNS and name in names():
-            return await self._command(OTHER.get(name, name[1:]), rest.strip())
-        return await self._turn(self._conversation.hear(text))
 
     async def _turn(self, taken: AsyncIterator[Heard]) -> None:
         """Show what comes of a message or of a command of the conversation."""
-        self._begin()
+        self._begin(self._drive.interrupt)
         try:
             async for heard in taken:
                 self._face.over()
@@ -185,56 +173,119 @@ class Talk:
         finally:
             self._end()
 
-    async def _command(self, name: str, rest: str) -> None:
-        taken = await run_command(name, rest, self._face, self._drive.app.project.path, self._given, self._screen.line)
-        if taken is not None:
-            await self._drive_run(taken)
+    async def _look(self, text: str, meaning: Meaning) -> None:
+        """Run a command that only looks, while something runs."""
+        self._echo(text)
+        try:
+            async with self._hosting:
+                await run_command(self._hosted(), meaning.name, meaning.rest, self._path, self._given)
+        except Exception as error:  # rule 4
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self._screen.line(" ".join(failure(error)[0].split("\n")))
+
+    async def _command(self, meaning: Meaning) -> None:
+        host = self._hosted()
+        self._begin(lambda number: self._stop_command(host))
+        try:
+            async with self._hosting:
+                await run_command(host, meaning.name, meaning.rest, self._path, self._given)
+        finally:
+            self._end()
+        if host.taken is not None:
+            await self._drive_run(host.taken)
+
+    def _stop_command(self, host: Hosting) -> None:
+        if not host.interrupt() and self._code is None:
+            self._screen.line("this command ends by itself; Ctrl-C again leaves the UI")
+
+    def _hosted(self) -> Hosting:
+        return Hosting(self._face, self._screen)
+
+    @property
+    def _path(self) -> Path:
+        return self._app.project.path
 
     async def _drive_run(self, taken: Taken) -> None:
         """Drive a run that a command started or found."""
-        self._begin()
+        self._begin(taken.drive.interrupt)
         self._face.left = False
+        app = taken.drive.app
+        self._face.use(app)
         try:
             end = await taken.drive.go(taken.folder, known=taken.known, accept_drift=taken.accept_drift)
             self._face.over()
             self._face.done(end, taken.folder)
             if end.result is not None and end.status == "completed":
-                app = taken.drive.app
-                for line in safe(app.workflow_of(end.run_id).printed(end.result)).splitlines():
-                    self._screen.line(line)
+                self._face.answer(safe(app.workflow_of(end.run_id).printed(end.result)))
             if end.status not in FINAL.values():
-                self._screen.line(f"it stays; go on: {command(taken.drive.app, 'resume', taken.folder.id)}, or /resume")
+                self._screen.line(f"it stays; to go on with it here: {_slashed(app, 'resume', taken.folder.id)}")
         finally:
-            self._face.use(self._drive.app)
             self._end()
+        if signal.SIGTERM in taken.drive.signals and self._code is None:
+            self._leave(INTERRUPTED)
 
-    def _begin(self) -> None:
-        status = self._screen.status
-        status.since, status.state, status.tokens, status.context = time.monotonic(), "", 0, 0
-        status.spent = {}
+    async def _attach(self, run: str) -> None:
+        """Show a run that any process drives; drive it on, if it is answered here and no process does (attach.py)."""
+        app = self._app
+        folder = app.meant.to_look_at(run or None)
+        self._attached = attached = Attached(app, self._face, folder)
+        self._begin(lambda number: attached.leave())
+        self._face.left = False
+        try:
+            await attached.show()
+            self._face.over()
+            if attached.end is not None:
+                self._face.done(attached.end, folder)
+                if attached.end.status == "completed":
+                    self._face.answer(safe(app.workflow_of(folder.id).printed(attached.end.result)))
+            elif attached.left:
+                self._screen.line(
+                    f"left run {folder.id} as it is; to see it again: {_slashed(app, 'watch', folder.id)}"
+                )
+        finally:
+            self._attached = None
+            self._end()
+        if attached.answered:
+            root = app.runs.vouched_root(folder).folder
+            await self._drive_run(Taken(self._drive, root, known=True, accept_drift=frozenset()))
+
+    def _begin(self, stop: Callable[[int], None]) -> None:
+        """Something runs, which `stop` stops."""
+        self._stop = stop
+        self._screen.status.since = time.monotonic()
         self._screen.busy = True
         self._screen.changed()
 
     def _end(self) -> None:
+        self._stop = lambda number: None
         self._face.over()
         self._screen.busy = False
         self._screen.status.run = ""
         self._screen.changed()
 
-    # -- commands of its own ------------------------------------------------------------------------------------------
+    # -- what waits ---------------------------------------------------------------------------------------------------
 
-    def _help(self) -> None:
-        listed = {**{one.usage: one.help for one in TURNS.values()}, **_OWN}
-        width = max(map(len, listed))
-        for usage, what in listed.items():
-            self._screen.line(f"  {usage:<{width}}  {what}")
-        self._screen.line(
-            "  Every command of orchestra works with a slash before it: /loop GOAL --check CMD, /dag, /team,"
-        )
-        self._screen.line("  /contracts, /runs, /inbox, /show, /diff, /undo, /cost, /context, /resume RUN, /answer, …")
-        self._screen.line("  Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, @ names a file.")
-        self._screen.line("  Ctrl-C stops what runs; again, it leaves. // sends a message that begins with /.")
+    def _count_waiting(self) -> None:
+        """Count what waits in the project, in a thread: there may be many runs."""
+        look = asyncio.ensure_future(self._counted())
+        self._looks.add(look)
+        look.add_done_callback(self._looks.discard)
 
-    async def _clear(self) -> None:
-        for _ in range(os.get_terminal_size().lines):
-            self._screen.line("")
+    async def _counted(self) -> None:
+        def count() -> int:
+            app = App(self._path)
+            requests = (one for run in app.meant.unended() for one in app.trees.requests(run.folder))
+            return sum(not one.answered for one in requests)
+
+        try:
+            self._screen.status.waits = await in_thread(count)
+        except (OrchestraError, OSError):
+            return  # a run that cannot be read is told by the commands about it
+        self._screen.changed()
+
+
+def _slashed(app: App, *words: str) -> str:
+    """A command as it is typed here."""
+    return "/" + command(app, *words).removeprefix("orchestra ")

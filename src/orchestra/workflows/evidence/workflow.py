@@ -87,6 +87,11 @@ def configured(project: Project, goal: str, agent: str = DEFAULT, **typed: Any) 
     return Job(goal=goal, agent=agent, **{**_defaults(project), **usual, **typed})
 
 
+def _pace(params: Mapping[str, Any], event: Event) -> tuple[int, int] | None:
+    step, most = StepEvent.of(event).step, params.get("maxSteps")
+    return (step, most) if step and isinstance(most, int) else None
+
+
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     """Complete the job, or refuse it before a run exists."""
     if not job.goal.strip():
@@ -281,6 +286,7 @@ EVIDENCE = Workflow(
     headline=_headline,
     results=_results,
     spoken=is_answer,
+    pace=_pace,
     printed=_printed,
     report=_report,
     title="an evidence loop",

@@ -139,6 +139,12 @@ def _effects(running: Running) -> Handlers:
     return {Evaluate: record_evaluation, KeepPlan: keep_plan}
 
 
+def _pace(params: Mapping[str, Any], event: Event) -> tuple[int, int] | None:
+    """The patch that is worked on, and how many there may be: the first, and the fixes."""
+    most = params.get("maxFixIterations")
+    return (event.iteration, most + 1) if isinstance(event.iteration, int) and isinstance(most, int) else None
+
+
 def _headline(event: Event) -> str:
     outcome = outcome_of(event)
     if event.type == "PHASE_COMPLETED" and event.phase == "plan" and (asked := _asked_to_see(outcome.text)):
@@ -294,6 +300,7 @@ LOOP = Workflow(
     uncommitted="uncommitted changes will mix with the run's (to keep them apart: commit first, or --worktree)",
     needs_commands=_needs_commands,
     headline=_headline,
+    pace=_pace,
     about=_about,
     after_no=lambda params, subject: "goes to the fixer",
     details=_details,

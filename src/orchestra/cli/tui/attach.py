@@ -1,0 +1,146 @@
+"""Shows a run that any process drives, and answers what it waits for (runs/follow.py).
+
+Rules
+1. Of what happened before, the last lines are printed, without their patches. Then everything, as it happens.
+2. What the run waits for is asked here, as if it were driven here. The answer goes to the run's inbox; the process that
+   drives the run takes it. The first answer stands, and a prompt that another process answered is closed.
+3. A run that no process drives is driven on here once all that it waits for is answered. One that was stopped is left
+   alone, and a line tells how to go on.
+4. To leave changes nothing: the run goes on, or waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from orchestra.app import App
+from orchestra.cli.advice import command
+from orchestra.cli.text import step_line
+from orchestra.cli.tui.face import TuiFace
+from orchestra.core.ending import RunEnd
+from orchestra.core.faces import Happened, Launched, News
+from orchestra.core.reading import RunEnded, key_of
+from orchestra.core.records import FINAL, Event, now
+from orchestra.core.run import RunFolder
+from orchestra.runs.follow import follow
+
+_BEFORE = 50  # events of the past that are shown
+_REQUESTS = ("APPROVAL_REQUESTED", "QUESTION_RAISED")
+
+
+class Attached:
+    """One run that is shown."""
+
+    def __init__(self, app: App, face: TuiFace, folder: RunFolder) -> None:
+        self._app, self._face, self._folder = app, face, folder
+        self._root = app.runs.root_of(folder)
+        self._joined = now()
+        self._past: deque[Event] | None = deque(maxlen=_BEFORE)  # None: it is shown
+        self._open: dict[tuple[str, str], Event] = {}  # steps of the past that go on
+        self._asked: set[tuple[str, str]] = set()  # requests that were asked about, by run and id
+        self._looked = -1  # how much was seen when what waits was looked at last
+        self._seen = 0
+        self._task: asyncio.Task[None] | None = None
+        self.left = False  # the person left it
+        self.answered = False  # all is answered, and no process drives it (rule 3)
+        self.end: RunEnd | None = None  # how the run ended, if it has
+
+    async def show(self) -> None:
+        """Show the run until it ends, the person leaves it, or it is to be driven here."""
+        self._task = asyncio.ensure_future(self._follow())
+        self._face.stops_by(self.leave)
+        try:
+            await asyncio.wait([self._task])
+        finally:
+            self._task.cancel()
+        if not self._task.cancelled() and (error := self._task.exception()) is not None:
+            raise error
+
+    def leave(self) -> None:
+        """Show it no more (rule 4)."""
+        self.left = True
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _follow(self) -> None:
+        project = self._app.project
+        all_news = follow(
+            project.store,
+            self._folder,
+            redactor=project.redactor,
+            root_of=self._app.workflows.root,
+            on_idle=self._idle,
+        )
+        async for news in all_news:
+            self._seen += 1
+            self._take(news)
+        self._catch_up()
+
+    def _take(self, news: News) -> None:
+        if isinstance(news, Launched):
+            self._face.tell(news)
+            return None
+        event = news.event if isinstance(news, Happened) else None
+        if event is not None and event.type in FINAL and event.runId == self._folder.id:
+            ended = RunEnded.of(event)
+            message = ended.message or ended.reason
+            self.end = RunEnd(event.runId, FINAL[event.type], ended.exitCode, message, result=ended.result)
+        if self._past is not None and event is not None and event.ts < self._joined:
+            return self._keep(self._past, event)
+        self._catch_up()
+        self._face.tell(news)
+        if event is not None and event.type in _REQUESTS:
+            self._ask()
+        return None
+
+    def _keep(self, past: deque[Event], event: Event) -> None:
+        """Keep an event of the past; nothing is made of it yet, because there may be very many (rule 1)."""
+        past.append(event)
+        if event.type == "PHASE_STARTED":
+            self._open[event.runId, key_of(event)] = event
+        elif event.type in FINAL:
+            self._open = {of: one for of, one in self._open.items() if of[0] != event.runId}
+        else:
+            self._open.pop((event.runId, key_of(event)), None)
+
+    def _catch_up(self) -> None:
+        """Show the end of what happened before, and the steps that go on (rule 1)."""
+        if self._past is None:
+            return
+        past, self._past = self._past, None
+        for event in past:
+            run = self._face.run_of(event)
+            if text := step_line(event, run.workflow.headline):
+                self._face.line(run.where + text)
+        for event in self._open.values():
+            self._face.resumed(event)
+        if self.end is None:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask what was not asked yet (rule 2)."""
+        for one in self._app.trees.requests(self._folder):
+            of = (one.run.folder.id, one.id)
+            if not one.answered and not one.run.foreign and of not in self._asked:
+                self._asked.add(of)
+                self._face.waiting(one.run.folder, one.event)
+
+    def _idle(self) -> None:
+        """Nothing happened for a while: is the run driven at all? (rule 3)"""
+        self._catch_up()
+        if self._app.project.store.is_driven(self._root):
+            return
+        requests = self._app.trees.requests(self._folder)
+        if requests and all(one.answered for one in requests):
+            self.answered = True
+            self._stop()
+        elif not requests and self._looked != self._seen:
+            self._looked = self._seen
+            go_on = command(self._app, "resume", self._root.id).removeprefix("orchestra ")
+            self._face.line(f"no process drives this run now; to go on with it here: /{go_on}")
+        else:
+            self._ask()

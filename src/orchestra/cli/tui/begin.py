@@ -1,0 +1,65 @@
+"""Begins the terminal UI: the surface it is shown on, the session it talks in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from orchestra.cli import options
+from orchestra.cli.conversation import Conversation, Wishes
+from orchestra.cli.driving import Drive
+from orchestra.cli.editor import KeptHistory
+from orchestra.cli.tui.face import TuiFace
+from orchestra.cli.tui.names import names
+from orchestra.cli.tui.screen import Screen
+from orchestra.cli.tui.surface import Surface
+from orchestra.cli.tui.talk import Talk
+from orchestra.cli.tui.words import Words
+from orchestra.context.walk import walk
+from orchestra.core.errors import RunLocked
+
+_SESSION = "tui"
+_MOST_SESSIONS = 100  # that are tried for a free one
+
+
+def begin(project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str) -> int:
+    """Show the UI until the person leaves; returns the exit code. Without a session, a free one is taken."""
+    return asyncio.run(_begin(project, session, wishes, who, environment))
+
+
+async def _begin(project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str) -> int:
+    screen: Surface = Screen(
+        Words(names(), lambda: (one.path for one in walk(found.path).files)), colour=not os.environ.get("NO_COLOR")
+    )
+    face = TuiFace(screen)
+    how = options.Driving(project, as_json=False, no_input=False, quiet=False)
+    drive = Drive(how, environment=environment, face=face)
+    found = drive.app.project
+    models = options.routed(who, found.providers)
+    sessions = [session] if session else [_SESSION, *(f"{_SESSION}-{n}" for n in range(2, _MOST_SESSIONS))]
+    with ExitStack() as held:
+        conversation = _free(sessions, lambda name: held.enter_context(Conversation(drive, name, models, wishes)))
+        if conversation.session != sessions[0]:
+            screen.line(f"session {_SESSION} is open in another process; this is session {conversation.session}")
+        screen.remember(KeptHistory(conversation.history, found.disk, found.redactor))
+        return await Talk(screen, face, drive, conversation, tuple(_given(who))).run()
+
+
+def _free(sessions: list[str], enter: Callable[[str], Conversation]) -> Conversation:
+    """The first of these sessions that no other process holds; RunLocked if they all are held."""
+    for name in sessions[:-1]:
+        try:
+            return enter(name)
+        except RunLocked:
+            continue
+    return enter(sessions[-1])
+
+
+def _given(who: options.Answering) -> Iterator[str]:
+    """The flags of the models that were given to the UI: commands inside it have them too."""
+    for flag, value in (("--provider", who.provider), ("--model", who.model)):
+        if value:
+            yield from (flag, value)

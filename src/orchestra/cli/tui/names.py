@@ -1,0 +1,71 @@
+"""What a typed line means: a message, or a command of the conversation, of `orchestra` or of the UI itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from orchestra.cli.commands import COMMANDS
+from orchestra.cli.conversation import COMMANDS as TURNS
+from orchestra.cli.tui.hosted import NOT_HERE, OTHER
+
+_OWN = {
+    "/runs": "all runs; with a number or an id: show that run, whoever drives it",
+    "/watch": "show a run as it happens, whoever drives it, and answer what it asks",
+    "/attach": "the same as /watch",
+    "/clear": "begin with an empty screen; the scrollback stays",
+    "/web": "the web UI",
+    "/help": "these commands",
+    "/exit": "leave; what runs is gone on with later",
+}
+_NO_WEB = "there is no web UI yet. /runs, /watch RUN and /inbox show the same here"
+_WITH_RUN = ("/show", "/cancel")  # of the conversation without a run, of `orchestra` with one
+
+Kind = Literal["turn", "command", "attach", "clear", "help", "absent"]
+
+
+class Meaning(Struct, frozen=True):
+    """What a line means; of a command its name, and what is typed behind it."""
+
+    kind: Kind
+    name: str = ""
+    rest: str = ""
+
+
+def meaning_of(text: str) -> Meaning:
+    """What a line means; a command that does not exist is left to the conversation, which names those that do."""
+    name, _, rest = text.strip().partition(" ")
+    rest = rest.strip()
+    if not name.startswith("/") or name.startswith("//"):
+        return Meaning("turn")
+    if name == "/web":
+        return Meaning("absent", rest=_NO_WEB)
+    if name in ("/clear", "/help"):
+        return Meaning("clear" if name == "/clear" else "help")
+    if name in ("/watch", "/attach") or (name == "/runs" and rest and not rest.startswith("-")):
+        return Meaning("attach", rest=rest)
+    if name in TURNS and not (name in _WITH_RUN and rest):
+        return Meaning("turn")
+    known = OTHER.get(name, name[1:])
+    return Meaning("command", known, rest) if known in COMMANDS else Meaning("turn")
+
+
+def names() -> dict[str, str]:
+    """Every command of the UI -> what it does."""
+    turns = {name: one.help for name, one in TURNS.items()}
+    others = {name: COMMANDS[of][1] for name, of in OTHER.items()}
+    ours = {f"/{name}": what for name, (_, what) in COMMANDS.items() if name not in NOT_HERE}
+    return {**ours, **others, **turns, **_OWN}
+
+
+def help_lines() -> Iterator[str]:
+    """What `/help` prints."""
+    listed = {**{one.usage: one.help for one in TURNS.values()}, **_OWN}
+    width = max(map(len, listed))
+    yield from (f"  {usage:<{width}}  {what}" for usage, what in listed.items())
+    yield "  Every command of orchestra works with a slash before it: /loop GOAL --check CMD, /dag, /team, /contracts,"
+    yield "  /inbox, /diff, /undo, /apply, /cost, /context, /resume RUN, /approve, /answer, …"
+    yield "  Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, @ names a file."
+    yield "  Ctrl-C stops what runs; again, it leaves. // sends a message that begins with /."

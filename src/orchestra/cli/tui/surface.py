@@ -1,0 +1,59 @@
+"""What the terminal UI is shown on: `Screen`, with live rows, or `Plain`, which only appends lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from prompt_toolkit.history import History
+
+from orchestra.cli.tui.status import Status
+from orchestra.cli.tui.tail import Tail
+
+
+class Surface(Protocol):
+    """Prints lines, shows what is alive if it can, and reads what a person types."""
+
+    status: Status
+    tail: Tail
+    busy: bool  # something runs
+    colour: bool
+    heard: Callable[[str], None]  # is called with what was typed
+    interrupted: Callable[[], None]  # Ctrl-C at an empty line
+    left: Callable[[], None]  # the end of the input
+
+    def remember(self, history: History, /) -> None:
+        """Use this history of what was typed."""
+
+    def line(self, text: str, /) -> None:
+        """Print a finished line, once. Whatever it contains, nothing but text and its colour reaches the terminal."""
+
+    def clear(self) -> None:
+        """Begin with an empty screen; what is above stays in the scrollback."""
+
+    def changed(self) -> None:
+        """What is alive is another now."""
+
+    def ask(self, text: str, then: Callable[[str], None], keys: str, /) -> None:
+        """Ask, and call `then` with what is said. A letter of `keys` may be an answer without Enter."""
+
+    def close(self) -> None:
+        """Ask no more."""
+
+    def idle(self) -> None:
+        """Nothing more is asked now."""
+
+    async def elsewhere(self, program: Coroutine[Any, Any, Any], /) -> Any:
+        """Wait for a program that has the terminal."""
+
+    async def ready(self) -> None:
+        """Wait until lines can be printed."""
+
+    async def flush(self) -> None:
+        """Print what is finished."""
+
+    async def run(self) -> None:
+        """Read what is typed until `end`."""
+
+    def end(self) -> None:
+        """`run` returns."""
