@@ -37,6 +37,7 @@ from orchestra.config.settings import find_config, policy_of, read_config
 from orchestra.context.opening import opened_file, recorded, written
 from orchestra.context.rules import Rules, find_rules
 from orchestra.context.view import View
+from orchestra.context.walk import walk
 from orchestra.core.copies import Copies, copy_of, path_of
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import SandboxError, UsageError
@@ -306,6 +307,10 @@ class Project:
             return scratch_root(self.path, self.environ) / "context"
         except SandboxError:
             return None
+
+    def files(self) -> tuple[str, ...]:
+        """The paths of the files that are worth listing (context/walk.py)."""
+        return tuple(found.path for found in walk(self.workspace).files)
 
     def shown_to_models(self) -> Recorded:
         """What a root run records of what its models are shown: the project's rules, the configuration's files."""

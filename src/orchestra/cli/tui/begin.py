@@ -18,7 +18,6 @@ from orchestra.cli.tui.screen import Screen
 from orchestra.cli.tui.surface import Surface
 from orchestra.cli.tui.talk import Talk
 from orchestra.cli.tui.words import Words
-from orchestra.context.walk import walk
 from orchestra.core.errors import RunLocked
 
 _SESSION = "tui"
@@ -31,9 +30,7 @@ def begin(project: Path, session: str | None, wishes: Wishes, who: options.Answe
 
 
 async def _begin(project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str) -> int:
-    screen: Surface = Screen(
-        Words(names(), lambda: (one.path for one in walk(found.path).files)), colour=not os.environ.get("NO_COLOR")
-    )
+    screen: Surface = Screen(Words(names(), lambda: found.files()), colour=not os.environ.get("NO_COLOR"))
     face = TuiFace(screen)
     how = options.Driving(project, as_json=False, no_input=False, quiet=False)
     drive = Drive(how, environment=environment, face=face)
