@@ -73,6 +73,7 @@ class Screen:
         self._away = False  # a program of the person's has the terminal
         self._drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
+        self._still = False  # nothing ran when the open prompt appeared: no rows are kept for it
         self._draft = ""
         self._typed_at = 0.0
         self._letters = Letters()
@@ -96,7 +97,7 @@ class Screen:
     def _made(self) -> Application[None]:
         output = Vt100_Output.from_pty(self._out, term=os.environ.get("TERM"))
         output.enable_cpr = False  # some terminals never answer
-        working = Condition(lambda: self.busy)
+        working = Condition(lambda: self._working)
         tail = Window(FormattedTextControl(self._tail), height=lambda: Dimension.exact(self._height), wrap_lines=False)
         entry = Window(
             BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)]),
@@ -139,11 +140,16 @@ class Screen:
         return max(1, min(_TAIL, self._app.output.get_size().rows - _INPUT - 1))
 
     @property
+    def _working(self) -> bool:
+        """Whether the tail has its rows: while a run goes on, also when nothing is alive in it (rule 2)."""
+        return self.busy and bool(self.status.run) and not self._still
+
+    @property
     def _room(self) -> int:
         """The rows of the input at most (rule 2)."""
         completing = self._buffer.complete_state
         menu = min(_MENU, len(completing.completions)) if completing else 0
-        return min(_INPUT, _ROWS - 1 - menu - (self._height if self.busy else 0))
+        return min(_INPUT, _ROWS - 1 - menu - (self._height if self._working else 0))
 
     def _tail(self) -> StyleAndTextTuples:
         return [*self.tail.rows(self._height, self.width, time.monotonic())]
@@ -227,6 +233,7 @@ class Screen:
         self._draft = begun or self._draft
         typing = bool(begun) or time.monotonic() - self._typed_at < _TYPING_S
         self._ask, self._letters.of = (text, then), "" if typing else keys
+        self._still = not self.tail.names
         self._buffer.reset()
         self.changed()
 
@@ -238,7 +245,7 @@ class Screen:
             self.idle()
 
     def _asked(self) -> None:
-        self._ask, self._letters.of = None, ""
+        self._ask, self._letters.of, self._still = None, "", False
         self.changed()
 
     def idle(self) -> None:

@@ -191,10 +191,10 @@ class Talk:
         try:
             async with self._hosting:
                 await run_command(host, meaning.name, meaning.rest, self._path, self._given)
+            if host.taken is not None:
+                await self._drive_run(host.taken)
         finally:
             self._end()
-        if host.taken is not None:
-            await self._drive_run(host.taken)
 
     def _stop_command(self, host: Hosting) -> None:
         if not host.interrupt() and self._code is None:
@@ -209,7 +209,7 @@ class Talk:
 
     async def _drive_run(self, taken: Taken) -> None:
         """Drive a run that a command started or found."""
-        self._begin(taken.drive.interrupt)
+        self._stop = taken.drive.interrupt
         self._face.left = False
         app = taken.drive.app
         self._face.use(app)
@@ -222,9 +222,8 @@ class Talk:
             if end.status not in FINAL.values():
                 self._screen.line(f"it stays; to go on with it here: {_slashed(app, 'resume', taken.folder.id)}")
         finally:
-            self._end()
-        if signal.SIGTERM in taken.drive.signals and self._code is None:
-            self._leave(INTERRUPTED)
+            if signal.SIGTERM in taken.drive.signals and self._code is None:
+                self._leave(INTERRUPTED)
 
     async def _attach(self, run: str) -> None:
         """Show a run that any process drives; drive it on, if it is answered here and no process does (attach.py)."""
@@ -244,12 +243,13 @@ class Talk:
                 self._screen.line(
                     f"left run {folder.id} as it is; to see it again: {_slashed(app, 'watch', folder.id)}"
                 )
+            self._attached = None
+            if attached.answered:
+                root = app.runs.vouched_root(folder).folder
+                await self._drive_run(Taken(self._drive, root, known=True, accept_drift=frozenset()))
         finally:
             self._attached = None
             self._end()
-        if attached.answered:
-            root = app.runs.vouched_root(folder).folder
-            await self._drive_run(Taken(self._drive, root, known=True, accept_drift=frozenset()))
 
     def _begin(self, stop: Callable[[int], None]) -> None:
         """Something runs, which `stop` stops."""
