@@ -162,6 +162,10 @@ class TuiFace(TerminalFace):
         if not is_told(event):
             super()._show_event(event)
 
+    def waiting(self, folder: RunFolder, request: Event) -> None:
+        self.screen.status.state = "waits for you"
+        super().waiting(folder, request)
+
     def resumed(self, event: Event) -> None:
         """Show a step that began before this run was shown here."""
         self._live.event(event, self.run_of(event).workflow.headline(event), quiet=False)

@@ -4,8 +4,8 @@ Rules
 1. Finished lines are printed in batches, as ordinary lines at the bottom: the terminal's scrollback has each once.
 2. While something runs the live rows above the input are of a fixed number, so the cursor stays in its cell. With what
    is typed and the menu below it, they are never more than 12.
-3. A prompt takes the input line; what was being typed comes back afterwards. Who was typing when it appeared must end
-   an answer with Enter, so that no letter of a sentence approves anything.
+3. A prompt takes the input line; what was being typed comes back afterwards. Who was typing when it appeared, or just
+   after, must end an answer with Enter, so that no letter of a sentence approves anything.
 4. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
 """
 
@@ -54,6 +54,7 @@ _INPUT = 6
 _MENU = 5
 _BATCH_S = 0.1
 _TYPING_S = 1.0  # who pressed a key so lately is typing
+_DEAD_S = 0.3  # no letter alone answers a prompt that is so young
 
 
 class Screen:
@@ -74,6 +75,7 @@ class Screen:
         self._drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
         self._still = False  # nothing ran when the open prompt appeared: no rows are kept for it
+        self._answering = False  # an answer was just given: a prompt now is the next one of the same decision
         self._draft = ""
         self._typed_at = 0.0
         self._letters = Letters()
@@ -219,12 +221,17 @@ class Screen:
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if self._ask is None:
+            self._typed_at = 0.0  # Enter: the person waits
             self.heard(text)
             return False  # the buffer is emptied, and the text is in the history
         _, then = self._ask
         buffer.reset()
         self._asked()
-        then(text.strip())
+        self._answering = True
+        try:
+            then(text.strip())
+        finally:
+            self._answering = False
         return True
 
     def ask(self, text: str, then: Callable[[str], None], keys: str) -> None:
@@ -232,10 +239,18 @@ class Screen:
         begun = self._buffer.text if self._ask is None else ""
         self._draft = begun or self._draft
         typing = bool(begun) or time.monotonic() - self._typed_at < _TYPING_S
-        self._ask, self._letters.of = (text, then), "" if typing else keys
+        self._ask = asked = (text, then)
+        self._letters.of = keys if self._answering else ""
+        if not self._answering and not typing:
+            asyncio.get_running_loop().call_later(_DEAD_S, self._wake, asked, keys)
         self._still = not self.tail.names
         self._buffer.reset()
         self.changed()
+
+    def _wake(self, asked: object, keys: str) -> None:
+        """From now on a letter alone answers this prompt, unless something was typed meanwhile (rule 3)."""
+        if self._ask is asked and not self._buffer.text:
+            self._letters.of = keys
 
     def close(self) -> None:
         """Ask no more."""
