@@ -215,7 +215,7 @@ class Screen:
     # -- what is typed ------------------------------------------------------------------------------------------------
 
     def _typed(self) -> None:
-        if self._ask is None:
+        if self._ask is None and self._buffer.text:
             self._typed_at = time.monotonic()
 
     def _accept(self, buffer: Buffer) -> bool:
