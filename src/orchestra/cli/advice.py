@@ -162,13 +162,20 @@ def waiting_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> lis
     return lines
 
 
-def question_lines(asked: Request) -> list[str]:
-    """What helps to answer a question: what is needed, what depends on it, the options and the default."""
+def question_lines(asked: Request, *, digits: bool = False) -> list[str]:
+    """What helps to answer a question: what is needed, what depends on it, the options and the default.
+
+    `digits`: each option has its number, because the number is an answer too.
+    """
     lines = [f"needed: {safe(item[:_SHOWN])}" for item in asked.needed_input]
     if asked.impact:
         lines.append(f"what depends on it: {safe(asked.impact[:_SHOWN])}")
     if asked.options:
-        marked = (f"{option} (default)" if option == asked.default else option for option in asked.options)
+        numbers = (f"{number} " if digits else "" for number in range(1, len(asked.options) + 1))
+        marked = (
+            f"{number}{option} (default)" if option == asked.default else f"{number}{option}"
+            for number, option in zip(numbers, asked.options, strict=True)
+        )
         lines.append(f"options: {safe(', '.join(marked))}")
     elif asked.kind == "yes_no":
         lines.append("options: " + ", ".join(f"{o} (default)" if o == asked.default else o for o in ("yes", "no")))

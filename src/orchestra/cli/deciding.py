@@ -117,7 +117,7 @@ class Deciding:
             self._face.line(click.style("? ", fg="yellow") + self._where(": ") + safe(asked.question))
             if asked.reason and asked.reason != asked.impact:
                 self._face.line(f"  why: {safe(asked.reason)}")
-            for line in question_lines(asked):
+            for line in question_lines(asked, digits=True):
                 self._face.line(f"  {line}")
             self._ask_answer()
 

@@ -14,6 +14,7 @@ from orchestra.cli.driving import Drive
 from orchestra.cli.editor import KeptHistory
 from orchestra.cli.tui.face import TuiFace
 from orchestra.cli.tui.names import names
+from orchestra.cli.tui.plain import Plain
 from orchestra.cli.tui.screen import Screen
 from orchestra.cli.tui.surface import Surface
 from orchestra.cli.tui.talk import Talk
@@ -24,13 +25,21 @@ _SESSION = "tui"
 _MOST_SESSIONS = 100  # that are tried for a free one
 
 
-def begin(project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str) -> int:
-    """Show the UI until the person leaves; returns the exit code. Without a session, a free one is taken."""
-    return asyncio.run(_begin(project, session, wishes, who, environment))
+def begin(
+    project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
+) -> int:
+    """Show the UI until the person leaves; returns the exit code.
+
+    Without a session, a free one is taken. `plain`: what asks for plain lines; empty: live rows.
+    """
+    return asyncio.run(_begin(project, session, wishes, who, environment, plain))
 
 
-async def _begin(project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str) -> int:
-    screen: Surface = Screen(Words(names(), lambda: found.files()), colour=not os.environ.get("NO_COLOR"))
+async def _begin(
+    project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
+) -> int:
+    words = Words(names(), lambda: found.files())
+    screen: Surface = Plain(plain) if plain else Screen(words, colour=not os.environ.get("NO_COLOR"))
     face = TuiFace(screen)
     how = options.Driving(project, as_json=False, no_input=False, quiet=False)
     drive = Drive(how, environment=environment, face=face)

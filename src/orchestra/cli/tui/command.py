@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -23,6 +24,11 @@ from orchestra.core.errors import UsageError
 @mode_option
 @max_steps_option
 @no_stream_option
+@click.option(
+    "--screen-reader",
+    is_flag=True,
+    help="Only append lines: nothing is drawn again, no number ticks (so too with ACCESSIBLE=1 and TERM=dumb).",
+)
 @options.environment
 @options.models
 @options.project
@@ -32,6 +38,7 @@ def agent_tui(
     mode: str | None,
     max_steps: int | None,
     no_stream: bool,
+    screen_reader: bool,
     environment: str,
     who: options.Answering,
     project: Path,
@@ -53,9 +60,10 @@ def agent_tui(
         )
     from orchestra.cli.conversation import Wishes
     from orchestra.cli.tui.begin import begin
+    from orchestra.cli.tui.plain import why_plain
 
     wishes = Wishes(agent, mode, max_steps, False if no_stream else None)
-    return begin(project, session, wishes, who, environment)
+    return begin(project, session, wishes, who, environment, why_plain(screen_reader, os.environ))
 
 
 tui = agent_tui

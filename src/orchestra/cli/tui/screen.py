@@ -60,6 +60,8 @@ _DEAD_S = 0.3  # no letter alone answers a prompt that is so young
 class Screen:
     """The surface of the terminal UI."""
 
+    echoes = False
+
     def __init__(self, words: Completer, *, colour: bool) -> None:
         self.status = Status()
         self.tail = Tail()
@@ -162,6 +164,10 @@ class Screen:
     def changed(self) -> None:
         """Draw the live rows again, soon."""
         self._app.invalidate()
+
+    def expect(self) -> None:
+        """Nothing runs: a line is expected."""
+        self.changed()
 
     # -- finished lines -----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ class Surface(Protocol):
     tail: Tail
     busy: bool  # something runs
     colour: bool
+    echoes: bool  # what is typed stays there by itself
     heard: Callable[[str], None]  # is called with what was typed
     interrupted: Callable[[], None]  # Ctrl-C at an empty line
     left: Callable[[], None]  # the end of the input
@@ -33,6 +34,9 @@ class Surface(Protocol):
 
     def changed(self) -> None:
         """What is alive is another now."""
+
+    def expect(self) -> None:
+        """Nothing runs: a line is expected."""
 
     def ask(self, text: str, then: Callable[[str], None], keys: str, /) -> None:
         """Ask, and call `then` with what is said. A letter of `keys` may be an answer without Enter."""

@@ -94,6 +94,7 @@ class Talk:
                 self._signals()
             if self._code is None:
                 self._count_waiting()
+                self._screen.expect()
                 text = await self._lines.get()
                 self._screen.status.queued = self._lines.qsize()
 
@@ -127,7 +128,8 @@ class Talk:
             while not self._lines.empty():
                 self._lines.get_nowait()
             return self._stop(signal.SIGINT)
-        return self._screen.line("Ctrl-C again leaves; so do Ctrl-D and /exit")
+        self._screen.line("Ctrl-C again leaves; so do Ctrl-D and /exit")
+        return self._screen.expect()
 
     def _leave(self, code: int = 0) -> None:
         self._code = code
@@ -155,6 +157,8 @@ class Talk:
                 raise UsageError(meaning.rest)
 
     def _echo(self, text: str) -> None:
+        if self._screen.echoes:
+            return
         for at, row in enumerate(safe(text).split("\n")):
             self._screen.line(click.style(f"{'>' if at == 0 else ' '} {row}", bold=True))
 
@@ -222,8 +226,9 @@ class Talk:
             if end.status not in FINAL.values():
                 self._screen.line(f"it stays; to go on with it here: {_slashed(app, 'resume', taken.folder.id)}")
         finally:
-            if signal.SIGTERM in taken.drive.signals and self._code is None:
-                self._leave(INTERRUPTED)
+            came = taken.drive.signals
+            if (signal.SIGTERM in came or came.count(signal.SIGINT) > 1) and self._code is None:
+                self._leave(INTERRUPTED if signal.SIGTERM in came else 0)
 
     async def _attach(self, run: str) -> None:
         """Show a run that any process drives; drive it on, if it is answered here and no process does (attach.py)."""
