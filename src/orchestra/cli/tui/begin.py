@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import click
+
+from orchestra import __version__
 from orchestra.cli import options
 from orchestra.cli.conversation import Conversation, Wishes
 from orchestra.cli.driving import Drive
@@ -48,6 +51,7 @@ async def _begin(
     sessions = [session] if session else [_SESSION, *(f"{_SESSION}-{n}" for n in range(2, _MOST_SESSIONS))]
     with ExitStack() as held:
         conversation = _free(sessions, lambda name: held.enter_context(Conversation(drive, name, models, wishes)))
+        screen.line(click.style(f"orchestra {__version__} in {found.path}", dim=True))
         if conversation.session != sessions[0]:
             screen.line(f"session {_SESSION} is open in another process; this is session {conversation.session}")
         screen.remember(KeptHistory(conversation.history, found.disk, found.redactor))

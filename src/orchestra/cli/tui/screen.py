@@ -320,7 +320,8 @@ class Screen:
     # -- the life of it -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Show the live rows until `end`."""
+        """Show the live rows until `end`; below a line: tmux keeps a copy of what is erased at its first row."""
+        self._write()
         ticking = asyncio.ensure_future(self._tick())
         try:
             await self._app.run_async(handle_sigint=False)
