@@ -26,6 +26,7 @@ from orchestra.core.run import RunFolder
 from orchestra.runs.follow import follow
 
 _BEFORE = 50  # events of the past that are shown
+_QUIET_S = 0.03
 _REQUESTS = ("APPROVAL_REQUESTED", "QUESTION_RAISED")
 
 
@@ -41,21 +42,22 @@ class Attached:
         self._asked: set[tuple[str, str]] = set()  # requests that were asked about, by run and id
         self._looked = -1  # how much was seen when what waits was looked at last
         self._seen = 0
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.left = False  # the person left it
         self.answered = False  # all is answered, and no process drives it (rule 3)
         self.end: RunEnd | None = None  # how the run ended, if it has
 
     async def show(self) -> None:
         """Show the run until it ends, the person leaves it, or it is to be driven here."""
-        self._task = asyncio.ensure_future(self._follow())
+        self._tasks = [asyncio.ensure_future(self._follow()), asyncio.ensure_future(self._catch_up_soon())]
         self._face.stops_by(self.leave)
         try:
-            await asyncio.wait([self._task])
+            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            self._task.cancel()
-        if not self._task.cancelled() and (error := self._task.exception()) is not None:
-            raise error
+            self._stop()
+        for task in done:
+            if not task.cancelled():
+                task.result()
 
     def leave(self) -> None:
         """Show it no more (rule 4)."""
@@ -63,8 +65,8 @@ class Attached:
         self._stop()
 
     def _stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def _follow(self) -> None:
         project = self._app.project
@@ -106,6 +108,15 @@ class Attached:
             self._open = {of: one for of, one in self._open.items() if of[0] != event.runId}
         else:
             self._open.pop((event.runId, key_of(event)), None)
+
+    async def _catch_up_soon(self) -> None:
+        """Show the past as soon as no more of it comes."""
+        seen = 0
+        while self._past is not None:
+            await asyncio.sleep(_QUIET_S)
+            if seen and seen == self._seen:
+                self._catch_up()
+            seen = self._seen
 
     def _catch_up(self) -> None:
         """Show the end of what happened before, and the steps that go on (rule 1)."""

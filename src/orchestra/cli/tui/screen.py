@@ -324,7 +324,7 @@ class Screen:
         self._write()
         ticking = asyncio.ensure_future(self._tick())
         try:
-            await self._app.run_async(handle_sigint=False)
+            await self._app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             ticking.cancel()
             if self._printing is not None:

@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -61,6 +62,7 @@ class Talk:
 
     async def run(self) -> int:
         """Take lines until the person leaves."""
+        asyncio.get_running_loop().set_exception_handler(self._broken)
         shown = asyncio.ensure_future(self._screen.run())
         taking = asyncio.ensure_future(self._take())
         await asyncio.wait([shown, taking], return_when=asyncio.FIRST_COMPLETED)
@@ -185,6 +187,11 @@ class Talk:
                 await run_command(self._hosted(), meaning.name, meaning.rest, self._path, self._given)
         except Exception as error:  # rule 4
             self._failed(error)
+
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that nothing waited for, such as one of a key (rule 4)."""
+        error = context.get("exception")
+        self._failed(error if isinstance(error, Exception) else RuntimeError(context["message"]))
 
     def _failed(self, error: Exception) -> None:
         self._screen.line(" ".join(failure(error)[0].split("\n")))
