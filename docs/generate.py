@@ -7,7 +7,7 @@ docs/cli.md           from click's help of every command
 docs/config.md        from config.sample.yaml and the options' environment variables
 docs/run-folder.md    from orchestra.schemas.RECORDS
 docs/*-states.md      from the tables of each workflow
-README.md, README.ko.md, docs/{loop,tasks,contracts}.md
+docs/{loop,tasks,contracts}.md
                       their transcripts: what `make demo`, `make demo-dag` and `make demo-contracts` really print
 docs/pictures/*.svg   from a real run at a terminal (docs/pictures.py)
 """
@@ -435,10 +435,7 @@ def _states(table: Table) -> str:
 # -- the transcripts --------------------------------------------------------------------------------------------------
 
 # What is between the markers of a page is what a demo prints below these headings; the rest of it differs by machine.
-AUDIT = ("transcript", "demo.py", ("Every model call",))
 TRANSCRIPTS = {
-    "README.md": AUDIT,
-    "README.ko.md": AUDIT,
     "docs/loop.md": ("transcript", "demo.py", ("Have it fixed", "What it changed", "Every model call")),
     "docs/tasks.md": ("dag transcript", "demo_dag.py", ("Have it looked into", "What it made")),
     "docs/contracts.md": ("contracts transcript", "demo_contracts.py", ("What it was made of", "Is that tree")),
