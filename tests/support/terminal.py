@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
+import termios
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 _CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -16,13 +21,24 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 class Terminal:
     """One program on one terminal."""
 
-    def __init__(self, arguments: list[str], cwd: Path) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        cwd: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        """`env`: variables of its own. `size`: columns and rows."""
         self._fd, theirs = pty.openpty()
         self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        if size:
+            self.resize(*size)
         self._process = subprocess.Popen(
             arguments,
             cwd=cwd,
-            env={**os.environ, "TERM": "xterm-256color"},
+            env={**os.environ, "TERM": "xterm-256color", **(env or {})},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -36,7 +52,7 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while text not in _CODES.sub("", self.seen):
             assert time.monotonic() < deadline, f"{text!r} was not shown; shown: {self.seen!r}"
-            if not self._read(0.1) and self._process.poll() is not None:
+            if not self.read(0.1) and self._process.poll() is not None:
                 assert text in _CODES.sub("", self.seen), f"ended without {text!r}: {self.seen!r}"
         shown, self.seen = self.seen, ""
         return _CODES.sub("", shown)
@@ -44,13 +60,17 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size; the program gets SIGWINCH."""
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def end(self, seconds: float = 30) -> int:
         """Wait for the program's end; its exit code."""
         deadline = time.monotonic() + seconds
         while self._process.poll() is None:
             assert time.monotonic() < deadline, f"it did not end; shown: {self.seen!r}"
-            self._read(0.05)
-        while self._read(0.05):
+            self.read(0.05)
+        while self.read(0.05):
             pass
         os.close(self._fd)
         return self._process.returncode
@@ -59,6 +79,10 @@ class Terminal:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
     def vanish(self) -> None:
         """The window is closed; the program goes on, or not."""
         os.close(self._fd)
@@ -66,21 +90,19 @@ class Terminal:
     def wait(self, seconds: float = 30) -> int:
         return self._process.wait(seconds)
 
-    def _read(self, seconds: float) -> bool:
+    def read(self, seconds: float) -> bytes:
+        """Wait for output, at most so long; the bytes, which are also in `seen`."""
         ready, _, _ = select.select([self._fd], [], [], seconds)
         if not ready:
-            return False
+            return b""
         try:
             data = os.read(self._fd, 65536)
         except OSError:  # Linux: the other end is closed
-            return False
-        self.seen += data.decode(errors="replace")
-        return bool(data)
+            return b""
+        self.seen += self._decoder.decode(data)
+        return data
 
 
 def _take_terminal() -> None:
     """Make the pty the controlling terminal, so that Ctrl-C is a signal as on any terminal."""
-    import fcntl
-    import termios
-
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
