@@ -11,7 +11,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import pyte
 from pyte.screens import Char
@@ -28,7 +28,7 @@ _KEPT = 10_000  # lines of scrollback
 
 
 class Tui:
-    """The terminal UI on one terminal."""
+    """The terminal UI on one terminal. Used with `with`: no process is left, whatever the test finds."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Tui:
         env: Mapping[str, str] | None = None,
         ready: str = "session tui: ",
     ) -> None:
-        """Start it, and wait until it shows `ready` and its input line."""
+        """Start it; `with` waits until it shows `ready` and its input line."""
         command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}", *more]
         self._terminal = Terminal(command, project.path, env=env, size=(columns, rows))
         self._screen = pyte.HistoryScreen(columns, rows, history=_KEPT, ratio=0.5)
@@ -48,10 +48,23 @@ class Tui:
         self.raw = bytearray()  # every byte that was written
         self.frames: list[tuple[int, int]] = []  # the cursor's cell at the end of each frame
         self.most_live = 0  # the most rows that were redrawn at once
-        self.pid = self._terminal.pid
-        if ready:
-            self.wait_for(ready)
-            self.wait(lambda: self.row.startswith(PROMPT))
+        self._ready = ready
+        self._code: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            if self._ready:
+                self.wait_for(self._ready)
+                self.wait(lambda: self.row.startswith(PROMPT))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._code is None:
+            os.kill(self._terminal.pid, signal.SIGKILL)
+            self.end()
 
     # -- what is done -------------------------------------------------------------------------------------------------
 
@@ -75,7 +88,7 @@ class Tui:
 
     def kill(self) -> None:
         """SIGKILL, as a crash."""
-        os.kill(self.pid, signal.SIGKILL)
+        os.kill(self._terminal.pid, signal.SIGKILL)
         assert self.end() == -signal.SIGKILL
 
     def leave(self) -> None:
@@ -90,7 +103,8 @@ class Tui:
             assert time.monotonic() < deadline, self._shown("it did not end")
             self.read(0.05)
         self.read(0.05)
-        return self._terminal.end()
+        self._code = self._terminal.end()
+        return self._code
 
     # -- what is seen -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,135 @@
+"""What a person types at the terminal UI: Hangul, pastes, history, commands and their completion, on any terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from orchestra.cli.conversation import COMMANDS as TURNS
+from tests.support.evidence import main, planning, runs_of, said
+from tests.support.project import Project
+from tests.support.tui import BACK, CTRL_C, CTRL_U, ENTER, LEFT, NEW_LINE, TAB, UP, Tui
+
+HELLO = "안녕하세요! 무엇을 도울까요?"
+CHAT = (planning("final_report"), main(HELLO, "execute"))
+JAMO = unicodedata.normalize("NFD", "글")
+FAMILY, FLAG = "👨\u200d👩\u200d👧", "🇰🇷"
+
+
+def goals(project: Project) -> list[str]:
+    return [text.partition("] ")[2] for text in said(project, "tui") if text.startswith("[AGENT_GOAL")]
+
+
+@pytest.mark.spec("S5-22", "S5-79")
+def test_hangul_is_typed_at_the_real_cursor_and_taken_back_by_what_a_person_sees(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", *CHAT)
+    with Tui(project) as tui:
+        top = tui.cursor[1]
+        for typed, row, column in (
+            ("한글", "> 한글", 6),
+            (" 입력 abc", "> 한글 입력 abc", 15),
+            (LEFT * 4, "> 한글 입력 abc", 11),
+            (BACK, "> 한글 입 abc", 9),
+            (CTRL_U, ">  abc", 2),
+            (
+                f"\x05{CTRL_U}{JAMO}",
+                f"> {JAMO[0]}",
+                4,
+            ),  # the emulator shows the first letter, in the cells of the whole
+            (BACK, ">", 2),
+        ):
+            tui.type(typed)
+            wanted = (row, (column, top))
+            tui.wait(lambda wanted=wanted: (tui.row.rstrip(), tui.cursor) == wanted, why=repr(typed))  # type: ignore[misc]
+        # A flag and a family are one character: what is left of them goes with one key.
+        tui.type(f"가{FLAG}{BACK}나{FAMILY}{BACK}e\u0301{BACK}{ENTER}")
+        tui.wait_for(HELLO)
+        assert goals(project) == ["가나"]
+        tui.leave()
+
+
+@pytest.mark.spec("S5-79")
+def test_a_paste_never_sends_and_the_history_brings_back_what_was_sent(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", *CHAT)
+    with Tui(project) as tui:
+        tui.paste("첫째 줄\r\n둘째 줄\n")
+        tui.wait_for("둘째 줄")
+        tui.type(f"셋째\x1b\r넷째{NEW_LINE}다섯째")
+        tui.wait_for("다섯째")
+        assert [row.strip("> ") for row in tui.below[1:6]] == ["첫째 줄", "둘째 줄", "셋째", "넷째", "다섯째"]
+        assert runs_of(project) == []
+        tui.type(ENTER)
+        tui.wait_for(HELLO)
+        tui.wait(lambda: "/help" in tui.below[0])
+        project.write_script(planning("final_report"), main("두 번째 답", "execute"))
+        tui.type("초안")
+        tui.wait(lambda: tui.row.startswith("> 초안"))
+        tui.type(CTRL_C)  # discards it; Up brings it back
+        tui.wait(lambda: tui.row.strip() == ">")
+        tui.type(UP)
+        tui.wait(lambda: tui.row.startswith("> 초안"))
+        tui.type(f"{CTRL_U}{UP}")
+        tui.wait(lambda: "다섯째" in "".join(tui.below))
+        tui.type(f"!{ENTER}")
+        tui.wait_for("두 번째 답")
+        whole = "첫째 줄\n둘째 줄\n셋째\n넷째\n다섯째"
+        assert goals(project) == [whole, f"{whole}!"]
+        tui.leave()
+
+
+@pytest.mark.spec("S5-23", "S5-79")
+def test_commands_are_completed_explained_and_refused_in_one_line(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", *CHAT)
+    project.configure("evidence: {agents: {quick: {mode: single-main, max_steps: 6}}}\n")
+    (project.path / "한글 문서.md").write_text("x")
+    with Tui(project, rows=40) as tui:
+        tui.type("/ste")
+        tui.wait(lambda: any("/steps" in row and TURNS["/steps"].help[:20] in row for row in tui.below[2:]))
+        tui.type(TAB)
+        tui.wait(lambda: tui.row.startswith("> /steps"))
+        tui.type(f" 3{ENTER}")
+        tui.wait_for("session tui, agent default, mode main-worker, steps 3, stream on")
+        for line, shown in (
+            ("/agent quick", "agent quick, mode single-main, steps 3"),
+            ("/mode main-worker", "mode main-worker, steps 3"),
+            ("/stream off", "stream off"),
+            ("/agent nobody", "orchestra: there is no agent 'nobody'; there are default, quick"),
+            ("/session s2", "session s2: new"),
+            ("/session tui", "session tui: new"),
+        ):
+            tui.say(line)
+            tui.wait_for(shown)
+        tui.say("/nonsense x")
+        tui.wait_for("there is no command /nonsense")
+        refused = [row for row in tui.log if "/nonsense" in row]
+        assert len(refused) == 2 and refused[1].startswith("orchestra: there is no command /nonsense")
+        assert runs_of(project) == []
+        tui.type("@한글")
+        tui.wait(lambda: any("@한글 문서.md" in row for row in tui.below[2:]), why="no file was offered")
+        tui.type(f"{CTRL_U}/help{ENTER}")
+        tui.wait_for("Ctrl-C stops what runs")
+        shown = "\n".join(tui.log)
+        for name in ("/agent", "/mode", "/steps", "/stream", "/session", "/clear", "/exit", "/help", "/loop", "/inbox"):
+            assert name in shown
+        tui.say("/clear")
+        tui.wait(lambda: not any("/steps" in row for row in tui.rows))
+        assert any("/steps" in row for row in tui.log)  # the scrollback stays
+        tui.leave()
+
+
+@pytest.mark.spec("S5-79")
+def test_forty_columns_without_colours_show_all_of_it(tmp_path: Path) -> None:
+    long = "좁은 화면에서도 모든 글자가 보인다. " * 5
+    project = Project(tmp_path / "p", planning("final_report"), main(f"# 제목\n{long}\n`끝`", "execute", chunk=5))
+    with Tui(project, columns=40, rows=20, env={"NO_COLOR": "1"}) as tui:
+        tui.type("가나다라마바사아자차카타파하" * 2)
+        tui.wait(lambda: tui.cursor[0] == (2 + 28 * 2) % 40 and len(tui.below) >= 3)
+        tui.type(ENTER)
+        tui.wait_for(f"{long}`끝`")
+        tui.wait(lambda: "/help" in tui.below[0])
+        assert {pair for pair in tui.painted() if pair != ("default", "default")} == set()
+        assert not any(b"\x1b[3" + digit in tui.raw for digit in (b"1", b"2", b"3", b"4", b"5", b"6", b"8"))
+        assert max(len(row) for row in tui.rows) <= 40
+        tui.leave()
