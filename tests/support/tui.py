@@ -27,6 +27,18 @@ _SHOWN = b"\x1b[?25h"  # the cursor is shown: a frame is complete
 _KEPT = 10_000  # lines of scrollback
 
 
+class _Screen(pyte.HistoryScreen):
+    """A screen that also counts the live rows: those that are removed to be drawn again."""
+
+    live = 0
+
+    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
+        if how == 0:
+            rows = [y for y, row in enumerate(self.display) if row.strip()]
+            self.live = max(self.live, rows[-1] - self.cursor.y + 1 if rows else 0)
+        super().erase_in_display(how, *args, **kwargs)
+
+
 class Tui:
     """The terminal UI on one terminal. Used with `with`: no process is left, whatever the test finds."""
 
@@ -42,12 +54,11 @@ class Tui:
         """Start it; `with` waits until it shows `ready` and its input line."""
         command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}", *more]
         self._terminal = Terminal(command, project.path, env=env, size=(columns, rows))
-        self._screen = pyte.HistoryScreen(columns, rows, history=_KEPT, ratio=0.5)
+        self._screen = _Screen(columns, rows, history=_KEPT, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._fed = bytearray()  # of the frame that is not complete
         self.raw = bytearray()  # every byte that was written
         self.frames: list[tuple[int, int]] = []  # the cursor's cell at the end of each frame
-        self.most_live = 0  # the most rows that were redrawn at once
         self._ready = ready
         self._code: int | None = None
 
@@ -63,7 +74,8 @@ class Tui:
 
     def __exit__(self, *_: object) -> None:
         if self._code is None:
-            os.kill(self._terminal.pid, signal.SIGKILL)
+            if not self._terminal.ended:
+                os.kill(self._terminal.pid, signal.SIGKILL)
             self.end()
 
     # -- what is done -------------------------------------------------------------------------------------------------
@@ -126,8 +138,6 @@ class Tui:
     def _feed(self, size: int) -> None:
         data = bytes(self._fed[:size])
         del self._fed[:size]
-        for up in re.findall(rb"\x1b\[(\d*)A", data):
-            self.most_live = max(self.most_live, int(up or b"1") + 1)
         self._stream.feed(data)
 
     def wait_for(self, text: str, seconds: float = 30) -> None:
@@ -180,6 +190,11 @@ class Tui:
     def cursor(self) -> tuple[int, int]:
         """The cell of the cursor: column and row."""
         return self._screen.cursor.x, self._screen.cursor.y
+
+    @property
+    def most_live(self) -> int:
+        """The most live rows that there were at once."""
+        return self._screen.live
 
     @property
     def title(self) -> str:
