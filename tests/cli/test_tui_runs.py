@@ -1,0 +1,247 @@
+"""Runs at the terminal UI: decided hunk by hunk, answered, stopped, of other processes, gone on with after kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.evidence import ANSWER, decision, finalize, main, planning, runs_of
+from tests.support.evidence import ask as ask_of_worker
+from tests.support.project import PLAN, PROGRAM, RIGHT, RIGHT_PATCH, Project, conforms, patch, reply, role
+from tests.support.terminal import Terminal
+from tests.support.tui import CTRL_C, ENTER, PROMPT, Tui
+
+LINES = [f"줄 {number}" for number in range(1, 41)]
+HUNKS = """\
+diff --git a/글.txt b/글.txt
+--- a/글.txt
++++ b/글.txt
+@@ -1,3 +1,3 @@
+ 줄 1
+-줄 2
++둘
+ 줄 3
+@@ -19,3 +19,3 @@
+ 줄 19
+-줄 20
++스물
+ 줄 21
+@@ -38,3 +38,3 @@
+ 줄 38
+-줄 39
++서른아홉
+ 줄 40
+diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+"""
+ASKING = """
+import orchestra
+
+@orchestra.workflow
+async def asking(ctx: orchestra.Context) -> str:
+    colour = await ctx.ask("colour", "어느 색?", options=("빨강", "파랑"), default="빨강")
+    return colour + await ctx.ask("name", "이름은?")
+"""
+PATCH_PROMPT = "apply this patch [y,n,a,d,e,?,q]? "
+
+
+def loop_of(project: Project) -> str:
+    return f'/loop add()를 고쳐라 --check "{project.check}"'
+
+
+def driver_of(project: Project) -> Terminal:
+    """Another process that drives a loop and waits at its prompt."""
+    words = ["loop", "고쳐라", "--check", project.check, "--provider", f"scripted:{project.script}"]
+    driver = Terminal([PROGRAM, *words], project.path)
+    driver.wait_for(PATCH_PROMPT)
+    return driver
+
+
+def at_rest(tui: Tui) -> None:
+    """Wait until nothing runs."""
+    tui.wait(lambda: "/help" in tui.below[0] and not tui.below[0].startswith(" run "))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+
+
+# -- decisions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S5-79", "S5-85", "D-11")
+def test_a_patch_is_decided_on_hunk_by_hunk_with_single_keys_and_a_reason_for_the_fixer(tmp_path: Path) -> None:
+    told = {"match": {"role": "fixer", "contains": "스물은 빼라"}, "text": RIGHT_PATCH}
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", reply(HUNKS, summary="요약")), told)
+    text = project.path / "글.txt"
+    text.write_text("".join(f"{line}\n" for line in LINES))
+    with Tui(project, rows=40) as tui:
+        tui.say(loop_of(project))
+        tui.wait_for("(1/4) apply this hunk [y,n,a,d,e,?,q]?")
+        tui.wait_for("요약")
+        tui.type("?")
+        tui.wait_for("y - ")
+        tui.wait(lambda: "(1/4)" in tui.row)
+        tui.type("y")
+        tui.wait(lambda: "(2/4)" in tui.row)
+        tui.type(f"n 스물은 빼라{ENTER}")
+        tui.wait(lambda: "(3/4)" in tui.row)
+        tui.type("a")
+        tui.wait(lambda: "(4/4)" in tui.row)
+        tui.type("d")
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)  # the fixer was told why, and its patch waits
+        shown = text.read_text().splitlines()
+        assert (shown[1], shown[19], shown[38]) == ("둘", "줄 20", "서른아홉")
+        tui.type("y")
+        tui.wait_for("completed")
+        at_rest(tui)
+        tui.leave()
+    assert project.calc().endswith(RIGHT)
+    conforms(project)
+
+
+@pytest.mark.spec("S5-85")
+def test_a_question_is_answered_by_digit_or_by_text_and_its_default_is_marked(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", planning(), ask_of_worker("더할까요?"), finalize(), decision(answer=ANSWER))
+    (project.path / "asking.py").write_text(ASKING, encoding="utf-8")
+    project.configure('workflows: {asking: "asking.py:asking"}\n')
+    with Tui(project) as tui:
+        tui.say("/start asking")
+        tui.wait_for("어느 색?")
+        tui.wait_for("빨강 (default)")
+        tui.wait(lambda: not tui.row.startswith("> "))
+        tui.type(f"2{ENTER}")
+        tui.wait_for("이름은?")
+        tui.type(f"하늘{ENTER}")
+        tui.wait_for("파랑하늘")
+        at_rest(tui)
+        tui.say("더하기?")
+        tui.wait_for("더할까요?")
+        tui.wait(lambda: not tui.row.startswith("> "))
+        tui.type(f"예{ENTER}")
+        tui.wait_for(ANSWER)
+        tui.leave()
+
+
+# -- stopping ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S5-79")
+def test_ctrl_c_once_stops_the_turn_and_twice_leaves(tmp_path: Path) -> None:
+    slow = main("한 글자씩 " * 400, "execute", chunk=5, delayMs=60_000, match={"contains": "Goal:\n천천히"})
+    project = Project(tmp_path / "p", slow, planning("final_report"), main("안녕!", "execute"))
+    with Tui(project) as tui:
+        tui.say("천천히")
+        tui.wait_for("한 글자씩 한 글자씩")
+        tui.type(CTRL_C)
+        tui.wait_for("stopped.")
+        at_rest(tui)
+        tui.say("다시")
+        tui.wait_for("안녕!")
+        at_rest(tui)
+        tui.type(CTRL_C)
+        tui.wait_for("Ctrl-C again leaves")
+        tui.type(CTRL_C)
+        assert tui.end() == 0
+    statuses = [(run / "state.json").read_text() for run in runs_of(project)]
+    assert ["canceled" in statuses[0], "completed" in statuses[1]] == [True, True]
+
+
+# -- runs of other processes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S5-79", "S5-85")
+def test_a_run_of_another_process_is_shown_and_answered_and_a_second_answer_is_refused_by_name(
+    project: Project,
+) -> None:
+    driver = driver_of(project)
+    with Tui(project) as tui:
+        tui.wait(lambda: "1 waiting" in tui.below[0])
+        tui.say("/inbox")
+        tui.wait_for("waits for your approval: 더하기")
+        tui.say("/runs 1")
+        tui.wait_for("+    return a + b")
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        os.kill(driver.pid, signal.SIGSTOP)  # the answer lies in the inbox until it goes on
+        tui.type("y")
+        tui.wait(lambda: tui.row.startswith(PROMPT))
+        tui.say("/reject 1 --reason 싫다")
+        tui.wait_for("was already answered (approve by ")
+        tui.say("/watch 1")
+        os.kill(driver.pid, signal.SIGCONT)
+        tui.wait_for("completed")
+        at_rest(tui)
+        assert driver.end() == 0  # its prompt was taken away, and it went on
+        tui.leave()
+    assert project.types().count("APPROVAL_GRANTED") == project.types().count("RUN_COMPLETED") == 1
+
+
+@pytest.mark.spec("S5-79")
+def test_an_answer_from_elsewhere_takes_the_prompt_away_and_gives_back_what_was_being_typed(project: Project) -> None:
+    with Tui(project) as tui:
+        tui.say(loop_of(project))
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        assert project.run("approve", "last").returncode == 0
+        tui.wait_for("completed")
+        at_rest(tui)
+        tui.type("y")  # is a letter again
+        tui.wait(lambda: tui.row.startswith("> y"))
+        tui.leave()
+    assert len(project.runs) == 1
+
+
+def test_a_driver_that_is_killed_is_followed_by_the_ui(project: Project) -> None:
+    driver = driver_of(project)
+    with Tui(project) as tui:
+        tui.say("/watch last")
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        os.kill(driver.pid, signal.SIGKILL)
+        assert driver.end() == -signal.SIGKILL
+        tui.type("y")
+        tui.wait_for("completed")
+        at_rest(tui)
+        tui.leave()
+    assert project.calc().endswith(RIGHT)
+    conforms(project)
+
+
+# -- kills ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S5-79")
+def test_a_killed_ui_goes_on_with_its_turn_and_with_what_waits(tmp_path: Path) -> None:
+    slow = main("한 글자씩 " * 400, "execute", chunk=5, delayMs=60_000)
+    project = Project(tmp_path / "p", planning("final_report"), slow)
+    with Tui(project) as tui:
+        tui.say("천천히")
+        tui.wait_for("한 글자씩 한 글자씩")
+        tui.kill()
+    developer = role("developer", patch("a - b", "a + b", summary="더하기로"))
+    project.write_script(planning("final_report"), main("끝난 답", "execute"), role("planner", PLAN), developer)
+    with Tui(project) as tui:
+        tui.wait_for("had stopped; it is finished first")
+        tui.wait_for("끝난 답")
+        at_rest(tui)
+        tui.say(loop_of(project))
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        tui.kill()
+    with Tui(project) as tui:
+        tui.wait(lambda: "1 waiting" in tui.below[0])
+        tui.say("/resume")
+        tui.wait_for("더하기로")
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        tui.type("y")
+        tui.wait_for("completed")
+        at_rest(tui)
+        tui.leave()
+    assert project.calc().endswith(RIGHT)
+    conforms(project)
