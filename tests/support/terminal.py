@@ -32,6 +32,7 @@ class Terminal:
         """`env`: variables of its own. `size`: columns and rows."""
         self._fd, theirs = pty.openpty()
         self.seen = ""
+        self.raw = bytearray()  # every byte that was shown
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         if size:
             self.resize(*size)
@@ -99,6 +100,7 @@ class Terminal:
             data = os.read(self._fd, 65536)
         except OSError:  # Linux: the other end is closed
             return b""
+        self.raw += data
         self.seen += self._decoder.decode(data)
         return data
 

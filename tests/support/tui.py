@@ -57,7 +57,7 @@ class Tui:
         self._screen = _Screen(columns, rows, history=_KEPT, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._fed = bytearray()  # of the frame that is not complete
-        self.raw = bytearray()  # every byte that was written
+        self.raw = self._terminal.raw
         self.frames: list[tuple[int, int]] = []  # the cursor's cell at the end of each frame
         self._ready = ready
         self._code: int | None = None
@@ -125,7 +125,6 @@ class Tui:
         found = False
         while data := self._terminal.read(0.0 if found else seconds):
             found = True
-            self.raw += data
             self._terminal.seen = ""
             self._fed += data
             while (at := self._fed.find(_SHOWN)) >= 0:
