@@ -28,6 +28,7 @@ import streaming
 import tasks
 import teams
 import telling
+import tui
 from measure import SCRATCH, Row, markdown
 
 from orchestra.core.collector import relax
@@ -51,6 +52,7 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "following": following.bench,
     "teams": teams.bench,
     "telling": telling.bench,
+    "tui": tui.bench,
 }
 
 
