@@ -29,7 +29,7 @@ PAGES = (
     "docs/teams.md",
     "docs/undo-and-git.md",
 )
-PAGES += ("CONTRIBUTING.md",)
+PAGES += ("CONTRIBUTING.md", "docs/tui.md")
 SINGLE = [block for page in EXAMPLES for block in blocks(page) if block.runs]
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
@@ -112,6 +112,16 @@ def test_the_page_on_evidence_does_what_it_shows_from_beginning_to_end(tmp_path:
     for block in tried:
         shell.run(block)
     assert len(tried) == 5
+
+
+def test_the_page_on_the_terminal_ui_does_what_it_shows_from_beginning_to_end(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shell = Shell(folder)
+    tried = [block for block in blocks("docs/tui.md") if block.runs]
+    for block in tried:
+        shell.run(block)
+    assert len(tried) == 3
 
 
 @pytest.mark.parametrize("page", PAGES)
