@@ -64,7 +64,7 @@ def test_a_hunk_that_was_edited_replaces_the_one_that_was_offered(text: str, bod
     part = Part("가.py", 1, 2, "h", "@@ -1 +1 @@\n-a\n+b\n")
     edited = as_edited(part, text)
     assert edited == (None if body is None else Part("가.py", 1, 2, "h", body, edited=True))
-    assert as_edited(part, to_edit(part)) is None
+    assert as_edited(part, to_edit(part)) is None and to_edit(part).startswith(f"{part.body}# ---\n")
     walk = Walk([part])
     walk.take(edited)
     assert walk.choice().taken == [edited or part] and walk.choice().declined == []

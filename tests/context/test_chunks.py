@@ -52,3 +52,11 @@ def test_definitions_are_found_in_many_languages(path: str, line: str) -> None:
 @pytest.mark.parametrize("line", ["    return x", "    if (a) {", "    value = run(x)"])
 def test_ordinary_lines_are_no_definitions(line: str) -> None:
     assert definitions("a.ts", [line + "\n"]) == definitions("a.py", [line + "\n"]) == []
+
+
+def test_a_long_piece_is_cut_after_an_empty_line_with_little_indentation_behind_it() -> None:
+    lines = ["    x = 1"] * (3 * MOST)
+    assert chunks(lines, []) == [(1, MOST), (MOST + 1, 2 * MOST), (2 * MOST + 1, 3 * MOST)]
+    lines[MOST - 10] = lines[MOST - 20] = lines[MOST - 30] = ""
+    lines[MOST - 19], lines[MOST - 9] = "y = 2", "        z = 3"
+    assert chunks(lines, [])[0] == (1, MOST - 19)  # behind the empty line comes `y = 2`

@@ -62,26 +62,28 @@ def audit(run: str | None, own: bool, as_json: bool, project: Path) -> int:
     roles = {role: [call for call in paid if call.role == role] for role in dict.fromkeys(call.role for call in paid)}
     if as_json:
         for one in made:
-            print_json({"type": "call", "runId": one.run_id, **msgspec.to_builtins(one.call), "paid": _paid(one.call)})
+            print_json(
+                {"type": "call", "runId": one.run_id, **msgspec.to_builtins(one.call), "paid": times_paid(one.call)}
+            )
         for role, theirs in roles.items():
             print_json({"type": "role", "role": role, **total(theirs)})
         print_json({"type": "total", **total(paid)})
         return 0
     echo_lines(aligned(_HEADER, Rows(partial(_rows, made, paid, roles))))
-    echo_lines(_notes(paid))
+    echo_lines(notes(paid))
     if kept := [one for one in made if one.call.kept]:
         click.echo(f"{count(len(kept), 'call')} kept of an earlier run: paid there, and in no total here")
     return 0
 
 
 def _rows(made: list[_Call], paid: list[PastCall], roles: dict[str, list[PastCall]]) -> Iterator[tuple[str, ...]]:
-    yield from (_row(one.name, one.call.role, _provider(one.call), [one.call], _paid(one.call)) for one in made)
+    yield from (_row(one.name, one.call.role, _provider(one.call), [one.call], times_paid(one.call)) for one in made)
     if len(roles) > 1:
         yield from (_row("", role, _calls(theirs), theirs) for role, theirs in roles.items())
     yield _row("total", "", _calls(paid), paid)
 
 
-def _notes(calls: list[PastCall]) -> Iterable[str]:
+def notes(calls: list[PastCall]) -> Iterable[str]:
     """What the marks in the table mean."""
     if kept := [call for call in calls if call.kept]:
         yield f"{_calls(kept)} kept from the run that this one was forked from, which paid: in no sum"
@@ -191,7 +193,8 @@ def _calls(calls: list[PastCall]) -> str:
     return count(len(calls), "call")
 
 
-def _paid(call: PastCall) -> str:
+def times_paid(call: PastCall) -> str:
+    """How often a call may have been paid, or how it failed."""
     if call.kept:
         return "kept"
     if call.raw is None or call.asked > 1:
