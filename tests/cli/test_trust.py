@@ -13,8 +13,23 @@ def test_a_project_that_asks_for_nothing_needs_no_consent(tmp_path: Path) -> Non
     for words in (("trust",), ("trust", "--yes"), ("trust", "--show")):
         told = said(tmp_path, *words)
         assert told.code == 0 and "nothing to agree to" in told.out, told.err
-    assert "there was no consent to take back" in said(tmp_path, "trust", "--revoke").out
+    gone = said(tmp_path, "trust", "--revoke")
+    assert gone.code == 0 and "there was no consent to take back" in gone.out
     assert said(tmp_path, "trust", "--yes", "--show").code == 2
+
+
+def test_what_a_configuration_asks_for_is_listed_until_a_person_agrees(tmp_path: Path) -> None:
+    (tmp_path / "orchestra.config.yaml").write_text("version: '1.0'\nloop: {approval: never}\n", encoding="utf-8")
+    asked = said(tmp_path, "trust", "--show")
+    assert asked.code == 0 and "approval" in asked.out and "digest: sha256:" in asked.out, asked
+    assert asked.out.endswith("not agreed to: 1\n")
+    assert said(tmp_path, "trust", "--yes").code == 0
+    for words in (("trust",), ("trust", "--show")):
+        agreed = said(tmp_path, *words)
+        assert agreed.code == 0 and agreed.out.endswith("you agreed to all of it\n")
+    taken = said(tmp_path, "trust", "--revoke")
+    assert taken.code == 0 and "your consent is taken back" in taken.out
+    assert said(tmp_path, "trust", "--show").out == asked.out
 
 
 def test_the_schema_of_every_record_is_listed_and_printed(tmp_path: Path) -> None:
