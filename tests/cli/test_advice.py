@@ -65,6 +65,7 @@ def test_a_run_nobody_drives_is_not_shown_as_running(tmp_path: Path) -> None:
     driver.wait()
     shown = project.run("runs").stdout
     assert " stopped " in shown and "orchestra resume" in shown and "running" not in shown
+    assert "  status     stopped\n" in project.run("show", "last").stdout
     assert json.loads(project.run("runs", "--json").stdout)["status"] == "running"
     assert project.run("cancel", "last").returncode == 0
 

@@ -126,11 +126,15 @@ def _notes(one: Listed, *, at_rest: bool) -> Iterator[str]:
 
 
 def _is_at_rest(tree: Sequence[Listed]) -> bool:
-    """Whether a tree can go on but no process drives it. A run without its parent cannot."""
-    root = tree[0].found
-    if not isinstance(root, RunSummary) or root.parent is not None or tree[0].status in FINAL.values():
+    return is_at_rest(tree[0].status, [one.found for one in tree])
+
+
+def is_at_rest(status: RunStatus | None, tree: Sequence[RunSummary | JournalCorrupt]) -> bool:
+    """Whether a tree can go on but no process drives it. A run without its parent cannot. `status` is the root's."""
+    root = tree[0]
+    if not isinstance(root, RunSummary) or root.parent is not None or status in FINAL.values():
         return False
-    return not any(isinstance(one.found, RunSummary) and one.found.driven for one in tree)
+    return not any(isinstance(one, RunSummary) and one.driven for one in tree)
 
 
 def _is_stopped(summary: RunSummary, status: RunStatus | None) -> bool:
@@ -138,10 +142,14 @@ def _is_stopped(summary: RunSummary, status: RunStatus | None) -> bool:
     return not summary.foreign and status in ("created", "running")
 
 
+def status_text(summary: RunSummary, status: RunStatus | None, *, at_rest: bool) -> str:
+    """The status of a run for people. `at_rest`: no process drives its tree."""
+    return "stopped" if at_rest and _is_stopped(summary, status) else str(status)
+
+
 def _status(summary: RunSummary, status: RunStatus | None, *, at_rest: bool) -> str:
-    shown = "stopped" if at_rest and _is_stopped(summary, status) else str(status)
     return (
-        shown
+        status_text(summary, status, at_rest=at_rest)
         + (" (foreign)" if summary.foreign else "")
         + (" (dry run)" if summary.dry else "")
         + (" *" if summary.driven else "")

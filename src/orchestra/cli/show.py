@@ -15,9 +15,10 @@ from orchestra.app import App
 from orchestra.cli import options, which
 from orchestra.cli.advice import answer_lines, command, masked_lines
 from orchestra.cli.audit import prompt_lines, reply_lines, usd
-from orchestra.cli.runs import facts_of, goal_of
+from orchestra.cli.runs import facts_of, goal_of, is_at_rest, status_text
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.cli.watch import event_lines, follow_run, outline_of
+from orchestra.core.errors import OrchestraError
 from orchestra.core.localtime import local, local_time, localised
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
@@ -72,7 +73,8 @@ def _echo_facts(app: App, members: list[Member], requests: list[OpenRequest]) ->
     """Print the rows of `show`: what the run is, its child runs, and what its tree cost."""
     summary = members[0].summary
     state = summary.fold.state
-    shown: str = status_in(members[0], requests)
+    at_rest = _is_at_rest(app, members)
+    shown = status_text(summary, status_in(members[0], requests), at_rest=at_rest)
     shown += (" (dry run)" if summary.dry else "") + (" (driven right now)" if summary.driven else "")
     rows = [
         ("run", state.runId),
@@ -83,7 +85,7 @@ def _echo_facts(app: App, members: list[Member], requests: list[OpenRequest]) ->
     rows += [("started", local(summary.made)), ("last event", f"{state.lastEventId} at {local(state.updatedAt)}")]
     rows += [("folder", str(summary.folder.path)), ("parent", summary.parent or "-")]
     if len(members) > 1:
-        rows.append(("child runs", _children(members, requests)))
+        rows.append(("child runs", _children(members, requests, at_rest=at_rest)))
     if paid := [call for member in members for call in app.trees.calls(member) if not call.kept]:
         rows.append(("cost", f"${usd(paid)} ({count(len(paid), 'model call')})"))
     if summary.foreign:
@@ -96,12 +98,21 @@ def _echo_facts(app: App, members: list[Member], requests: list[OpenRequest]) ->
         click.echo("\n".join([f"  {name:<11}{first}", *(f"{'':<13}{line}" for line in more)]))
 
 
-def _children(members: list[Member], requests: list[OpenRequest]) -> str:
+def _is_at_rest(app: App, members: list[Member]) -> bool:
+    """Whether no process drives the tree that these runs belong to; `runs` shows the same."""
+    tree = members
+    if members[0].summary.parent is not None:
+        try:
+            tree = app.trees.members(app.runs.root_of(members[0].folder))
+        except (OrchestraError, FileNotFoundError):
+            return False  # a run above is gone or damaged: this one cannot go on
+    return is_at_rest(tree[0].summary.fold.state.status, [one.summary for one in tree])
+
+
+def _children(members: list[Member], requests: list[OpenRequest], *, at_rest: bool) -> str:
     """The child runs of a tree, one a line: where each is, its status, its id."""
-    return "\n".join(
-        f"{member.key} {status_in(member, requests)}{' (kept)' if member.kept else ''} {member.folder.id}"
-        for member in members[1:]
-    )
+    rows = [(one, status_text(one.summary, status_in(one, requests), at_rest=at_rest)) for one in members[1:]]
+    return "\n".join(f"{one.key} {said}{' (kept)' if one.kept else ''} {one.folder.id}" for one, said in rows)
 
 
 def _steps(app: App, members: list[Member]) -> Iterator[str]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from orchestra.core.command import CommandOutcome
+from orchestra.core.records import ArtifactRef, Event
 from orchestra.workflows.evidence.effects import MOST_FILES, files_of
 from orchestra.workflows.evidence.prompting import worker_prompt
-from orchestra.workflows.evidence.shapes import Evidence, FoundFile, Job, Loop, exit_codes
+from orchestra.workflows.evidence.shapes import KEPT_CHARACTERS, Evidence, FoundFile, Job, Loop, exit_codes
+from orchestra.workflows.evidence.workflow import EVIDENCE
 
 HINT = "You ran your last command before"
 
@@ -56,3 +60,15 @@ def test_the_files_of_the_evidence_have_their_lines_and_are_limited(tmp_path: Pa
     assert files_of(tmp_path, (named,)) == (FoundFile(names[0], (3, 7)), FoundFile(names[1], (5, 5)))
     every = (piece(" ".join(["cat", *names])),)
     assert [found.path for found in files_of(tmp_path, every)] == names[:MOST_FILES]
+
+
+@pytest.mark.parametrize(
+    ("printed", "line"),
+    [("가\n나\n", "exit 0, 2 lines"), ("가\n" * KEPT_CHARACTERS, "exit 0, 12000 lines kept of 1.5 MiB")],
+)
+def test_the_line_of_a_command_has_its_kept_lines_and_of_how_much(printed: str, line: str) -> None:
+    kept = ArtifactRef("artifacts/a.stdout.txt", 3 << 19, f"sha256:{0:064}")
+    outcome = CommandOutcome("cat", 0, "pass", 1, False, "", artifacts=(kept,), stdout=printed, exitCodes=(0,))
+    told = {"native": "tool-result", "step": 1, "effect": "RunCommand", "outcome": msgspec.to_builtins(outcome)}
+    event = Event(id="1", runId="r", type="PHASE_COMPLETED", ts="2026-01-31T00:00:00.000Z", payload=told)
+    assert EVIDENCE.headline(event) == f"tool-result: step 1: {line}"

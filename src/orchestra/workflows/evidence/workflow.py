@@ -16,6 +16,7 @@ from orchestra.context.walk import walk
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Handlers
 from orchestra.core.errors import ContractError, UsageError
+from orchestra.core.files import size
 from orchestra.core.globs import Globs
 from orchestra.core.reading import Request, StepEvent, effect_of, job_of, outcome_as
 from orchestra.core.records import FINAL, Event
@@ -39,7 +40,15 @@ from orchestra.workflows.evidence.flow import evidence, is_answer
 from orchestra.workflows.evidence.offered import likeliest, search_words
 from orchestra.workflows.evidence.prompting import SHOWN_TO_MAIN
 from orchestra.workflows.evidence.sessions import Session, Sessions, checked_id
-from orchestra.workflows.evidence.shapes import CONTEXT_TOKENS, Evidence, Job, Result, evidence_of, exit_codes
+from orchestra.workflows.evidence.shapes import (
+    CONTEXT_TOKENS,
+    KEPT_CHARACTERS,
+    Evidence,
+    Job,
+    Result,
+    evidence_of,
+    exit_codes,
+)
 from orchestra.workflows.evidence.states import TABLE
 from orchestra.workflows.headline import headline, short
 from orchestra.workflows.project import Project
@@ -180,8 +189,7 @@ def _headline(event: Event) -> str:
             return short(f"tool-start: step {step}: $ {told.line or shlex.join(told.argv)}")
         case "PHASE_COMPLETED", "tool-result" if effect_of(event) == RunCommand.__name__:
             found = outcome_as(event, CommandOutcome)
-            lines = count(len(found.stdout.splitlines()), "line") if found else ""
-            return f"tool-result: step {step}: {_ended(found)}, {lines}" if found else native
+            return f"tool-result: step {step}: {_ended(found)}, {_kept_lines(found)}" if found else native
         case "PHASE_COMPLETED", "tool-result" if (declined := outcome_as(event, Declined)) is not None:
             return short(f"tool-result: step {step}: {declined.why}")
         case "PHASE_COMPLETED", "compaction-complete":
@@ -202,6 +210,13 @@ def _headline(event: Event) -> str:
             return f"{native}: {short(Request.of(event).question)}"
         case _:
             return headline(event)
+
+
+def _kept_lines(found: CommandOutcome) -> str:
+    """How many lines of a command's output the evidence has, and of how much, if that is not all."""
+    lines = count(len(found.stdout.splitlines()), "line")
+    cut_short = len(found.stdout) > KEPT_CHARACTERS and found.artifacts
+    return f"{lines} kept of {size(found.artifacts[0].bytes)}" if cut_short else lines
 
 
 def _ended(found: CommandOutcome) -> str:
