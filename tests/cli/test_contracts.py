@@ -32,6 +32,7 @@ from tests.support.contracts import (
     script,
 )
 from tests.support.project import PROGRAM, new_file, reply
+from tests.support.terminal import Terminal
 
 S1, S2 = "T1-S1", "T1-S2"
 ONE = ("T1", S1)
@@ -389,6 +390,11 @@ def test_a_file_that_is_gone_or_cannot_be_read_is_written_again_and_nothing_else
     assert project.facts()["task-breakdown.yaml"] == facts["task-breakdown.yaml"]
     [kept] = project.requests[0].artifacts.glob("looks/explored*.before.txt")
     assert kept.read_text() == "version: 1\nexplored_files: ["
+    (project.tree / "T1/T1-S1/test-contract.yaml").unlink()  # the patch that waits was made for it
+    assert done(project.run("approve", "last", "--json"))["status"] == "awaiting_approval"
+    assert done(project.run("approve", "last", "--json", timeout=120))["status"] == "completed"
+    assert project.facts()["T1/T1-S1/test-contract.yaml"][0] == facts["T1/T1-S1/test-contract.yaml"][0]
+    assert project.calls().count(("qa-engineer", "planner", "execute")) == 1
 
 
 def test_an_edited_contract_that_is_damaged_later_is_as_it_was_edited(tmp_path: Path) -> None:
@@ -468,6 +474,19 @@ def test_a_request_comes_from_a_file_or_standard_input(tmp_path: Path) -> None:
         assert refused.returncode == 2 and why in refused.stderr
     assert "--edit" in project.run("contracts", "--no-input").stderr
     assert len(project.requests) == 2
+
+
+def test_a_request_is_written_in_an_editor_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = ContractsProject(tmp_path / "p", says("nobody", "no reply fits: the run fails at once"))
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\n{ echo 환율을; cat "$1"; } > "$1.new"\nmv "$1.new" "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    words = ["contracts", "계산하자", "--edit", "--check", CHECK, "--provider", f"scripted:{project.script}"]
+    terminal = Terminal([PROGRAM, *words], project.path)
+    assert terminal.end() != 0, terminal.seen
+    [created, *_] = project.requests[0].events.read_text(encoding="utf-8").splitlines()
+    assert json.loads(created)["payload"]["params"]["request"] == "환율을\n계산하자"
 
 
 def test_bad_input_gets_one_clear_message_and_no_run(tmp_path: Path) -> None:

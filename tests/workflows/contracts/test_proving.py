@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestra.core.command import CommandOutcome
+from orchestra.workflows.contracts.proving import Fault, Proved, time_for_fault, verdict_of
 from tests.support.contracts import ContractsProject, designed, implemented, name_of, qa, script
 from tests.support.project import new_file, reply
 
@@ -52,3 +55,35 @@ def test_coverage_of_targets_is_measured_where_coverage_py_is_installed(tmp_path
         "coverage of calc/__init__.py: 100 % of calc/__init__.py",
         "coverage of AService.getData: unknown (no measured file has it)",
     ]
+
+
+def test_faults_have_a_minute_together_and_each_four_times_what_the_tests_take() -> None:
+    assert [time_for_fault(took, 0) for took in (0, 1_250, 3_000, 15_000, 15_001)] == [
+        5_000,
+        5_000,
+        12_000,
+        60_000,
+        None,
+    ]
+    assert [time_for_fault(3_000, spent) for spent in (48_000, 48_001)] == [12_000, None]
+
+
+@pytest.mark.parametrize(
+    ("ended", "verdict"),
+    [
+        ({"status": "pass"}, "not noticed"),
+        ({"status": "fail"}, "noticed"),
+        ({"status": "fail", "timedOut": True, "limit": "time"}, "noticed"),  # the fault made an endless loop
+        ({"status": "not_run", "error": "bwrap is missing"}, "not run"),
+        ({"status": "fail", "blocked": "pytest is missing"}, "not run"),
+    ],
+)
+def test_a_fault_is_noticed_if_the_tests_fail_or_do_not_end(ended: dict[str, Any], verdict: str) -> None:
+    outcome = CommandOutcome(
+        **{"command": "t", "exitCode": 0, "durationMs": 1, "timedOut": False, "output": "", **ended}
+    )
+    assert verdict_of(outcome) == verdict
+    first, *_ = Proved(faults=(Fault("a.py:1: < → <=", verdict_of(outcome)),)).lines
+    noticed = int(verdict == "noticed")
+    left = ", 1 could not be tried" if verdict == "not run" else ""
+    assert first == f"{noticed} of 1 small faults were noticed by the tests{left}"

@@ -44,11 +44,14 @@ _LEAST_MS = 5_000  # that the tests of one fault may take
 _SLOWER = 4  # tests that take so many times as long as without the fault do not end
 
 
+Verdict = Literal["noticed", "not noticed", "not run"]
+
+
 class Fault(Struct, frozen=True):
     """A fault, and whether the tests noticed it."""
 
     said: str
-    verdict: Literal["noticed", "not noticed", "not run"]
+    verdict: Verdict
 
 
 class Implemented(Struct, frozen=True):
@@ -193,10 +196,11 @@ async def _measure(here: Context, work: Work, contract: TestContract, command: T
 
 async def _try_faults(here: Context, work: Work, command: TestCommand, tried: Implemented) -> tuple[Fault, ...]:
     planned = await here.perform("faults", PlanFaults(tried.child, work.job.mutants))
-    limit, spent = max(_LEAST_MS, _SLOWER * tried.tookMs), 0
+    spent = 0
     found: list[Fault] = []
     for mutant in planned.mutants:
-        if spent + limit > _TOTAL_MS:
+        limit = time_for_fault(tried.tookMs, spent)
+        if limit is None:
             found.append(Fault(mutant.said, "not run"))
             continue
         effect = RunCommand(
@@ -209,7 +213,24 @@ async def _try_faults(here: Context, work: Work, command: TestCommand, tried: Im
         )
         outcome = await here.perform("fault", effect)
         spent += outcome.durationMs
-        verdicts: dict[str, Literal["noticed", "not noticed", "not run"]] = {"pass": "not noticed", "fail": "noticed"}
-        known = "noticed" if outcome.limit else verdicts.get(outcome.status, "not run")
-        found.append(Fault(mutant.said, "not run" if outcome.blocked else known))
+        found.append(Fault(mutant.said, verdict_of(outcome)))
     return tuple(found)
+
+
+def time_for_fault(took_ms: int, spent_ms: int) -> int | None:
+    """How long the tests may take with the next fault; None if the time of all faults does not allow it (rule 3).
+
+    `took_ms` is what they take without a fault, `spent_ms` what the faults before have taken.
+    """
+    limit = max(_LEAST_MS, _SLOWER * took_ms)
+    return limit if spent_ms + limit <= _TOTAL_MS else None
+
+
+def verdict_of(outcome: CommandOutcome) -> Verdict:
+    """Whether the tests noticed a fault, by how they ended with it (rule 4)."""
+    if outcome.blocked:
+        return "not run"
+    if outcome.limit:
+        return "noticed"
+    verdicts: dict[str, Verdict] = {"pass": "not noticed", "fail": "noticed"}
+    return verdicts.get(outcome.status, "not run")
