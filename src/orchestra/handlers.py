@@ -232,25 +232,26 @@ class Wiring:
 
         The mode is that of the outermost run of the tree whose workflow has one: a person started that.
         """
-        if "approval" in self._terms.changes(run):
+        above = list(self._above(created))
+        if any("approval" in self._terms.changes(one) for one in (run, *(folder for folder, _ in above))):
             return None  # a person typed it
         parent = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
         if parent.atEnd and RunCreated.of(created).copy:
             return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
-        for above in self._above(created):
-            now_asks = above.approval(self._project.config) or now_asks
+        for _, parents in above:
+            now_asks = parents.approval(self._project.config) or now_asks
         return asks_more(self._runs.facts(created), now_asks) if now_asks else None
 
-    def _above(self, created: Event) -> Iterator[Workflow]:
-        """The workflows of the runs above a run, the nearest first."""
+    def _above(self, created: Event) -> Iterator[tuple[RunFolder, Workflow]]:
+        """The runs above a run and their workflows, the nearest first."""
         while parent := RunCreated.of(created).parentRunId:
             folder = self._runs.exactly(parent)
             first = self._project.store.first(folder) if folder is not None else None
-            if first is None:
+            if folder is None or first is None:
                 return
             created = first
-            yield self._described(RunCreated.of(created).workflow)
+            yield folder, self._described(RunCreated.of(created).workflow)
 
     def _view(self, project: Project, root: RunFolder, created: Event) -> View:
         """What the models of a run are shown of its workspace: the root of its tree has recorded that.

@@ -15,6 +15,7 @@ from tests.support.contracts import (
     EXPLORED,
     EXPLORING,
     JUDGED,
+    REQUEST,
     ContractsProject,
     breakdown,
     classified,
@@ -447,7 +448,8 @@ def test_two_requests_have_two_ids_and_a_waiting_one_cannot_be_forked(tmp_path: 
 
 def test_the_approval_mode_of_a_request_can_be_changed_while_it_goes_on(tmp_path: Path) -> None:
     project = ContractsProject(tmp_path / "p", *script(("T1", S1, S2)))
-    assert done(project.contracts("--approval", "always"))["status"] == "awaiting_approval"
+    rest = ("--check", CHECK, "--provider", f"scripted:{project.script}", "--no-input")
+    assert project.run("contracts", REQUEST, *rest).returncode == 3  # the mode is the configuration's: nobody typed it
     for words, flag in ((("--check", "true"), "--check"), (("--max-fixes", "9"), "--max-fixes")):
         refused = project.run("resume", "last", *words)
         assert refused.returncode == 2

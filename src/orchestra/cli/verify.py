@@ -76,6 +76,8 @@ def _read(folder: RunFolder, app: App) -> tuple[Events | JournalCorrupt | None, 
     """The journal of a run folder, or its damage; and a line that tells whether the run is foreign."""
     try:
         standing = app.project.store.standing(folder)
+    except FileNotFoundError:
+        return None, "foreign: there is no journal that anybody could vouch for"
     except (OSError, OrchestraError) as error:
         damage = error if isinstance(error, JournalCorrupt) else None
         return damage, f"foreign: nobody can vouch for it ({error})"
