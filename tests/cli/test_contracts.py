@@ -88,7 +88,23 @@ def test_the_contracts_lie_where_the_spec_says_in_three_tiers(finished: Contract
     assert "두_배로_만든다" in (finished.tree / "T1/T1-S1/test-contract.yaml").read_text(encoding="utf-8")
 
 
-@pytest.mark.spec("S3-20", "S3-39", "S3-54", "S3-74", "S3-95", "S3-139", "S3-140")
+@pytest.mark.spec("S3-54", "S3-74")
+def test_contracts_are_handed_from_role_to_role(finished: ContractsProject) -> None:
+    sent = {
+        (one["agent"], one["role"]): finished.run("show", one["runId"], "--prompt", one["key"], "--own").stdout
+        for one in map(json.loads, finished.run("audit", "last", "--json").stdout.splitlines())
+        if one["type"] == "call" and one["agent"] in ("qa-engineer", "implementer")
+    }
+    known = ("순수 함수만 쓴다", "두_배로_만든다")  # the architect's invariant, the QA engineer's case
+    given = {who: [words in text for words in known] for who, text in sent.items()}
+    assert given == {
+        ("qa-engineer", "planner"): [True, False],
+        ("qa-engineer", "developer"): [True, True],
+        ("implementer", "developer"): [True, True],
+    }
+
+
+@pytest.mark.spec("S3-20", "S3-39", "S3-95", "S3-139", "S3-140")
 def test_every_role_is_called_as_itself(finished: ContractsProject) -> None:
     assert sorted(finished.calls()) == sorted(
         [
@@ -436,6 +452,7 @@ def test_an_edit_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
 # -- starting ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("S3-09")
 def test_two_requests_have_two_ids_and_a_waiting_one_cannot_be_forked(tmp_path: Path) -> None:
     project = ContractsProject(tmp_path / "p", *script(ONE))
     assert project.contracts("--approval", "always").returncode == 3
@@ -461,6 +478,7 @@ def test_the_approval_mode_of_a_request_can_be_changed_while_it_goes_on(tmp_path
     assert project.run("verify", "last").returncode == 0
 
 
+@pytest.mark.spec("S3-22")
 def test_a_request_comes_from_a_file_or_standard_input(tmp_path: Path) -> None:
     project = ContractsProject(tmp_path / "p", *script(ONE))
     (project.path / "요청.md").write_text("\ufeff계산기를\n만들어줘\n", encoding="utf-8")
@@ -504,7 +522,7 @@ def test_bad_input_gets_one_clear_message_and_no_run(tmp_path: Path) -> None:
     assert not (project.path / "runs").exists()
 
 
-@pytest.mark.spec("S3-09")
+@pytest.mark.spec("S3-93")
 def test_a_test_contract_must_name_a_test(tmp_path: Path) -> None:
     wrong = says("qa-engineer", qa_contract(S1, test_file_path="calc/t1_s1.py"), role="planner")
     project = ContractsProject(tmp_path / "p", *before(), designed("T1", S1), wrong, *qa(S1), implemented(S1), JUDGED)

@@ -112,7 +112,7 @@ def test_all_mistakes_are_named_at_once_each_with_its_line() -> None:
 
 
 @pytest.mark.spec("S3-138", "S3-47", "S3-88", "S3-89", "S3-90", "S3-91", "S3-103", "S3-117", "S3-114", "S3-115")
-@pytest.mark.spec("S3-20", "S3-39", "S3-55", "S3-75", "S3-96", "S3-140")
+@pytest.mark.spec("S3-13", "S3-18", "S3-20", "S3-39", "S3-55", "S3-75", "S3-96", "S3-140")
 @pytest.mark.parametrize(
     ("name", "path", "good", "requirement"),
     [
@@ -200,6 +200,12 @@ def test_what_looks_like_a_time_is_text_where_text_is_wanted(value: str) -> None
     read_back = read(sample("test-contract").replace('"존재하는 ID"', value), records.TestContract, "x")
     assert read_back.test_cases[0].given == value
     assert read(write(read_back), records.TestContract, "x") == read_back
+
+
+@pytest.mark.spec("S3-17")
+@pytest.mark.parametrize("name", KINDS)
+def test_a_document_says_when_it_was_made(name: str) -> None:
+    assert mistakes({**values(name), "created_at": "yesterday"}, name) == ["created_at: S3-17"]
 
 
 @pytest.mark.parametrize(
