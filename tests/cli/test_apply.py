@@ -39,7 +39,14 @@ def test_a_branch_gets_the_result_and_nothing_else_is_touched(tmp_path: Path) ->
     git(project.path, "add", "-A")
     assert git(project.path, "diff", "--cached", "fix/더하기") == ""  # to the byte and the mode
     assert git(project.path, "fsck", "--strict") == ""
+    meant = project.run("apply", "--branch", "뜻한 것", env=IDENTITY)
+    assert meant.returncode == 2 and f"run @1 {run}" in meant.stderr  # the run is known, and the name is no branch's
     assert project.run("undo", run).returncode == 0
+    none = project.run("apply", "--commit", env=IDENTITY)
+    assert (none.returncode, none.stderr) == (
+        2,
+        "orchestra: no run here has left changes; to apply a certain run: orchestra apply RUN\n",
+    )
     assert project.run("apply", run, "--branch", "again", env=IDENTITY).returncode == 0  # known after an undo, too
     assert git(project.path, "diff", "again", "fix/더하기") == ""
     exists = project.run("apply", run, "--branch", "main", env=IDENTITY)

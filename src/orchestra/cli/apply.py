@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.cli.face import JsonFace, QuietFace
 from orchestra.cli.text import safe
@@ -28,20 +28,21 @@ _SUBJECT = 72
 
 
 @click.command()
-@options.run_argument
+@options.run_or_default
 @click.option(
     "--branch", default="", metavar="NAME", help="Make this branch, with one commit on top of where RUN began."
 )
 @click.option("--commit", "here", is_flag=True, help="Commit to the branch that is checked out.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="The commit's message (default: the goal of RUN).")
 @options.driving
-def apply(run: str, branch: str, here: bool, message: str, how: options.Driving) -> int:
+def apply(run: str | None, branch: str, here: bool, message: str, how: options.Driving) -> int:
     """Write what RUN and its child runs changed as one commit, in your name, with the run's id in its message.
 
     --branch makes a new branch; your files and the branch that is checked out stay as they are. --commit adds the
     commit to the branch that is checked out, if your files still have the run's changes; other changes of yours stay
-    uncommitted. git itself is not started: no hook, filter or setting of the repository is used. Your name comes from
-    GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL, or from your own git configuration.
+    uncommitted. Without RUN, the only run that has left changes is meant. git itself is not started: no hook, filter
+    or setting of the repository is used. Your name comes from GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL, or from your own
+    git configuration.
 
     \b
     orchestra apply last --branch fix/add
@@ -51,9 +52,9 @@ def apply(run: str, branch: str, here: bool, message: str, how: options.Driving)
         raise UsageError("say where the commit goes: --branch NAME (a new branch), or --commit (the one checked out)")
     drive = Drive(how, face=None if how.as_json else QuietFace())
     app = drive.app
-    folder = app.runs.find(run)
-    root = app.runs.vouched_root(folder).folder
     name = options.clean(branch)
+    folder = which.changed(app, run, "apply", *(("--branch", name) if name else ("--commit",)))
+    root = app.runs.vouched_root(folder).folder
     begun = _cut_short(app, folder, name)
     to = None if begun else _target(app, folder, name, options.clean(message))
     drive.ask_consent()

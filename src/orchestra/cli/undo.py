@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestra.app import App
-from orchestra.cli import options
+from orchestra.cli import options, which
 from orchestra.cli.advice import command
 from orchestra.cli.asking import can_ask, confirmed
 from orchestra.cli.completing import run_names
@@ -26,8 +26,6 @@ from orchestra.providers.choose import Models
 from orchestra.workflows.undo.flow import NOT_UNDONE
 from orchestra.workflows.undo.shapes import Job, Undone
 from orchestra.workflows.undo.workflow import NOTHING, UNDO
-
-_LISTED, _GOAL_SHOWN = 20, 60
 
 
 class _Chosen(Struct, frozen=True):
@@ -133,16 +131,7 @@ def _later(app: App, folder: RunFolder) -> Iterator[str]:
 def _chosen(app: App, run: str) -> _Chosen:
     if run:
         return _Chosen(app.runs.find(run), named=True)
-    fitting = app.trees.changes.undoable()
-    if len(fitting) == 1:
-        return _Chosen(fitting[0], named=False)
-    if not fitting:
-        raise UsageError("no run here has left changes to undo; to undo a certain run: orchestra undo RUN")
-    listed = "".join(
-        f"\n  {command(app, UNDO.name, one.id)}  # {brief(app.runs.began(one).goal, _GOAL_SHOWN)}"
-        for one in fitting[-_LISTED:]
-    )
-    raise UsageError(f"{len(fitting)} runs have left changes; say which:{listed}")
+    return _Chosen(which.only_changed(app, UNDO.name), named=False)
 
 
 def _agrees(app: App, folder: RunFolder, *, no_input: bool) -> bool:
