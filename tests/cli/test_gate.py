@@ -24,6 +24,7 @@ from tests.support.project import (
     reply,
     role,
 )
+from tests.support.repository import git, repository
 from tests.support.tasks import Tasks, step
 
 APPROVAL = '{"granted": true, "by": "person"}'
@@ -258,3 +259,27 @@ def test_a_run_that_changes_nothing_says_nothing_of_checks(tmp_path: Path) -> No
     assert project.loop().returncode == 0
     [verdict] = [event for event in project.events() if event.type == "EVALUATION_PASSED"]
     assert set(verdict.payload["outcome"]) == {"decision", "grounds", "artifact", "checks"}
+
+
+def test_a_loop_says_which_other_loop_waits_with_the_same_files(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    by = ("--check", project.check, "--provider", f"scripted:{project.script}", "--no-input")
+    first = project.run("loop", "첫째", *by)
+    assert first.returncode == 3 and "works on these files too" not in first.stderr
+    second = project.run("loop", "둘째", *by)
+    assert "run @1 works on these files too (awaiting_approval): 첫째. --worktree keeps runs apart" in second.stderr
+    assert project.run("cancel", "1").returncode == 0
+    assert "works on these files too" not in project.run("loop", "셋째", *by, "--worktree").stderr
+    third = project.run("loop", "넷째", *by)
+    assert "run @1 " not in third.stderr and "run @2 works on these files too" in third.stderr
+
+
+def test_runs_in_a_folder_of_the_persons_own_are_hidden_from_git(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "runs").mkdir()
+    (project.path / "runs" / "실험.txt").write_text("mine\n")
+    repository(project.path)
+    assert project.run("tool", "run", "--no-input", "--", "true").returncode == 0
+    assert git(project.path, "status", "--porcelain") == ""
+    (project.path / "runs" / "둘째.txt").write_text("mine\n")
+    assert "runs/" in git(project.path, "status", "--porcelain", "-uall")

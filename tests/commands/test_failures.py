@@ -258,6 +258,12 @@ def test_a_refused_service_is_told_with_the_line_that_opens_it(text: str) -> Non
     assert refused_service(text.lower().replace("refused", "fine"), (), {5432}) == ""
 
 
+def test_a_refused_connection_without_a_port_is_told_what_to_write() -> None:
+    text = "urllib.error.URLError: <urlopen error [Errno 111] Connection refused>"
+    assert "(sandbox: {loopback: [PORT]})" in refused_service(text, (), {22, 5432})
+    assert refused_service(text, (), set()) == "", "no service is there to be meant"
+
+
 # -- in runs ----------------------------------------------------------------------------------------------------------
 
 

@@ -72,7 +72,7 @@ def test_a_flag_wins_over_the_file_and_names_last(app: App) -> None:
     assert settled.default == "big"  # a name for another name is resolved; an entry keeps its own
     assert settled.spec("evaluator", "evaluator") == "small"
     assert app.project.providers.settled(Models()) == Models()
-    with pytest.raises(UsageError, match="there is no provider 'nope'"):
+    with pytest.raises(UsageError, match="there is no provider 'nope'; there are claude_code"):
         app.project.providers.settled(Models(default="nope"))
 
 

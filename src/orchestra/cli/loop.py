@@ -13,11 +13,14 @@ from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.cli.goals import goal_argument
 from orchestra.core.errors import UsageError
+from orchestra.core.faces import Notice
 from orchestra.core.reading import job_of
 from orchestra.core.records import FINAL
+from orchestra.core.run import RunFolder
+from orchestra.core.text import brief
 from orchestra.policy.policy import ApprovalPolicy
 from orchestra.providers.choose import Models
-from orchestra.runs.find import RunSummary
+from orchestra.runs.find import RunSummary, number_text
 from orchestra.runs.following import told
 from orchestra.workflows.evidence.workflow import EVIDENCE
 from orchestra.workflows.loop.shapes import EDITION, Job, earlier_notes
@@ -29,6 +32,8 @@ from orchestra.workflows.worktree.workflow import WORKTREE
 _OF_THE_RUN = ("goal", "notes", "plan", "asker", "edition", "explore", "approval")
 _OF_THE_MODELS = ("context", "hidden")  # what the models of a run are shown, and what not
 
+
+_LOOKED, _GOAL = 10, 60  # the newest runs that may be at work beside a new one; characters of a goal
 
 _worktree = click.option(
     "--worktree",
@@ -102,7 +107,16 @@ def _started(drive: Drive, job: Job, models: Models, worktree: bool, *, typed: t
     """Start the loop, in a worktree or in the project itself, and drive it. `after` is the run that it follows."""
     inside = _in_worktree(drive, job, models) if worktree else None
     name, work = (WORKTREE.name, inside) if inside else (LOOP.name, job)
-    return drive.drive(lambda: drive.app.start(name, work, models, typed=typed, follows=after))
+    app, beside = drive.app, () if inside else tuple(drive.app.runs.open_of(LOOP.name, _LOOKED))
+
+    def make() -> RunFolder:
+        folder = app.start(name, work, models, typed=typed, follows=after)
+        for other in beside:
+            what = f"run {number_text(other.facts.number)} works on these files too ({other.fold.state.status})"
+            app.face.tell(Notice(folder.id, f"{what}: {brief(other.facts.goal, _GOAL)}. --worktree keeps runs apart"))
+        return folder
+
+    return drive.drive(make)
 
 
 def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:

@@ -149,7 +149,12 @@ def refused_service(text: str, opened: tuple[int, ...], listening: Set[int]) -> 
                 f"the check was refused on port {port}, where a service of this machine listens: commands reach none"
                 f" unless the configuration opens its port (sandbox: {{loopback: [{line}]}})"
             )
-    return ""
+    if ports or not listening:
+        return ""
+    return (
+        "the check was refused a connection; if it was to a service of this machine: commands reach none unless the"
+        " configuration opens its port (sandbox: {loopback: [PORT]})"
+    )
 
 
 def needs_network(text: str) -> bool:

@@ -366,7 +366,9 @@ class Runner:
         if effect.keeps != "layer":
             return outcome
         if outcome.status == "fail" and self._policy.tier == "strict":
-            self._note(refused_service(outcome.output, self._policy.loopback, listening_ports()))
+            self._note(
+                refused_service(f"{outcome.command}\n{outcome.output}", self._policy.loopback, listening_ports())
+            )
         return _blocked(outcome, environment_failure(effect.argv, outcome, self._surroundings()))
 
     def _output(self, result: CommandResult) -> str:

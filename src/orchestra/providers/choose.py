@@ -32,6 +32,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.model import Destination, Provider
 from orchestra.core.records import Event, Role
 from orchestra.core.run import RunFolder
+from orchestra.core.text import some
 from orchestra.providers.contract import Route, Weak
 from orchestra.providers.prices import Price
 from orchestra.providers.program import Converse
@@ -178,7 +179,7 @@ class Providers:
             last = passed[-1] if passed else ""
             if not name:
                 raise WrongSpec("no model is configured", last, cure=f"; {WAYS}")
-            raise WrongSpec(_unknown(name, self._config), last, cure=f". {WAYS}")
+            raise WrongSpec(_unknown(name, self._config), last)
         entry = entry or ProviderSection()
         kind: Kind = entry.kind or name  # type: ignore[assignment]  # config/judge.py checked it
         if kind in (*_FILES, "replay"):
@@ -300,4 +301,4 @@ def from_here(spec: str) -> str:
 def _unknown(name: str, config: Config) -> str:
     names = (*KINDS, *config.providers)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"there is no provider {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+    return f"there is no provider {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are {some(names)}")

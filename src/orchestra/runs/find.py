@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ from orchestra.core.errors import DurabilityError, ForeignRun, JournalCorrupt, U
 from orchestra.core.events import Events
 from orchestra.core.files import MIB
 from orchestra.core.reading import RunCreated
-from orchestra.core.records import Event, is_time
+from orchestra.core.records import FINAL, Event, is_time
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
@@ -121,6 +122,16 @@ class Runs:
         store = self._store
         found = [(began, run) for run in store.runs(self.roots) if (began := store.began(run)) is not None]
         return [folder for _, folder in sorted(found, key=lambda entry: (entry[0], entry[1].id))]
+
+    def open_of(self, workflow: str, most: int) -> Iterator[RunSummary]:
+        """The runs of a workflow that a person started and that have not ended, among so many of the last by id."""
+        for folder in sorted(self._store.runs(self.roots), key=lambda one: one.id)[-most:]:
+            began = self.began(folder)
+            if began.workflow == workflow and not began.parentRunId:
+                with contextlib.suppress(JournalCorrupt, OSError):
+                    summary = self.summary(folder, keep=False)
+                    if summary.fold.state.status not in FINAL.values() and not summary.foreign:
+                        yield summary
 
     def find(self, reference: str) -> RunFolder:
         """A run by its id, its number (`12` or `@12`), or `last`; else by the beginning or the end of its id, or by

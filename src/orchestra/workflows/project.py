@@ -60,6 +60,8 @@ from orchestra.workflows.gitplace import CommitPlace, commit_place
 from orchestra.workflows.guard import closed_folders, environment_folders
 from orchestra.workflows.workspace import make_folder, wrong_folder
 
+_DIGIT = "[0-9]"
+_ONLY_RUNS = f"/.gitignore\n/{_DIGIT * 4}-{_DIGIT * 2}-{_DIGIT * 2}_{_DIGIT * 3}*_*/\n".encode()
 ENVIRONMENT = "environment"  # the name, in `typed`, of an environment that a person chose
 
 
@@ -381,6 +383,8 @@ class Project:
         own = self.path / ".runs"
         folder = own if root.is_relative_to(own) else root
         ignore = folder / ".gitignore"
-        # an existing `runs` may be the person's own folder
-        if not ignore.exists() and (folder == own or not folder.exists()):
-            self.disk.publish(ignore, b"*\n", durable=False, mode=0o644)
+        if ignore.exists():
+            return
+        ours = folder == own or not folder.exists() or not os.listdir(folder)
+        # An existing `runs` may be the person's own folder: then only runs in it are hidden, and this file.
+        self.disk.publish(ignore, b"*\n" if ours else _ONLY_RUNS, durable=False, mode=0o644)
