@@ -1,4 +1,4 @@
-"""orchestra: takes a goal and has language models reach it, with a person in control.
+"""orchestra: lets language models work on a goal until your checks pass; you approve each change.
 
 As a library: write a durable workflow as an async function, run it, kill it, resume it (docs/library.md).
 

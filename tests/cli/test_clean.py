@@ -145,7 +145,7 @@ def test_a_run_that_can_go_on_stays(tmp_path: Path) -> None:
     assert project.loop().returncode == 3
     assert project.loop(env={"ORCHESTRA_CHAOS": "9:after"}).returncode == -signal.SIGKILL
     done = project.run("clean", "--keep", "0", "--yes")
-    assert done.returncode == 0 and "2 runs kept for not having ended (orchestra cancel RUN" in done.stdout
+    assert done.returncode == 0 and "2 runs still unfinished (orchestra cancel RUN" in done.stdout
     assert names(project) == ["002", "003"]
     assert project.run("approve", project.runs[0].id, "--no-input").returncode == 0
 

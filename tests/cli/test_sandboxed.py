@@ -280,4 +280,4 @@ def test_a_folder_that_only_looks_like_build_output_is_a_change(tmp_path: Path) 
     diff = project.run("diff", "last").stdout
     assert "src/runs/a.py" in diff and "build/new.mk" in diff
     assert "out/build" not in diff and "__pycache__" not in diff
-    assert "not taken over: out/build (taken for build output" in done.stderr
+    assert "not taken over: out/build (build output" in done.stderr

@@ -29,7 +29,7 @@ def agent() -> None:
     """The three levels and the roles: what each does, and which model it uses."""
 
 
-@agent.command(short_help="Who takes part, what each does, who answers and why.")
+@agent.command(short_help="The roles, their models and their limits.")
 @options.as_json
 @options.models
 @options.project

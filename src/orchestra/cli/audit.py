@@ -51,7 +51,7 @@ class _Call(NamedTuple):
 @options.as_json
 @options.project
 def audit(run: str | None, own: bool, as_json: bool, project: Path) -> int:
-    """Every model call of RUN and its child runs: key, role, tokens, cost, how often it was possibly paid; totals."""
+    """Every model call of RUN and its child runs: key, role, tokens, cost, billed twice or not; totals."""
     app = App(project)
     made = [
         _Call(member.folder.id, "/".join((*member.path, call.key)), call)

@@ -105,7 +105,7 @@ def _lines(sweep: Sweep) -> Iterator[str]:
     if sweep.newest:
         yield f"{count(sweep.newest, 'run')} kept for having ended last (--keep)"
     if sweep.open:
-        yield f"{count(sweep.open, 'run')} kept for not having ended (orchestra cancel RUN ends one)"
+        yield f"{count(sweep.open, 'run')} still unfinished (orchestra cancel RUN ends one)"
     for one in sweep.staying:
         yield f"{safe(one.run_id)} is kept: {safe(one.why)}"
 

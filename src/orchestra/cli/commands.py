@@ -48,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "Everything about one task of a task graph."),
     "trace": ("trace", "What the levels of a task graph did; or a request R1 and the evidence for it, both ways."),
     "requests": ("requests", "The requests of contracts, with the state that their executed tests show."),
-    "audit": ("audit", "Every model call: tokens, cost, how often it was possibly paid."),
+    "audit": ("audit", "Every model call: tokens, cost, and calls that may have been billed twice."),
     "context": ("context", "What a model would be shown of the project for a goal, and why; no model is called."),
     "sent": ("sent", "What left the machine: every file and byte range, to which server, in which call."),
     "report": ("show", "The run's report, as Markdown."),

@@ -64,7 +64,7 @@ class CommandTable(click.Group):
 @click.option("-C", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Project folder.")
 @click.pass_context
 def program(ctx: click.Context, folder: Path | None) -> int:
-    """Takes a goal and has language models reach it, with a person in control.
+    """Lets language models work on a goal until your checks pass; you approve each change.
 
     Start with:  orchestra loop "fix the failing test" --check "pytest -q"
 

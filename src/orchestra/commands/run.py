@@ -399,7 +399,7 @@ class Runner:
         own = (upper,) if harvest.kept else ()
         self._scratch.remember(effect.task, (*ready.layers, *own))
         untaken = tuple(Denied(r.path or "everything", r.reason) for r in harvest.refused)
-        untaken += tuple(Denied(path, "taken for build output") for path in builds(harvest.kept))
+        untaken += tuple(Denied(path, "build output") for path in builds(harvest.kept))
         untaken += tuple(Denied(path, "ignored, and the project has its own") for path in gone)
         untaken += tuple(Denied(r.path or "everything", r.message) for r in made.refused)
         if not made.diff:

@@ -144,9 +144,7 @@ def _file_status(tree: Tree, file: PatchFile) -> FileStatus:
         except OSError as error:
             return FileStatus(file.path, "conflict", f"{target.path} cannot be read: {error.strerror}")
     if "conflict" in states:
-        return FileStatus(
-            file.path, "conflict", f"{file.path} is neither as it was when the patch was made nor as patched"
-        )
+        return FileStatus(file.path, "conflict", f"{file.path} was edited after the patch was made")
     return FileStatus(file.path, "after" if states == {"after"} else "before")
 
 

@@ -40,7 +40,7 @@ def test_all_of_a_plan_can_be_seen_at_the_prompt_and_from_elsewhere(tmp_path: Pa
     project = Tasks(tmp_path / "p", *plan, step("big", inputs=INPUTS))
     terminal = at_terminal(project)
     first = terminal.wait_for(PROMPT)
-    assert "this is not all of it" in first and "/plan.json" in first.replace("\r\n", "")
+    assert "shortened; the full plan: " in first and "/plan.json" in first.replace("\r\n", "")
     terminal.type("d\n")
     whole = terminal.wait_for("| [1]")  # the last line of the plan; the prompt before it is the one that was answered
     whole += "" if PROMPT in whole.partition("| [1]")[2] else terminal.wait_for(PROMPT)

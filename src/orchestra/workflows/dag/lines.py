@@ -32,7 +32,7 @@ def plan_lines(plan: Plan, path: Path) -> list[ShownLine]:
         shown.append(ShownLine(f"  … and {len(order) - SHOWN} more"))
     brought = any(task.inputs.env or task.inputs.files for task in tasks.values())
     if cut or brought or len(order) > SHOWN:
-        shown.append(ShownLine(f"  this is not all of it; every command, variable and file: {path}"))
+        shown.append(ShownLine(f"  shortened; the full plan: {path}"))
     return shown + _warnings(plan)
 
 
