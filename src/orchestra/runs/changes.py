@@ -115,11 +115,15 @@ class Changes:
 
     def unlike(self, old: RunFolder, new: RunFolder) -> Unlike:
         """The files that are not as the history says that `new` keeps of `old`: a later patch, an undo, an edit."""
-        mine = {(one.time, one.patch.files) for one in self._patches(new)}
-        before = self._patches(old)
+        try:
+            mine = {(one.time, one.patch.files) for one in self._patches(new)}
+            before = self._patches(old)
+            workspace = self._workspace(new)
+        except (JournalCorrupt, UsageError):  # the old run is damaged, or the copy is gone: nothing can be said
+            return Unlike()
         kept = in_order(one for one in before if (one.time, one.patch.files) in mine)
         dropped = in_order(one for one in before if (one.time, one.patch.files) not in mine)
-        images = read_files(self._workspace(new), paths_of((*kept, *dropped)))
+        images = read_files(workspace, paths_of((*kept, *dropped)))
         return Unlike() if isinstance(images, Refusal) else Unlike(unlike(kept, dropped, images), bool(dropped))
 
     # -- reading ------------------------------------------------------------------------------------------------------
