@@ -211,7 +211,9 @@ def test_a_prompt_at_the_terminal_says_whose_it_is_and_stays_open_until_its_own_
     shown = terminal.wait_for("leave it waiting) >")
     assert "? left/build.1/deep.1: 왼쪽: 어떤 색?" in shown
     assert (
-        "what depends on it: 왼쪽의 로고" in shown and "options: 빨강, blue (default)" in shown and "why:" not in shown
+        "what depends on it: 왼쪽의 로고" in shown
+        and "options: 1 빨강, 2 blue (default)" in shown
+        and "why:" not in shown
     )
     run = json.loads(project.run("show", "last", "--json").stdout)["runId"]
     until(lambda: "오른쪽: 어떤 색?" in project.run("inbox").stdout)
