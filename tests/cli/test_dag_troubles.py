@@ -189,7 +189,9 @@ def test_a_person_is_asked_for_one_change_after_the_other(tmp_path: Path) -> Non
     terminal.wait_for("leave it waiting >")
     terminal.type("a\n")  # the plan
     for _ in range(2):
-        shown = terminal.wait_for("apply this patch [y,n,a,d,e,?,q]? ")
+        shown = ""
+        while ".txt  " not in shown:  # a prompt is drawn again after its key
+            shown = terminal.wait_for("apply this patch [y,n,a,d,e,?,q]? ")
         asked = "one" if shown.rfind("1. one.txt") > shown.rfind("1. two.txt") else "two"
         terminal.type("a\n")
         until((project.path / f"{asked}.txt").exists)

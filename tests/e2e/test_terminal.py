@@ -163,7 +163,7 @@ def test_code_is_agreed_to_before_it_is_loaded_and_an_answer_that_is_none_is_ask
     terminal = Terminal([PROGRAM, "start", "asking"], project.path)
     assert "outside the sandbox" in terminal.wait_for("[y/N]")
     terminal.type("y\n")
-    assert "options: 예, 아니오" in terminal.wait_for("leave it waiting) > ")
+    assert "options: 1 예, 2 아니오" in terminal.wait_for("leave it waiting) > ")
     terminal.type("글쎄\n")
     terminal.wait_for("is no answer to go")
     terminal.type("예\n")

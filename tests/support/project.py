@@ -175,7 +175,7 @@ def processes(project: Path) -> list[str]:
     return found
 
 
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -48,7 +48,7 @@ class Terminal:
         )
         os.close(theirs)
 
-    def wait_for(self, text: str, seconds: float = 30) -> str:
+    def wait_for(self, text: str, seconds: float = 120) -> str:
         """Read until `text` was shown since the last wait; returns what was shown."""
         deadline = time.monotonic() + seconds
         while text not in _CODES.sub("", self.seen):
@@ -65,7 +65,7 @@ class Terminal:
         """Give the terminal another size; the program gets SIGWINCH."""
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def end(self, seconds: float = 30) -> int:
+    def end(self, seconds: float = 120) -> int:
         """Wait for the program's end; its exit code."""
         deadline = time.monotonic() + seconds
         while self._process.poll() is None:
@@ -88,7 +88,7 @@ class Terminal:
         """The window is closed; the program goes on, or not."""
         os.close(self._fd)
 
-    def wait(self, seconds: float = 30) -> int:
+    def wait(self, seconds: float = 120) -> int:
         return self._process.wait(seconds)
 
     def read(self, seconds: float) -> bytes:

@@ -108,7 +108,7 @@ class Tui:
         self.type(f"{CTRL_U}/exit{ENTER}")
         assert self.end() == 0
 
-    def end(self, seconds: float = 30) -> int:
+    def end(self, seconds: float = 120) -> int:
         """Wait for its end; its exit code."""
         deadline = time.monotonic() + seconds
         while not self._terminal.ended:
@@ -139,12 +139,12 @@ class Tui:
         del self._fed[:size]
         self._stream.feed(data)
 
-    def wait_for(self, text: str, seconds: float = 30) -> None:
+    def wait_for(self, text: str, seconds: float = 120) -> None:
         """Wait until a text is on the screen; line ends and blanks do not count."""
         wanted = squeezed(text)
         self.wait(lambda: wanted in squeezed("".join(self.rows)), seconds, f"{text!r} was not shown")
 
-    def wait(self, condition: Callable[[], object], seconds: float = 30, why: str = "it did not happen") -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = 120, why: str = "it did not happen") -> None:
         """Wait until something is so on the screen."""
         deadline = time.monotonic() + seconds
         while not condition():

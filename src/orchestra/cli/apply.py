@@ -51,6 +51,7 @@ def apply(run: str | None, branch: str, here: bool, message: str, how: options.D
     if bool(branch) == here:
         raise UsageError("say where the commit goes: --branch NAME (a new branch), or --commit (the one checked out)")
     drive = Drive(how, face=None if how.as_json else QuietFace())
+    drive.refuse_detached("a commit")
     app = drive.app
     name = options.clean(branch)
     folder = which.changed(app, run, "apply", *(("--branch", name) if name else ("--commit",)))

@@ -57,6 +57,7 @@ def undo(run: str, to: str, yes: bool, how: options.Driving) -> int:
     orchestra undo last --to 12
     """
     drive = Drive(how, face=None if how.as_json else QuietFace())
+    drive.refuse_detached("an undo")
     app = drive.app
     chosen = _chosen(app, run)
     folder, root = chosen.folder, app.runs.vouched_root(chosen.folder).folder
