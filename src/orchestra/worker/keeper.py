@@ -35,7 +35,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NS_GET_USERNS, _NEWUSER, _NEWNET = 0xB701, 0x10000000, 0x40000000
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78
 _GIVE_UP_S = 10.0  # stop waiting for a process that we may not kill (another user's)
-_CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)  # by Python or the spawner
+# Changed by Python, by the spawner, or by whoever started orchestra (`nohup`, a shell's background job).
+CHANGED = (
+    signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP, signal.SIGQUIT
+)  # fmt: skip
 
 
 def limit(pairs: list[tuple[int, int]]) -> None:
@@ -57,7 +60,7 @@ def give(fds: dict[int, int]) -> None:
     """Duplicate descriptors to the wanted numbers; all others close on exec."""
     for target, source in fds.items():
         os.dup2(source, target, inheritable=True)
-    for number in _CHANGED:
+    for number in CHANGED:
         signal.signal(number, signal.SIG_DFL)
 
 

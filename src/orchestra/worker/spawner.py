@@ -49,7 +49,6 @@ ARGS, SECCOMP, STATUS, BLOCK = 3, 4, 5, 6  # as wrap.py names them to bwrap
 _NEVER = float("inf")
 _PASSED = socket.CMSG_SPACE(4 * 8)  # room for descriptors that come with a message
 _GIVE_UP_S = 10.0  # stop waiting for a process that we may not kill (another user's)
-_DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT]  # Python or we changed them
 _ENDINGS = (b"exit-code", b"wait-status", b"errno", b"refused")  # names in the reports of bwrap and of the keeper
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -230,7 +229,7 @@ class Spawner:
         if request["uid"] is None:
             actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in given.items()]
             return os.posix_spawn(
-                request["program"], argv, {}, file_actions=actions, setsigdef=_DEFAULTS, setsigmask=[], setsid=True
+                request["program"], argv, {}, file_actions=actions, setsigdef=keeper.CHANGED, setsigmask=[], setsid=True
             )
         if (pid := os.fork()) == 0:  # posix_spawn cannot switch the user
             try:
