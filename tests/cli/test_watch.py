@@ -143,7 +143,8 @@ def test_a_watcher_that_stalls_slows_nothing_and_gets_all(tmp_path: Path) -> Non
 
 def test_the_output_of_a_command_is_read_along_whole(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
-    code = "import time; [(print('줄', n, flush=True), time.sleep(0.02)) for n in range(60)]; print('ende', end='')"
+    printing = "[(print('줄', n, flush=True), time.sleep(0.02)) for n in range(60)]; print('ende', end='')"
+    code = f"import time; time.sleep(1); {printing}"  # a watcher joins before its end, also on a busy machine
     check = f'python3 -c "{code}"'
     words = ["loop", "g", "--check", check, "--provider", f"scripted:{project.script}", "--no-input", "--json"]
     driver = subprocess.Popen(
