@@ -83,6 +83,17 @@ class Tui:
     def type(self, keys: str) -> None:
         self._terminal.type(keys)
 
+    def press(self, letter: str) -> None:
+        """Answer a prompt by a letter; with Enter if it came too early to count alone (cli/tui/screen.py, rule 3)."""
+        early = f"{self.row.rstrip()} {letter}"
+        self.type(letter)
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline and self.row.rstrip() != early:
+            self.read(0.05)
+        self.read(0.2)
+        if self.row.rstrip() == early:
+            self.type(ENTER)
+
     def say(self, text: str) -> None:
         """Type a line and Enter, when it can be seen at the input line."""
         self.type(text)
