@@ -123,9 +123,13 @@ class Letters:
             if letter not in self.of or event.key_processor.input_queue:  # a whole line comes
                 return
             if letter in _WITH_WORDS:
-                asyncio.get_running_loop().call_later(_SOON_S, self._take, event.app, buffer, letter)
+                self.take_soon(event.app, buffer, letter)
             else:
                 buffer.validate_and_handle()
+
+    def take_soon(self, app: Application[Any], buffer: Buffer, letter: str) -> None:
+        """Take a letter in the buffer as the answer if nothing follows it soon."""
+        asyncio.get_running_loop().call_later(_SOON_S, self._take, app, buffer, letter)
 
     def _take(self, app: Application[Any], buffer: Buffer, letter: str) -> None:
         """Take a letter as the answer, unless something followed it."""

@@ -54,11 +54,17 @@ class Spending:
     def __init__(self) -> None:
         self.usd = 0.0
         self.calls = 0
+        self.tokens = 0
+        self.context = 0  # input tokens of the newest call that has told them
         self.unpriced = 0  # calls whose cost is not known
         self._copied = ""
+        self._newest = ""
 
     def add(self, event: Event) -> None:
-        """Count an event of the run."""
+        """Count an event of the run; one that was counted already is left out."""
+        if event.id <= self._newest:
+            return
+        self._newest = event.id
         if event.type == "RUN_CREATED":
             self._copied = last_copied(event)
         if event.payload.get("effect") != "ModelCall" or event.type == "PHASE_STARTED" or event.id <= self._copied:
@@ -66,10 +72,19 @@ class Spending:
         outcome = event.payload.get("outcome")
         cost = outcome.get("costUsd") if isinstance(outcome, Mapping) else None
         self.calls += 1
+        self._use(outcome.get("usage") if isinstance(outcome, Mapping) else None)
         if isinstance(cost, int | float) and 0 <= cost < float("inf"):
             self.usd += cost
         else:
             self.unpriced += isinstance(outcome, Mapping)
+
+    def _use(self, usage: object) -> None:
+        """Count the tokens of a call, as far as its provider told them."""
+        if not isinstance(usage, Mapping):
+            return
+        given, made, both = (_count(usage.get(name)) for name in ("inputTokens", "outputTokens", "totalTokens"))
+        self.tokens += both or given + made
+        self.context = given or self.context
 
 
 class BegunChild(Struct, frozen=True):
@@ -192,6 +207,10 @@ def summed(result: ChildResult, folder: RunFolder, events: Iterable[Event], *, t
 def money(usd: float, unpriced: int = 0) -> str:
     """An amount for people; `unpriced` calls have cost an unknown amount more."""
     return f"${usd:.4f}" + ("+?" if unpriced else "")
+
+
+def _count(number: object) -> int:
+    return number if isinstance(number, int) and 0 < number < 1 << 53 else 0
 
 
 def _known(number: int | UnsetType) -> int:

@@ -13,31 +13,44 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import click
+from msgspec.structs import replace
 
 from orchestra.cli.chatface import AnswerText, is_told
 from orchestra.cli.terminal import TerminalFace
+from orchestra.cli.text import safe
 from orchestra.cli.tui.prompts import Prompts
 from orchestra.cli.tui.prose import Prose
 from orchestra.cli.tui.surface import Surface
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.livetext import MaskedCalls
-from orchestra.core.reading import StepEvent, key_of
+from orchestra.core.reading import RunCreated, StepEvent, key_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.thinking import Thinking
 from orchestra.runs.find import Member
 
 _PROGRESS = "·"
+_GATHER_S = 0.05
+_LOOKED = 50  # events of a run that goes on, for how far it is
+
+
+class _Answer:
+    """An answer that is written now."""
+
+    def __init__(self) -> None:
+        self.text, self.prose = AnswerText(), Prose()
+        self.begun = ""  # the line that is not complete
 
 
 class _Below:
     """The live rows, as a face fills them."""
 
-    def __init__(self, screen: Surface) -> None:
-        self._screen = screen
+    def __init__(self, screen: Surface, before: Callable[[Event], None]) -> None:
+        """`before` is called with the last events of a run that goes on."""
+        self._screen, self._before = screen, before
         self._thoughts: dict[tuple[str, str], tuple[Thinking, int]] = {}
 
     def event(self, event: Event, headline: str, *, quiet: bool) -> None:
@@ -54,7 +67,10 @@ class _Below:
         self._screen.changed()
 
     def begin(self, members: Iterable[Member]) -> None:
-        self._screen.status.spent.update({one.folder.id: one.summary.spent for one in members if not one.kept})
+        members = list(members)
+        for event in members[0].summary.events[-_LOOKED:] if members else ():
+            self._before(event)
+        self._screen.status.before({one.folder.id: one.summary.spent for one in members if not one.kept})
 
     def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
         thinking, folded = self._thoughts.get((token.run_id, token.key)) or (Thinking(), 0)
@@ -89,8 +105,8 @@ class TuiFace(TerminalFace):
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         super().__init__()
         self.colour = screen.colour
-        self._answers: dict[tuple[str, str], tuple[AnswerText, Prose]] = {}  # by run and key
-        self._begun = ""  # the line of an answer that is not complete
+        self._answers: dict[tuple[str, str], _Answer] = {}  # by run and key
+        self._arrived: dict[tuple[str, str], list[Token]] = {}  # by run and key: what is to be shown next
         self._printed = ""  # the newest answer that was streamed
         self._noticed: set[str] = set()
 
@@ -98,7 +114,12 @@ class TuiFace(TerminalFace):
         return Prompts(self.screen, idle=self._closed, broken=self._broken)
 
     def live(self) -> _Below:
-        return _Below(self.screen)
+        return _Below(self.screen, self._went)
+
+    def _went(self, event: Event) -> None:
+        """Tell how far a run was before it is shown here."""
+        run = self.run_of(event)
+        self.screen.status.paced(run.workflow.pace(run.params, event))
 
     def line(self, text: str) -> None:
         self.screen.line(click.style(text, dim=True) if text.startswith(_PROGRESS) else text)
@@ -109,13 +130,17 @@ class TuiFace(TerminalFace):
             return
         if isinstance(news, Launched) and not self.app.runs.began(news.folder).parentRunId:
             self._printed = ""
-            self.screen.status.begin(news.run_id, news.workflow, self._cap(news.folder))
+            self.screen.status.begin(news.run_id, news.workflow)
+            self._name(news.folder)
         super().tell(news)
 
-    def _cap(self, folder: RunFolder) -> float | None:
-        """The dollars that a run may cost; None if nothing limits them."""
+    def _name(self, folder: RunFolder) -> None:
+        """Tell the number of a run, and the dollars that it may cost; its first event has both."""
         first = self.app.runs.first_of(folder.id)
-        return self.app.terms.models(folder, first).maxBudgetUsd if first is not None else None
+        if first is not None:
+            status, number = self.screen.status, RunCreated.of(first).number
+            status.run = f"@{number}" if number else folder.id
+            status.cap = self.app.terms.models(folder, first).maxBudgetUsd
 
     def notice(self, notice: Notice) -> None:
         if notice.text not in self._noticed:
@@ -127,34 +152,48 @@ class TuiFace(TerminalFace):
         return MaskedCalls(self.app.project.redactor)
 
     def token(self, token: Token) -> None:
+        """Show more text of a model: gathered, because it may come in many small pieces."""
+        if not self._arrived:
+            self._loop.call_later(_GATHER_S, self._show_arrived)
+        self._arrived.setdefault((token.run_id, token.key), []).append(token)
+
+    def _show_arrived(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        for tokens in arrived.values():
+            self._show(replace(tokens[-1], text="".join(token.text for token in tokens)))
+
+    def _show(self, token: Token) -> None:
         said = self._masked.token(token)
         text = said.text if said else ""
         run = self._seen.get(token.run_id)
         if run is not None and run.workflow.spoken(token.key):
-            answer, prose = self._answers.setdefault((token.run_id, token.key), (AnswerText(), Prose()))
-            self._say(answer.feed(text), prose)
-            if answer.shown:
+            answer = self._answers.setdefault((token.run_id, token.key), _Answer())
+            self._say(answer, answer.text.feed(text))
+            if answer.text.shown:
                 now = time.monotonic()
                 self.screen.tail.more(token.run_id, token.key, now, agent=token.agent, arrived=len(token.text))
-                self.screen.tail.set(token.run_id, token.key, now, self._begun)
+                self.screen.tail.set(token.run_id, token.key, now, answer.begun)
                 self.screen.changed()
                 return
         self._live.token(token, text, quiet=False)
 
-    def _say(self, text: str, prose: Prose) -> None:
+    def _say(self, answer: _Answer, text: str) -> None:
         """Print the lines of an answer that are complete now (rule 1)."""
-        *whole, self._begun = (self._begun + text).split("\n")
+        *whole, answer.begun = (answer.begun + text).split("\n")
         for line in whole:
-            self.screen.line(prose.line(line))
+            self.screen.line(answer.prose.line(line))
 
     def happened(self, event: Event) -> None:
+        self._show_arrived()
         rest = self._masked.settled(event)
-        answer, prose = self._answers.pop((event.runId, key_of(event)), (None, Prose()))
+        answer = self._answers.pop((event.runId, key_of(event)), None)
         if answer is not None:
-            self._say(answer.feed(rest.text if rest else "") + answer.close(), prose)
-            self._say("\n" if self._begun else "", prose)
-            self._printed = answer.shown
+            self._say(answer, answer.text.feed(rest.text if rest else "") + answer.text.close())
+            self._say(answer, "\n" if answer.begun else "")
+            self._printed = answer.text.shown
         run = self.run_of(event)
+        if event.type == "RUN_CREATED" and not run.where:
+            self._name(run.folder)
         self.screen.status.event(event, run.workflow.pace(run.params, event))
         super().happened(event)
 
@@ -173,8 +212,9 @@ class TuiFace(TerminalFace):
     def answer(self, text: str) -> None:
         """Print what is not printed yet of a turn's answer."""
         prose = Prose()
-        if self._printed and text.startswith(self._printed):
-            text = text.removeprefix(self._printed).strip()
+        printed = safe(self._printed)  # as the text is
+        if printed and text.startswith(printed):
+            text = text.removeprefix(printed).strip()
         for line in text.split("\n") if text else ():
             self.screen.line(prose.line(line))
         self.screen.line("")
@@ -184,5 +224,8 @@ class TuiFace(TerminalFace):
         self._queue.clear()
         if self._deciding.open is not None:
             self._close_prompt()
-        self._say("\n" if self._begun else "", Prose())
+        self._show_arrived()
+        for answer in self._answers.values():
+            self._say(answer, "\n" if answer.begun else "")
+        self._answers.clear()
         self._live.stop()

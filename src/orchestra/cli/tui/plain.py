@@ -132,7 +132,7 @@ class Plain:
     async def ready(self) -> None:
         """Lines can be printed at once."""
 
-    async def flush(self) -> None:
+    def flush(self) -> None:
         """Everything is printed already."""
 
     async def run(self) -> None:

@@ -4,8 +4,9 @@ Rules
 1. Finished lines are printed in batches, as ordinary lines at the bottom: the terminal's scrollback has each once.
 2. While something runs the live rows above the input are of a fixed number, so the cursor stays in its cell. With what
    is typed and the menu below it, they are never more than 12.
-3. A prompt takes the input line; what was being typed comes back afterwards. Who was typing when it appeared, or just
-   after, must end an answer with Enter, so that no letter of a sentence approves anything.
+3. A prompt takes the input line; what was being typed comes back afterwards. A person who was typing when it appeared
+   must end an answer with Enter, and a letter just after it counts only if nothing follows: so no letter of a sentence
+   approves anything.
 4. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
 """
 
@@ -57,6 +58,16 @@ _TYPING_S = 1.0  # who pressed a key so lately is typing
 _DEAD_S = 0.3  # no letter alone answers a prompt that is so young
 
 
+class _Output(Vt100_Output):
+    """The terminal; while it is `held`, what is drawn is gathered, to be written at once."""
+
+    held = False
+
+    def flush(self) -> None:
+        if not self.held:
+            super().flush()
+
+
 class Screen:
     """The surface of the terminal UI."""
 
@@ -73,6 +84,7 @@ class Screen:
         self._out = sys.stdout
         self._lines: list[str] = []
         self._printing: asyncio.Task[None] | None = None
+        self._drawing: asyncio.TimerHandle | None = None
         self._away = False  # a program of the person's has the terminal
         self._drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
@@ -99,8 +111,10 @@ class Screen:
     # -- what is shown ------------------------------------------------------------------------------------------------
 
     def _made(self) -> Application[None]:
-        output = Vt100_Output.from_pty(self._out, term=os.environ.get("TERM"))
+        output = _Output.from_pty(self._out, term=os.environ.get("TERM"))
+        assert isinstance(output, _Output)
         output.enable_cpr = False  # some terminals never answer
+        self._terminal = output
         working = Condition(lambda: self._working)
         tail = Window(FormattedTextControl(self._tail), height=lambda: Dimension.exact(self._height), wrap_lines=False)
         entry = Window(
@@ -162,7 +176,12 @@ class Screen:
         return [("ansibrightblack", self.status.row(self.width, time.monotonic()))]
 
     def changed(self) -> None:
-        """Draw the live rows again, soon."""
+        """Draw the live rows again, soon; not for each piece of a stream. What is typed is drawn sooner."""
+        if self._drawing is None:
+            self._drawing = asyncio.get_running_loop().call_later(_BATCH_S, self._draw)
+
+    def _draw(self) -> None:
+        self._drawing = None
         self._app.invalidate()
 
     def expect(self) -> None:
@@ -186,24 +205,29 @@ class Screen:
     async def _print_soon(self) -> None:
         await asyncio.sleep(_BATCH_S)
         try:
-            await self.flush()
+            self.flush()
         finally:
             self._printing = None
         if self._lines:
             self._printing = asyncio.ensure_future(self._print_soon())
 
-    async def flush(self) -> None:
+    def flush(self) -> None:
         """Print what is finished now; not while a program has the terminal.
 
-        The terminal stays in raw mode: in cooked mode (`run_in_terminal`) an Enter that is pressed meanwhile would come
-        as a line feed, which begins a new line.
+        The lines and the live rows below them are one write, so that no terminal shows a cursor between them. The
+        terminal stays in raw mode: in cooked mode (`run_in_terminal`) an Enter that is pressed meanwhile would come as a
+        line feed, which begins a new line.
         """
         if self._lines and not self._away and self._app.is_running:
-            app, lines = self._app, self._take()
-            app.renderer.erase()
-            app.output.write_raw(lines)
-            with set_app(app):
-                app.renderer.render(app, app.layout)
+            app, lines, self._terminal.held = self._app, self._take(), True
+            try:
+                app.renderer.erase()
+                app.output.write_raw(lines)
+                with set_app(app):
+                    app.renderer.render(app, app.layout)
+            finally:
+                self._terminal.held = False
+                self._terminal.flush()
 
     def _take(self) -> str:
         lines, self._lines = self._lines, []
@@ -254,9 +278,12 @@ class Screen:
         self.changed()
 
     def _wake(self, asked: object, keys: str) -> None:
-        """From now on a letter alone answers this prompt, unless something was typed meanwhile (rule 3)."""
-        if self._ask is asked and not self._buffer.text:
+        """From now on a letter alone answers this prompt; also one that was typed meanwhile, if nothing follows it."""
+        typed = self._buffer.text
+        if self._ask is asked and len(typed) <= 1:
             self._letters.of = keys
+            if typed and typed in keys:
+                self._letters.take_soon(self._app, self._buffer, typed)
 
     def close(self) -> None:
         """Ask no more."""

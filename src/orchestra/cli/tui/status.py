@@ -1,73 +1,96 @@
-"""The status row: run, workflow, state, step, context, tokens, cost of the cap, time, what waits. Pure."""
+"""The status row: run, workflow, state, step, context, tokens, cost of the cap, time, what waits. Pure.
+
+Rules
+1. A run is named by its number, as everywhere a person types one: its id alone would fill the row.
+2. What does not fit is left out, the least important part first. What waits, the state and the cost stay longest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from rich.cells import cell_len
 
 from orchestra.core.accounts import Spending, money
 from orchestra.core.cells import cut
-from orchestra.core.reading import outcome_of
 from orchestra.core.records import Event
 from orchestra.core.text import clean
+
+_BETWEEN = " · "
 
 
 class Status(Struct):
     """What the row tells of the run that is shown."""
 
-    run: str = ""
+    run: str = ""  # as a person types it
     workflow: str = ""
     state: str = ""
     since: float = 0.0
     cap: float | None = None  # dollars
     step: int = 0  # of `most`, if the workflow tells how far it is
     most: int = 0
-    tokens: int = 0
-    context: int = 0  # tokens of the newest request
     waits: int = 0  # in the whole project
     queued: int = 0  # messages that were typed meanwhile
-    spent: dict[str, Spending] = {}
+    spent: dict[str, Spending] = {}  # by run
+    spoke: str = ""  # the run whose call was the newest
 
-    def begin(self, run: str, workflow: str, cap: float | None) -> None:
+    def begin(self, run: str, workflow: str) -> None:
         """Tell of another run."""
-        self.run, self.workflow, self.cap = run, workflow, cap
-        self.state, self.step, self.most, self.tokens, self.context, self.spent = "", 0, 0, 0, 0, {}
+        self.run, self.workflow, self.cap = run, workflow, None
+        self.state, self.step, self.most, self.spent, self.spoke = "", 0, 0, {}, ""
+
+    def before(self, spent: Mapping[str, Spending]) -> None:
+        """Add what runs had spent before they were shown."""
+        self.spent.update(spent)
+        self.spoke = next((run for run, one in reversed(list(spent.items())) if one.context), self.spoke)
+
+    def paced(self, pace: tuple[int, int] | None) -> None:
+        """Tell how far the run is: the step and the most steps, if the workflow tells them."""
+        self.step, self.most = pace or (self.step, self.most)
 
     def event(self, event: Event, pace: tuple[int, int] | None) -> None:
-        """Count an event. `pace`: the step and the most steps, if the workflow tells them."""
-        self.step, self.most = pace or (self.step, self.most)
+        """Count an event."""
+        self.paced(pace)
         self.spent.setdefault(event.runId, Spending()).add(event)
-        if event.type == "PHASE_STARTED":
-            return
-        outcome = outcome_of(event)
-        self.tokens += outcome.tokens
-        self.context = (outcome.usage or {}).get("inputTokens", self.context)
+        if event.type != "PHASE_STARTED" and event.payload.get("effect") == "ModelCall":
+            self.spoke = event.runId
 
     def row(self, width: int, now: float) -> str:
-        """The row, at most `width` cells."""
-        return cut(" " + " · ".join(self._parts(now)), width)
+        """The row, at most `width` cells (rule 2)."""
+        parts = list(self._parts(now)) if self.run else list(self._idle())
+        while len(parts) > 1 and cell_len(_joined(parts)) > width:
+            parts.remove(max(parts, key=lambda part: part[0]))
+        return cut(_joined(parts), width)
 
-    def _parts(self, now: float) -> Iterator[str]:
-        if not self.run:
-            yield from (f"{self.waits} waiting: /inbox",) if self.waits else ()
-            yield "/help"
-            return
-        yield f"run {self.run}"
-        yield self.workflow
-        yield clean(self.state or "starting").replace("\n", " ")
-        if self.most:
-            yield f"step {self.step}/{self.most}"
-        if self.context:
-            yield f"context {self.context:,}"
-        if self.tokens:
-            yield f"{self.tokens:,} tok"
-        if any(one.calls for one in self.spent.values()):
-            usd = money(sum(one.usd for one in self.spent.values()), sum(one.unpriced for one in self.spent.values()))
-            yield usd + (f" of ${self.cap:g}" if self.cap else "")
-        if self.since:
-            yield f"{now - self.since:.0f} s"
+    def _idle(self) -> Iterator[tuple[int, str]]:
         if self.waits:
-            yield f"{self.waits} waiting"
+            yield 0, f"{self.waits} waiting: /inbox"
+        yield 1, "/help"
+
+    def _parts(self, now: float) -> Iterator[tuple[int, str]]:
+        """The parts of the row in order, each with its place among those that are left out last."""
+        spent = self.spent.values()
+        tokens, seen = sum(one.tokens for one in spent), self.spent.get(self.spoke)
+        yield 3, f"run {self.run}"
+        yield 6, self.workflow
+        yield 0, clean(self.state or "starting").replace("\n", " ")
+        if self.most:
+            yield 4, f"step {self.step}/{self.most}"
+        if seen and seen.context:
+            yield 9, f"context {seen.context:,}"
+        if tokens:
+            yield 8, f"{tokens:,} tok"
+        if any(one.calls for one in spent):
+            usd = money(sum(one.usd for one in spent), sum(one.unpriced for one in spent))
+            yield 2, usd + (f" of ${self.cap:g}" if self.cap else "")
+        if self.since:
+            yield 7, f"{now - self.since:.0f} s"
+        if self.waits:
+            yield 1, f"{self.waits} waiting"
         if self.queued:
-            yield f"{self.queued} to send"
+            yield 5, f"{self.queued} to send"
+
+
+def _joined(parts: list[tuple[int, str]]) -> str:
+    return " " + _BETWEEN.join(text for _, text in parts)

@@ -53,7 +53,7 @@ class Surface(Protocol):
     async def ready(self) -> None:
         """Wait until lines can be printed."""
 
-    async def flush(self) -> None:
+    def flush(self) -> None:
         """Print what is finished."""
 
     async def run(self) -> None:

@@ -69,7 +69,7 @@ class Talk:
         for task in (taking, *self._looks):
             task.cancel()
         await asyncio.wait([taking])
-        await self._screen.flush()
+        self._screen.flush()
         self._screen.end()
         await shown
         if not taking.cancelled() and (error := taking.exception()) is not None:
@@ -273,6 +273,7 @@ class Talk:
     def _end(self) -> None:
         self._stop = lambda number: None
         self._face.over()
+        self._screen.flush()  # before the live rows become fewer: the cursor stays in its cell
         self._screen.busy = False
         self._screen.status.run = ""
         self._screen.changed()
