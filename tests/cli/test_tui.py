@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from orchestra.cli.tui.hosted import words_of
 from orchestra.cli.tui.prose import Prose
+from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.tail import Tail, rows_of
 from orchestra.core.errors import UsageError
+from orchestra.core.records import Event
 from tests.support.evidence import main, planning, runs_of
-from tests.support.project import PROGRAM, Project
+from tests.support.project import PLAN, PROGRAM, Project, role
+from tests.support.project import ask as asked_of
 from tests.support.terminal import Terminal
 
 HELLO = "안녕하세요! 무엇을 도울까요?"
@@ -30,9 +34,11 @@ def test_a_goal_is_answered_once_and_a_paste_never_sends(tmp_path: Path) -> None
     terminal.type("\r")
     shown = terminal.wait_for("끝줄\r\n")
     assert "planning-result" in shown
+    assert shown.count(HELLO) == 1 and shown.count("본문") == 1
     assert "\x1b[2J" not in shown and "\x1b]0;" not in shown and "\x9b" not in shown
     terminal.type("/agent nobody\r")
     terminal.wait_for("nobody")
+    assert bytes(terminal.raw).decode().count("끝줄\r\n") == 1  # not again when the turn is over
     terminal.type("/runs\r")
     terminal.wait_for("completed")
     terminal.type("/exit\r")
@@ -47,6 +53,25 @@ def test_the_goal_of_a_command_needs_no_quotes() -> None:
     assert words_of("show", "'a b' c", goal=False) == ["a b", "c"]
     with pytest.raises(UsageError, match="quote"):
         words_of("show", "'a", goal=False)
+
+
+@pytest.mark.spec("S5-79")
+def test_the_status_row_tells_all_and_leaves_out_the_least_important_where_it_is_narrow() -> None:
+    status = Status(waits=1, queued=2, since=1.0)
+    assert status.row(40, 7.0) == " 1 waiting: /inbox · /help"
+    status.begin("@3", "loop")
+    status.cap = 1.0
+    call = {"effect": "ModelCall", "outcome": {"usage": {"inputTokens": 3000, "outputTokens": 114}, "costUsd": 0.009}}
+    event = Event("00000002", "r", "2026-11-18T00:00:00.000Z", "PHASE_COMPLETED", call, "fix", 1)
+    for _ in range(2):
+        status.event(event, (2, 5))  # the second time is the same call
+    status.state = "fix"
+    whole = " run @3 · loop · fix · step 2/5 · context 3,000 · 3,114 tok · $0.0090 of $1 · 6 s · 1 waiting · 2 to send"
+    assert status.row(120, 7.0) == whole
+    assert status.row(80, 7.0) == " run @3 · loop · fix · step 2/5 · $0.0090 of $1 · 6 s · 1 waiting · 2 to send"
+    assert status.row(60, 7.0) == " run @3 · fix · step 2/5 · $0.0090 of $1 · 1 waiting"
+    assert status.row(40, 7.0) == " fix · $0.0090 of $1 · 1 waiting"
+    assert max(len(status.row(width, 7.0)) for width in range(2, 20)) < 20
 
 
 def test_the_live_rows_are_of_a_fixed_number_and_width() -> None:
@@ -70,3 +95,24 @@ def test_a_line_of_markdown_stays_one_line_and_its_text() -> None:
     painted = [prose.line(line) for line in lines]
     assert [click.unstyle(line) for line in painted] == lines
     assert all("\x1b[" in line for line in painted)
+
+
+@pytest.mark.spec("S5-22")
+def test_lines_of_a_pipe_are_taken_one_after_the_other(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path / "p",
+        planning("final_report"),
+        main("첫 답", "execute"),
+        role("planner", PLAN),
+        role("developer", asked_of("어느 색?")),
+    )
+    command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}"]
+    lines = "처음?\n/nosuch\n/loop 색을 정해라 --check true\n파랑\n/inbx\n"
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=project.path, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = done.stdout
+    found = [said.index(one) for one in ("plain lines (no terminal)", "> 처음?", "첫 답", "/nosuch", "어느 색?")]
+    assert found == sorted(found) and "did you mean /inbox" in said and "\x1b" not in said
+    assert '"파랑"' in "".join(path.read_text() for path in project.path.rglob("events.ndjson"))
+    nothing = subprocess.run(command, input="", capture_output=True, text=True, cwd=project.path, timeout=60)
+    assert nothing.returncode == 2 and "needs a terminal, or lines" in nothing.stderr

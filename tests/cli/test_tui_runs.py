@@ -91,12 +91,20 @@ def test_a_patch_is_decided_on_hunk_by_hunk_with_single_keys_and_a_reason_for_th
         tui.press("?")
         tui.wait_for("? - this help")
         tui.wait(lambda: "(1/4)" in tui.row)
+        tui.say("/inbox")  # a command that only looks is taken meanwhile
+        tui.wait_for("/approve 1")
+        tui.wait(lambda: "(1/4)" in tui.row)
         tui.type("y")
         tui.wait(lambda: "(2/4)" in tui.row)
         tui.type(f"n 스물은 빼라{ENTER}")
         tui.wait(lambda: "(3/4)" in tui.row)
         tui.type("a")
         tui.wait(lambda: "(4/4)" in tui.row)
+        tui.type("v")
+        tui.wait(lambda: "".join(tui.rows).count("-    return a - b") == 2)  # the hunk, and the whole file
+        tui.wait(lambda: "(4/4)" in tui.row)
+        assert tui.below[0].startswith(" run @1 · loop · waits for you · step 1/4 · ")
+        assert "(3/4) apply this hunk [y,n,a,d,e,?,q]? a" in tui.log
         tui.type("d")
         tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)  # the fixer was told why, and its patch waits
         shown = text.read_text().splitlines()
@@ -236,6 +244,12 @@ def test_a_killed_ui_goes_on_with_its_turn_and_with_what_waits(tmp_path: Path) -
         tui.wait(lambda: "1 waiting" in tui.below[0])
         tui.say("/resume")
         tui.wait_for("더하기로")
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        assert "step 1/4" in tui.below[0]  # as far as it was before the kill
+        tui.say("/exit")
+        assert tui.end() == 0
+    with Tui(project) as tui:
+        tui.say("/resume")
         tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
         tui.press("y")
         tui.wait_for("completed")

@@ -120,6 +120,22 @@ def test_commands_are_completed_explained_and_refused_in_one_line(tmp_path: Path
 
 
 @pytest.mark.spec("S5-79")
+def test_a_line_typed_before_the_input_line_is_there_is_sent_and_several_are_not(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", *CHAT)
+    with Tui(project, ready="") as tui:
+        tui.type(f"먼저 친 줄{ENTER}")
+        tui.wait_for(HELLO)
+        assert goals(project) == ["먼저 친 줄"]
+        tui.leave()
+    with Tui(project, ready="") as tui:
+        tui.type(f"한 줄{ENTER}두 줄{ENTER}")
+        tui.wait_for("session tui: ")
+        tui.wait(lambda: tui.below[1:3] == ["> 한 줄", "두 줄"])
+        tui.type(CTRL_C)
+        tui.leave()
+
+
+@pytest.mark.spec("S5-79")
 def test_forty_columns_without_colours_show_all_of_it(tmp_path: Path) -> None:
     long = "좁은 화면에서도 모든 글자가 보인다. " * 5
     project = Project(tmp_path / "p", planning("final_report"), main(f"# 제목\n{long}\n`끝`", "execute", chunk=5))

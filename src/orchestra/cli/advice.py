@@ -6,7 +6,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import click
@@ -27,21 +29,34 @@ from orchestra.runs.find import RunSummary
 from orchestra.runs.tree import OpenRequest
 from orchestra.workflows.description import Ended, Workflow
 
+SHELL = "orchestra "
+_TYPED: ContextVar[str] = ContextVar("typed", default=SHELL)  # how a command begins where its line is read
 _MASKED_SHOWN, _LEFT_SHOWN = 20, 5
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")  # letters of any script need no quotes in a shell
 
 _SHOWN, _IN_A_LINE = 10_000, 200  # characters of a request; of one that gets a single line
 
 
+@contextmanager
+def typed_as(beginning: str) -> Iterator[None]:
+    """Let the commands that lines name begin so: with a slash in the terminal UI."""
+    token = _TYPED.set(beginning)
+    try:
+        yield
+    finally:
+        _TYPED.reset(token)
+
+
 def command(app: App, *words: str) -> str:
-    """An orchestra command for this project, as a person would type it in the current folder.
+    """An orchestra command for this project, as a person would type it in the current folder, or in the terminal UI.
 
     At a terminal the numbers of runs stand for their ids.
     """
-    here = app.project.path in (Path.cwd(), find_project(Path.cwd(), os.environ))
+    inside = _TYPED.get() != SHELL
+    here = inside or app.project.path in (Path.cwd(), find_project(Path.cwd(), os.environ))
     shown = [_short(app, word) for word in words] if sys.stderr.isatty() else words
-    typed = ("orchestra", *shown, *(() if here else ("-C", str(app.project.path))))
-    return safe(" ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in typed))
+    typed = (*shown, *(() if here else ("-C", str(app.project.path))))
+    return _TYPED.get() + safe(" ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in typed))
 
 
 def _short(app: App, word: str) -> str:

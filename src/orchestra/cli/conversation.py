@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestra.cli.advice import answer_lines, command
+from orchestra.cli.advice import SHELL, answer_lines, command, typed_as
 from orchestra.cli.driving import Drive
 from orchestra.cli.sessions import finished_turns, told_lines
 from orchestra.cli.text import safe
@@ -175,8 +175,9 @@ class Conversation:
         leave = 0 if self._drive.signals.count(signal.SIGINT) > 1 else None
         waiting = [one for one in self._app.trees.requests(run) if not one.answered]
         if waiting:  # rule 4
-            lines = ("left open; your next message asks it again, /cancel ends the turn. From elsewhere:",
-                     *answer_lines(self._app, run.id, waiting))  # fmt: skip
+            with typed_as(SHELL):
+                elsewhere = answer_lines(self._app, run.id, waiting)
+            lines = ("left open; your next message asks it again, /cancel ends the turn. From elsewhere:", *elsewhere)
             return Heard(lines=lines, stopped=True, leave=leave)
         if end.exit_code == INTERRUPTED:
             return await self._cancel(run, leave)
@@ -246,15 +247,25 @@ class Conversation:
         yield self._set(replace(self.wishes, agent=rest or self.wishes.agent))
 
     async def mode(self, rest: str) -> AsyncIterator[Heard]:
+        """Use another mode, or show how turns are taken."""
+        if not rest:
+            yield self._set(self.wishes)
+            return
         chosen = _one_of("/mode", rest, {one: one for one in MODES})
         yield self._set(replace(self.wishes, mode=chosen))
 
     async def steps(self, rest: str) -> AsyncIterator[Heard]:
+        if not rest:
+            yield self._set(self.wishes)
+            return
         if rest != AUTO and not (rest.isascii() and rest.isdigit() and int(rest) > 0):
             raise UsageError(f"/steps {rest}: give a number from 1 on, or {AUTO}")
         yield self._set(replace(self.wishes, max_steps=None if rest == AUTO else int(rest)))
 
     async def stream(self, rest: str) -> AsyncIterator[Heard]:
+        if not rest:
+            yield self._set(self.wishes)
+            return
         yield self._set(replace(self.wishes, stream=_one_of("/stream", rest, {"on": True, "off": False})))
 
     async def help(self, rest: str) -> AsyncIterator[Heard]:

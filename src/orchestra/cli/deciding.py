@@ -41,6 +41,7 @@ _WORDS = {
     "ㅁ": "a",
     "ㅇ": "d",
     "ㄷ": "e",
+    "ㅍ": "v",
     "ㅂ": "q",
     "no": "n",
     "아니오": "n",
@@ -255,7 +256,9 @@ class Deciding:
             case "e":
                 return self._prompts.start(self._edit(walk.here))
             case "p":
-                return self._prompts.start(self._page())
+                return self._prompts.start(self._page(self._app.answers.choosing.text, short=self._show_patch))
+            case "v":
+                return self._prompts.start(self._page(lambda request: self._in_full(request, walk.here.path)))
             case "i":
                 self._show_about(whole=True)
                 return self._ask_approval()
@@ -349,16 +352,22 @@ class Deciding:
             return self._prompts.start(self._edit(part, text))
         return self._ask_approval()
 
-    async def _page(self) -> None:
-        """Show the whole patch again; one that is longer than the screen in the person's pager."""
+    def _in_full(self, request: OpenRequest, path: str) -> str:
+        return self._app.answers.choosing.in_full(request, path)
+
+    async def _page(self, text_of: Callable[[OpenRequest], str], short: Callable[[], None] | None = None) -> None:
+        """Show the whole patch or a whole file; what is longer than the screen in the person's pager."""
         asked, lines = self._open, list[str]()
         try:
-            lines = paint_diff(self._app.answers.choosing.text(self._request()))
+            lines = paint_diff(text_of(self._request()))
             if len(lines) > shutil.get_terminal_size().lines:
                 text = "\n".join(lines) if self._face.colour else click.unstyle("\n".join(lines))
                 await self._prompts.elsewhere(page(f"{text}\n"))
+            elif short is not None:
+                short()
             else:
-                self._show_patch()
+                for line in lines:
+                    self._face.line(line)
         except (OrchestraError, OSError) as error:
             for line in (*lines, click.style(f"  {safe(str(error))}", fg="red")):
                 self._face.line(line)

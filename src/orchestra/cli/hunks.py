@@ -8,7 +8,7 @@ from orchestra.cli.text import safe
 from orchestra.core.text import brief
 from orchestra.runs.choosing import Choice, Part
 
-KEYS = "ynadAepirq?"  # the answers of one letter
+KEYS = "ynadAevpirq?"  # the answers of one letter
 _HELP = (
     "y - apply this hunk",
     "n - leave it out; n TEXT: tell the fixer why",
@@ -17,6 +17,7 @@ _HELP = (
     "A - apply it and all that follow, in all files",
     "a 1,3 - apply these files, and no others",
     "e - edit it ($VISUAL, $EDITOR), then apply it",
+    "v - the whole file with its changes ($PAGER, if long)",
     "p - the whole patch again ($PAGER, if long)",
     "i - the whole plan, and what failed last",
     "r - reject the patch; r TEXT: say why",

@@ -82,6 +82,18 @@ def render(names: Names, edits: Sequence[Edit], old: Sequence[bytes], *, errors:
     return "".join(f"{line}\n" for line in [*_header(names, has_hunks=bool(edits)), *_hunks(edits, old, errors)])
 
 
+def in_full(new: Sequence[bytes], back: Sequence[Edit]) -> str:
+    """The whole new file, each line with its mark: kept, added or removed. `back` gives the old file again."""
+    lines: list[str] = []
+    done = 0
+    for edit in back:
+        for op, part in ((" ", new[done : edit.start]), ("-", edit.lines), ("+", new[edit.start : edit.stop])):
+            lines += [text for line in part for text in _shown(op, line, "backslashreplace")]
+        done = edit.stop
+    lines += [text for line in new[done:] for text in _shown(" ", line, "backslashreplace")]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def git_line(old: str | None, new: str | None) -> str:
     """The first line of a file's part of a diff; None for no file on that side."""
     left, right = old or new or "", new or old or ""

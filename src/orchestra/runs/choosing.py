@@ -19,6 +19,8 @@ from orchestra.core.text import brief, count
 from orchestra.core.work import Refusal
 from orchestra.patch.choosing import Part, joined
 from orchestra.patch.gatekeeper import Gatekeeper, Preview
+from orchestra.patch.text import FileText
+from orchestra.patch.unified import in_full
 from orchestra.runs.find import RunSummary
 from orchestra.runs.patches import exact_text, proposed
 from orchestra.runs.tree import OpenRequest
@@ -80,6 +82,15 @@ class Choosing:
     def shown(self, part: Part) -> str:
         """A part as a person may see it: secrets are masked."""
         return self._redactor.text(part.body or part.header)
+
+    def in_full(self, request: OpenRequest, path: str) -> str:
+        """A file as it would be with the whole patch, each line with its mark, as a person may see it."""
+        made = self._gate_of(request.run).preview(exact_text(request), self._redactor)
+        if isinstance(made, Refusal):
+            raise UsageError(f"the patch does not fit the files any more: {made.message}")
+        file = next(one for one in made.prepared.files if one.file.path == path)
+        text = file.diff if file.data is None else in_full(FileText(file.data).lines, file.back)
+        return self._redactor.text(text)
 
     def grant(self, request: OpenRequest, choice: Choice, *, by: str, digest: str) -> Message:
         """The message that grants a choice: the whole patch by its digest, or else the person's own version."""

@@ -151,7 +151,7 @@ class Attached:
             self._stop()
         elif not requests and self._looked != self._seen:
             self._looked = self._seen
-            go_on = command(self._app, "resume", self._root.id).removeprefix("orchestra ")
-            self._face.line(f"no process drives this run now; to go on with it here: /{go_on}")
+            go_on = command(self._app, "resume", self._root.id)
+            self._face.line(f"no process drives this run now; to go on with it here: {go_on}")
         else:
             self._ask()

@@ -12,6 +12,7 @@ import click
 
 from orchestra import __version__
 from orchestra.cli import options
+from orchestra.cli.advice import typed_as
 from orchestra.cli.conversation import Conversation, Wishes
 from orchestra.cli.driving import Drive
 from orchestra.cli.editor import KeptHistory
@@ -35,14 +36,16 @@ def begin(
 
     Without a session, a free one is taken. `plain`: what asks for plain lines; empty: live rows.
     """
-    return asyncio.run(_begin(project, session, wishes, who, environment, plain))
+    with typed_as("/"):
+        return asyncio.run(_begin(project, session, wishes, who, environment, plain))
 
 
 async def _begin(
     project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
 ) -> int:
     words = Words(names(), lambda: found.files())
-    screen: Surface = Plain(plain) if plain else Screen(words, colour=not os.environ.get("NO_COLOR"))
+    screen: Surface
+    screen = Plain(plain) if plain else Screen(words, colour=not os.environ.get("NO_COLOR"))
     face = TuiFace(screen)
     how = options.Driving(project, as_json=False, no_input=False, quiet=False)
     drive = Drive(how, environment=environment, face=face)
@@ -68,8 +71,13 @@ def _free(sessions: list[str], enter: Callable[[str], Conversation]) -> Conversa
     return enter(sessions[-1])
 
 
-def _given(who: options.Answering) -> Iterator[str]:
-    """The flags of the models that were given to the UI: commands inside it have them too."""
-    for flag, value in (("--provider", who.provider), ("--model", who.model)):
-        if value:
-            yield from (flag, value)
+def _given(who: options.Answering) -> Iterator[tuple[str, str]]:
+    """The flags of models that were given to the UI, with their values: commands inside it have them too."""
+    flags = (
+        ("--provider", who.provider),
+        ("--model", who.model),
+        ("--max-budget-usd", who.max_budget_usd),
+        ("--max-time", who.max_time),
+        *(("--role", f"{name}={spec}") for name, spec in who.roles.items()),
+    )
+    yield from ((flag, str(value)) for flag, value in flags if value)

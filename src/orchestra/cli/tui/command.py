@@ -8,9 +8,7 @@ from pathlib import Path
 import click
 
 from orchestra.cli import options
-from orchestra.cli.asking import can_ask
 from orchestra.cli.evidence import agent_option, max_steps_option, mode_option, no_stream_option
-from orchestra.core.errors import UsageError
 
 
 @click.command(short_help="The terminal UI.")
@@ -27,7 +25,7 @@ from orchestra.core.errors import UsageError
 @click.option(
     "--screen-reader",
     is_flag=True,
-    help="Only append lines: nothing is drawn again, no number ticks (so too with ACCESSIBLE=1 and TERM=dumb).",
+    help="Only append lines: nothing is drawn again, no number ticks (so too with ACCESSIBLE=1, TERM=dumb, or a pipe).",
 )
 @options.environment
 @options.models
@@ -53,11 +51,6 @@ def agent_tui(
     orchestra tui
     orchestra agent:tui --session s1 --provider local
     """
-    if not can_ask(no_input=False):
-        raise UsageError(
-            "the terminal UI needs a terminal. Without one:"
-            f" orchestra agent:run --session {session or 's1'} --goal TEXT, or orchestra chat:turn"
-        )
     from orchestra.cli.conversation import Wishes
     from orchestra.cli.tui.begin import begin
     from orchestra.cli.tui.plain import why_plain

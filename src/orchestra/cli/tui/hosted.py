@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import io
 import re
 import shlex
@@ -35,6 +36,8 @@ NOT_HERE = frozenset({"chat", "tui", "agent:tui", "agent:run", "chat:turn", "eva
 # Commands that only look, and may do so while a run is driven: they never start or answer one.
 LOOKING = frozenset({"status", "inbox", "runs", "list", "show", "diff", "report", "audit", "sent", "context", "inspect",
                      "trace", "lineage", "requests", "logs", "compare", "models", "help", "policy"})  # fmt: skip
+_LIMITS = ("--max-budget-usd", "--max-time")
+Given = tuple[tuple[str, str], ...]  # flags, each with its value
 T = TypeVar("T")
 _OPTION = re.compile(r"(?:^|\s)(?=--?[A-Za-z])")
 
@@ -127,10 +130,11 @@ def words_of(name: str, rest: str, *, goal: bool) -> list[str]:
         raise UsageError(f"/{name}: a quote is not closed ({error})") from error
 
 
-async def run_command(host: Hosting, name: str, rest: str, project: Path, given: tuple[str, ...]) -> None:
+async def run_command(host: Hosting, name: str, rest: str, project: Path, given: Given) -> None:
     """Run a command until it ends; its lines are printed by `host`, which has the run that it wants driven.
 
-    `given` are flags that the UI itself was given, for commands that call models.
+    `given` are flags that the UI itself was given, for commands that call models. Its limits are for runs that begin
+    here: a run that goes on has its own.
     """
     if name in NOT_HERE or name not in COMMANDS:
         raise UsageError(f"/{name} needs a terminal of its own: orchestra {name}")
@@ -141,7 +145,8 @@ async def run_command(host: Hosting, name: str, rest: str, project: Path, given:
     command = table.get_command(click.Context(table), name)
     assert command is not None
     takes = {option for parameter in command.params for option in parameter.opts}
-    models = given if "--provider" in takes else ()
+    starts = not any(isinstance(one, click.Argument) and one.name == "run" for one in command.params)
+    models = (part for flag in given if flag[0] in takes and (starts or flag[0] not in _LIMITS) for part in flag)
     where = ("-C", str(project)) if "-C" in takes else ()
     arguments = [*models, *where, *words_of(name, rest, goal="--edit" in takes)]
     await in_thread(lambda: _invoke(command, name, arguments, host))
@@ -181,5 +186,5 @@ async def in_thread(work: Callable[[], T]) -> T:
         else:
             settle(lambda: over.set_result(result))
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
     return await over

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct
@@ -35,7 +37,7 @@ class Meaning(Struct, frozen=True):
 
 
 def meaning_of(text: str) -> Meaning:
-    """What a line means; a command that does not exist is left to the conversation, which names those that do."""
+    """What a line means. `/context` without a goal is what the newest run sent to models."""
     name, _, rest = text.strip().partition(" ")
     rest = rest.strip()
     if not name.startswith("/") or name.startswith("//"):
@@ -49,7 +51,15 @@ def meaning_of(text: str) -> Meaning:
     if name in TURNS and not (name in _WITH_RUN and rest):
         return Meaning("turn")
     known = OTHER.get(name, name[1:])
-    return Meaning("command", known, rest) if known in COMMANDS else Meaning("turn")
+    if known == "context" and not rest:
+        return Meaning("command", "sent")
+    if known in COMMANDS:
+        return Meaning("command", known, rest)
+    near = get_close_matches(name, names(), n=3)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ";"
+    return Meaning(
+        "absent", rest=f"there is no command {name}{meant} /help lists them. A message that begins with /: //"
+    )
 
 
 def names() -> dict[str, str]:
@@ -60,12 +70,23 @@ def names() -> dict[str, str]:
     return {**ours, **others, **turns, **_OWN}
 
 
-def help_lines() -> Iterator[str]:
-    """What `/help` prints."""
+def help_lines(columns: int) -> Iterator[str]:
+    """What `/help` prints, in rows of so many columns."""
     listed = {**{one.usage: one.help for one in TURNS.values()}, **_OWN}
-    width = max(map(len, listed))
-    yield from (f"  {usage:<{width}}  {what}" for usage, what in listed.items())
-    yield "  Every command of orchestra works with a slash before it: /loop GOAL --check CMD, /dag, /team, /contracts,"
-    yield "  /inbox, /diff, /undo, /apply, /cost, /context, /resume RUN, /approve, /answer, …"
-    yield "  Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, @ names a file."
-    yield "  Ctrl-C stops what runs; again, it leaves. // sends a message that begins with /."
+    beside = max(len(usage) for usage in listed if len(usage) <= _USAGE) if columns > _NARROW else 0
+    for usage, what in listed.items():
+        indent = beside + 4 if beside else 6
+        rows = textwrap.wrap(what, columns - indent)
+        yield f"  {usage:<{beside}}  {rows.pop(0)}" if len(usage) <= beside else f"  {usage}"
+        yield from (" " * indent + row for row in rows)
+    for text in _KEYS:
+        yield from textwrap.wrap(text, columns, initial_indent="  ", subsequent_indent="  ")
+
+
+_USAGE, _NARROW = 16, 60  # columns of a usage with its text beside it; with less than this, the text is below
+_KEYS = (
+    "Every command of orchestra works with a slash before it: /loop GOAL --check CMD, /dag, /team, /contracts, /inbox,"
+    " /diff, /undo, /apply, /cost, /context, /resume RUN, /approve, /answer, …",
+    "Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, @ names a file.",
+    "Ctrl-C stops what runs; again, it leaves. // sends a message that begins with /.",
+)

@@ -1,9 +1,11 @@
-"""The terminal UI without live rows: for screen readers (`--screen-reader`, ACCESSIBLE=1) and for TERM=dumb.
+"""The terminal UI without live rows: for screen readers (`--screen-reader`, ACCESSIBLE=1), TERM=dumb, and pipes.
 
 Rules
 1. Lines are only appended. Nothing is drawn again, and no number ticks: a screen reader would read each of them.
 2. The terminal itself edits the line that is typed, and shows it. An answer is a line, with Enter.
 3. `> ` stands where a line is expected, when nothing runs. What is typed while something runs is taken too.
+4. From a pipe or a file a line is read only when one is expected, or asked for; at its end, the person leaves. So
+   `printf 'a question\n/cost\n' | orchestra tui` does one after the other.
 """
 
 from __future__ import annotations
@@ -18,26 +20,33 @@ import click
 from prompt_toolkit.history import History
 
 from orchestra.cli.text import safe_painted
+from orchestra.cli.tui.hosted import in_thread
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.tail import Tail
+from orchestra.core.errors import UsageError
 
 _AT_ONCE = 65_536
+_NO_LINE = (
+    "the terminal UI needs a terminal, or lines on its standard input. For one question:"
+    " orchestra agent:run --session s1 --goal TEXT, or orchestra chat:turn"
+)
 _NO = ("", "0", "false", "no")
 
 
 def why_plain(flag: bool, environ: Mapping[str, str]) -> str:
-    """What asks for plain lines: the flag, else a variable; empty if nothing does."""
+    """What asks for plain lines: the flag, a variable, a pipe; empty if nothing does."""
     if flag:
         return "--screen-reader"
     if environ.get("ACCESSIBLE", "").lower() not in _NO:
         return f"ACCESSIBLE={environ['ACCESSIBLE']}"
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "no terminal"
     return "TERM=dumb" if environ.get("TERM", "dumb") == "dumb" else ""
 
 
 class Plain:
     """The surface of the terminal UI without live rows."""
 
-    echoes = True
     colour = False
 
     def __init__(self, why: str) -> None:
@@ -46,7 +55,12 @@ class Plain:
         self.heard: Callable[[str], None] = lambda text: None
         self.interrupted: Callable[[], None] = lambda: None
         self.left: Callable[[], None] = lambda: None
+        self.aside: Callable[[str], bool] = lambda text: False
         self.busy = False
+        self.echoes = sys.stdin.isatty()
+        self._reading: asyncio.Task[None] | None = None  # of the next line of a pipe (rule 4)
+        self._piped = b""  # what was read of a pipe and not taken yet
+        self._empty = True  # no line came
         self._history: History | None = None
         self._typed = b""  # the beginning of a line
         self._ask: tuple[str, Callable[[str], None]] | None = None
@@ -73,7 +87,29 @@ class Plain:
 
     def expect(self) -> None:
         """Show where to type (rule 3)."""
-        self._prompt("> ")
+        if self.echoes:
+            self._prompt("> ")
+        self._want()
+
+    def _want(self) -> None:
+        """A line is expected: read one, if the input is no terminal (rule 4)."""
+        if not self.echoes and self._reading is None:
+            self._reading = asyncio.ensure_future(self._next())
+
+    async def _next(self) -> None:
+        data = await in_thread(self._next_line)
+        self._reading = None
+        if not data:
+            self.left()
+            return
+        self._empty = False
+        self._take(data.decode("utf-8", "replace").strip())
+
+    def _next_line(self) -> bytes:
+        while b"\n" not in self._piped and (data := os.read(0, _AT_ONCE)):
+            self._piped += data
+        line, end, self._piped = self._piped.partition(b"\n")
+        return line + end
 
     def _prompt(self, text: str) -> None:
         self._write(("\n" if self._prompted else "") + safe_painted(text))
@@ -89,6 +125,7 @@ class Plain:
         """Ask in a line of its own, and call `then` with the line that is typed (rule 2)."""
         self._ask = (text, then)
         self._prompt(text)
+        self._want()
 
     def close(self) -> None:
         """Ask no more."""
@@ -109,8 +146,13 @@ class Plain:
 
     def _take(self, text: str) -> None:
         if self._ask is not None:
-            (_, then), self._ask = self._ask, None
-            then(text)
+            asked, then = self._ask
+            if self.aside(text):
+                self._prompt(asked)
+                self._want()
+            else:
+                self._ask = None
+                then(text)
             return
         if text and self._history is not None:
             self._history.append_string(text)
@@ -120,6 +162,8 @@ class Plain:
 
     async def elsewhere(self, program: Coroutine[Any, Any, Any]) -> Any:
         """Wait for a program that has the terminal."""
+        if not self.echoes:
+            return await program
         loop = asyncio.get_running_loop()
         loop.remove_reader(0)
         try:
@@ -137,6 +181,11 @@ class Plain:
 
     async def run(self) -> None:
         """Read what is typed until `end`."""
+        if not self.echoes:
+            await self._over.wait()
+            if self._empty:
+                raise UsageError(_NO_LINE)
+            return
         loop = asyncio.get_running_loop()
         loop.add_reader(0, self._read)
         try:

@@ -7,14 +7,17 @@ Rules
 3. A prompt takes the input line; what was being typed comes back afterwards. A person who was typing when it appeared
    must end an answer with Enter, and a letter just after it counts only if nothing follows: so no letter of a sentence
    approves anything.
-4. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
+4. A line that was typed before the input line was there is sent; several of them may be a paste, and are not.
+5. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
+import termios
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -58,6 +61,16 @@ _TYPING_S = 1.0  # who pressed a key so lately is typing
 _DEAD_S = 0.3  # no letter alone answers a prompt that is so young
 
 
+def _typed_ahead() -> str:
+    """What was typed while the terminal still gave whole lines."""
+    if not termios.tcgetattr(0)[3] & termios.ICANON:
+        return ""
+    found = b""
+    while select.select([0], [], [], 0)[0] and (data := os.read(0, 4096)):
+        found += data
+    return found.decode("utf-8", "replace")
+
+
 class _Output(Vt100_Output):
     """The terminal; while it is `held`, what is drawn is gathered, to be written at once."""
 
@@ -77,6 +90,7 @@ class Screen:
         self.status = Status()
         self.tail = Tail()
         self.heard: Callable[[str], None] = lambda text: None
+        self.aside: Callable[[str], bool] = lambda text: False
         self.interrupted: Callable[[], None] = lambda: None
         self.left: Callable[[], None] = lambda: None
         self.busy = False  # something runs
@@ -215,8 +229,8 @@ class Screen:
         """Print what is finished now; not while a program has the terminal.
 
         The lines and the live rows below them are one write, so that no terminal shows a cursor between them. The
-        terminal stays in raw mode: in cooked mode (`run_in_terminal`) an Enter that is pressed meanwhile would come as a
-        line feed, which begins a new line.
+        terminal stays in raw mode: in cooked mode (`run_in_terminal`) an Enter that is pressed meanwhile would come as
+        a line feed, which begins a new line.
         """
         if self._lines and not self._away and self._app.is_running:
             app, lines, self._terminal.held = self._app, self._take(), True
@@ -254,8 +268,11 @@ class Screen:
             self._typed_at = 0.0  # Enter: the person waits
             self.heard(text)
             return False  # the buffer is emptied, and the text is in the history
-        _, then = self._ask
+        asked, then = self._ask
         buffer.reset()
+        if self.aside(text.strip()):
+            return True  # the prompt stays
+        self.line(click.style(f"{asked}{text}", bold=True))
         self._asked()
         self._answering = True
         try:
@@ -349,6 +366,7 @@ class Screen:
     async def run(self) -> None:
         """Show the live rows until `end`; below a line: tmux keeps a copy of what is erased at its first row."""
         self._write()
+        self._take_typed(_typed_ahead())
         ticking = asyncio.ensure_future(self._tick())
         try:
             await self._app.run_async(handle_sigint=False, set_exception_handler=False)
@@ -357,6 +375,14 @@ class Screen:
             if self._printing is not None:
                 self._printing.cancel()
             self._write()
+
+    def _take_typed(self, text: str) -> None:
+        """Take what was typed before the input line was there: one line is sent, several may be a paste (rule 4)."""
+        if text.count("\n") == 1 and text.strip():
+            self._buffer.history.append_string(text.strip())
+            self.heard(text)
+        elif text:
+            self._buffer.insert_text(text)
 
     def end(self) -> None:
         """Remove the live rows; `run` returns."""

@@ -20,6 +20,7 @@ class Surface(Protocol):
     colour: bool
     echoes: bool  # what is typed stays there by itself
     heard: Callable[[str], None]  # is called with what was typed
+    aside: Callable[[str], bool]  # takes what was typed at a prompt if it is no answer, such as `/exit`
     interrupted: Callable[[], None]  # Ctrl-C at an empty line
     left: Callable[[], None]  # the end of the input
 

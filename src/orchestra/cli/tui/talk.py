@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -21,14 +22,14 @@ from typing import Any
 import click
 
 from orchestra.app import App
-from orchestra.cli.advice import command
+from orchestra.cli.advice import SHELL, command, typed_as
 from orchestra.cli.conversation import Conversation, Heard
 from orchestra.cli.driving import Drive
 from orchestra.cli.program import failure
 from orchestra.cli.text import safe
 from orchestra.cli.tui.attach import Attached
 from orchestra.cli.tui.face import TuiFace
-from orchestra.cli.tui.hosted import LOOKING, Hosting, Taken, in_thread, run_command
+from orchestra.cli.tui.hosted import LOOKING, Given, Hosting, Taken, in_thread, run_command
 from orchestra.cli.tui.names import Meaning, help_lines, meaning_of
 from orchestra.cli.tui.surface import Surface
 from orchestra.core.errors import OrchestraError, UsageError
@@ -41,10 +42,8 @@ INTERRUPTED = 130  # the exit code
 class Talk:
     """One life of the terminal UI."""
 
-    def __init__(
-        self, screen: Surface, face: TuiFace, drive: Drive, conversation: Conversation, given: tuple[str, ...]
-    ) -> None:
-        """`given` are the flags of models that the UI was given: commands inside it have them too."""
+    def __init__(self, screen: Surface, face: TuiFace, drive: Drive, conversation: Conversation, given: Given) -> None:
+        """`given` are the flags of models, with their values, that the UI was given: commands inside it have them."""
         self._screen, self._face, self._drive, self._conversation = screen, face, drive, conversation
         self._given = given
         self._lines: asyncio.Queue[str] = asyncio.Queue()
@@ -55,6 +54,7 @@ class Talk:
         self._hosting = asyncio.Lock()  # one command at a time: its output is caught
         self._looks: set[asyncio.Task[None]] = set()
         screen.heard, screen.interrupted, screen.left = self._heard, self._interrupted, self._leave
+        screen.aside = self._aside
 
     @property
     def _app(self) -> App:
@@ -102,23 +102,30 @@ class Talk:
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
+    def _aside(self, text: str) -> bool:
+        """Take a line that needs not wait for what runs or asks: `/exit`, or a command that only looks."""
+        if text in ("/exit", "/quit"):
+            self._leave()
+            return True
+        meaning = meaning_of(text)
+        if meaning.kind != "help" and (meaning.kind != "command" or meaning.name not in LOOKING):
+            return False
+        look = asyncio.ensure_future(self._look(text, meaning))
+        self._looks.add(look)
+        look.add_done_callback(self._looks.discard)
+        return True
+
     def _heard(self, text: str) -> None:
         text = text.strip()
-        if text in ("/exit", "/quit"):
-            return self._leave()
-        meaning = meaning_of(text)
         if not text:
-            return None
-        if self._screen.busy and self._attached is None and meaning.kind == "command" and meaning.name in LOOKING:
-            look = asyncio.ensure_future(self._look(text, meaning))
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
-            return None
+            return
+        at_once = text in ("/exit", "/quit") or (self._screen.busy and self._attached is None)
+        if at_once and self._aside(text):
+            return
         self._lines.put_nowait(text)
         self._screen.status.queued = self._lines.qsize()
         if self._attached is not None:
             self._attached.leave()
-        return None
 
     def _interrupted(self) -> None:
         """Ctrl-C at an empty line (rule 2)."""
@@ -153,10 +160,13 @@ class Talk:
             case "clear":
                 self._screen.clear()
             case "help":
-                for line in help_lines():
-                    self._screen.line(line)
+                self._help()
             case "absent":
                 raise UsageError(meaning.rest)
+
+    def _help(self) -> None:
+        for line in help_lines(shutil.get_terminal_size().columns - 1):
+            self._screen.line(line)
 
     def _echo(self, text: str) -> None:
         if self._screen.echoes:
@@ -182,6 +192,8 @@ class Talk:
     async def _look(self, text: str, meaning: Meaning) -> None:
         """Run a command that only looks, while something runs."""
         self._echo(text)
+        if meaning.kind == "help":
+            return self._help()
         try:
             async with self._hosting:
                 await run_command(self._hosted(), meaning.name, meaning.rest, self._path, self._given)
@@ -227,11 +239,12 @@ class Talk:
         try:
             end = await taken.drive.go(taken.folder, known=taken.known, accept_drift=taken.accept_drift)
             self._face.over()
-            self._face.done(end, taken.folder)
+            with typed_as("/" if self._code is None else SHELL):
+                self._face.done(end, taken.folder)
             if end.result is not None and end.status == "completed":
                 self._face.answer(safe(app.workflow_of(end.run_id).printed(end.result)))
-            if end.status not in FINAL.values():
-                self._screen.line(f"it stays; to go on with it here: {_slashed(app, 'resume', taken.folder.id)}")
+            if end.status not in FINAL.values() and self._code is None:
+                self._screen.line(f"it stays; to go on with it here: {command(app, 'resume', taken.folder.id)}")
         finally:
             came = taken.drive.signals
             if (signal.SIGTERM in came or came.count(signal.SIGINT) > 1) and self._code is None:
@@ -252,9 +265,7 @@ class Talk:
                 if attached.end.status == "completed":
                     self._face.answer(safe(app.workflow_of(folder.id).printed(attached.end.result)))
             elif attached.left:
-                self._screen.line(
-                    f"left run {folder.id} as it is; to see it again: {_slashed(app, 'watch', folder.id)}"
-                )
+                self._screen.line(f"left run {folder.id} as it is; to see it again: {command(app, 'watch', folder.id)}")
             self._attached = None
             if attached.answered:
                 root = app.runs.vouched_root(folder).folder
@@ -297,8 +308,3 @@ class Talk:
         except (OrchestraError, OSError):
             return  # a run that cannot be read is told by the commands about it
         self._screen.changed()
-
-
-def _slashed(app: App, *words: str) -> str:
-    """A command as it is typed here."""
-    return "/" + command(app, *words).removeprefix("orchestra ")
