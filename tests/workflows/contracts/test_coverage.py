@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -68,3 +72,26 @@ def test_coverage_is_measured_around_the_test_command(line: str, before: str, af
 
 def test_coverage_of_other_runners_is_not_measured() -> None:
     assert measuring(commands.given(("npm", "test"), "--check"), "/out/c.json") is None
+
+
+@pytest.mark.spec("S3-92")
+@pytest.mark.parametrize(
+    ("options", "first", "percent"),
+    [
+        ("-n 2", "pass", 66.7),  # in processes of their own, as the project has it
+        ("", "sys.settrace(None)", None),  # the tests take the tracer away
+    ],
+    ids=["in-parallel", "without-the-tracer"],
+)
+def test_no_line_that_was_run_is_called_not_run(options: str, first: str, percent: float | None, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = -p no:cacheprovider {options}\n")
+    (tmp_path / "adder.py").write_text("def add(a, b):\n    if a == 7:\n        return 0\n    return a + b\n")
+    test = f"import sys\nimport adder\ndef test_tc_1():\n    {first}\n    assert adder.add(1, 2) == 3\n"
+    (tmp_path / "test_adder.py").write_text(test)
+    argv = measuring(commands.given((sys.executable, "-m", "pytest", "-q"), "--check"), "c.json")
+    assert argv is not None
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    report = tmp_path / "c.json"
+    found = covered(["add"], report.read_bytes() if report.exists() else None)
+    assert found[0].percent == percent

@@ -25,7 +25,7 @@ def test_a_test_that_proves_nothing_is_reported_and_blocks_nothing(tmp_path: Pat
     shown = project.run("trace", "R1").stdout.splitlines()
     proof = [line.strip() for line in shown if "coverage" in line or "fault" in line or "noticed" in line]
     assert proof == [
-        "coverage of double: unknown (coverage.py is not installed beside the tests, or it could not run them)",
+        "coverage of double: unknown (coverage.py is not installed beside the tests, or it could not measure them)",
         "0 of 1 small faults were noticed by the tests",
         "not noticed: calc/t1_s1.py:2: 2 * n → (2 // n)",
     ]

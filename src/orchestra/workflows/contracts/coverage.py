@@ -60,19 +60,27 @@ class _Report(Struct, frozen=True):
     files: dict[str, _File]
 
 
-# One process: coverage.py keeps its data in memory, so that no file is left between two commands.
+# One process: coverage.py keeps its data in memory, so that no file is left between two commands. pytest's plugins that
+# measure themselves, or run the tests in processes of their own, are switched off. Where the tests themselves replace the
+# tracer, no report is written: it would show lines as not run that were.
 _SCRIPT = """
-import runpy, sys
+import importlib.util, runpy, sys
 import coverage
 report, module = sys.argv[1:3]
 sys.argv = sys.argv[2:]
+if module == "pytest":
+    plugins = (("pytest_cov", "--no-cov"), ("xdist", "-n0"))
+    sys.argv += [option for name, option in plugins if importlib.util.find_spec(name)]
 measured = coverage.Coverage(data_file=None, source=["."])
 measured.start()
+tracer = sys.gettrace()
 try:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 finally:
+    replaced = sys.gettrace() is not tracer
     measured.stop()
-    measured.json_report(outfile=report)
+    if not replaced:
+        measured.json_report(outfile=report)
 """
 
 

@@ -157,9 +157,10 @@ def _chosen(workspace: Path, lines: Mapping[str, set[int]], most: int) -> Iterab
 
 def _coverage(folder: RunFolder, events: Iterable[Event], targets: tuple[str, ...]) -> tuple[Covered, ...]:
     outcomes = [outcome for event in events if (outcome := outcome_as(event, CommandOutcome)) is not None]
-    reports = [one for outcome in outcomes for one in outcome.artifacts if one.path.endswith(_REPORT)]
+    passed = [outcome for outcome in outcomes if outcome.status == "pass"]  # else it was measured only in part
+    reports = [one for outcome in passed for one in outcome.artifacts if one.path.endswith(_REPORT)]
     if not reports:
-        return covered(targets, None, "coverage.py is not installed beside the tests, or it could not run them")
+        return covered(targets, None, "coverage.py is not installed beside the tests, or it could not measure them")
     try:
         return covered(targets, folder.recorded(reports[-1], MOST_BYTES))
     except ContractError as unreadable:
