@@ -11,7 +11,7 @@ from orchestra.workflows.contracts.gates import gate_1, gate_2, gate_3, implemen
 from orchestra.workflows.contracts.records import Category, DesignContract, FailedTest, FailureClass, FileRef
 from orchestra.workflows.contracts.retrying import action_of, route_of
 from orchestra.workflows.contracts.rules import broken
-from orchestra.workflows.contracts.testruns import Class, TestRun, result_of, run_of
+from orchestra.workflows.contracts.testruns import Class, TestRun, result_of, run_of, unseen_cases
 
 AT = "2026-01-01T00:00:00Z"
 JUNIT = """<testsuites><testsuite>
@@ -88,6 +88,32 @@ def test_a_failure_of_no_case_is_one_of_the_cases_that_were_not_seen() -> None:
     result = result_of(run(broke), contract(), {}, AT)
     assert [one.id for one in result.failed_tests] == ["TC-1", "TC-2"]
     assert all("ImportError" in one.reason for one in result.failed_tests)
+
+
+SUITES = {  # TC-1 of tests/test_a.py passes; another subtask's test of that number fails
+    "pytest": '<testcase file="tests/test_a.py" classname="tests.test_a" name="test_tc_1"/>'
+    '<testcase file="tests/test_b.py" classname="tests.test_b" name="test_tc_1"><failure message="옛것"/></testcase>',
+    "no files": '<testcase classname="test_a.Case" name="test_tc_1"/>'
+    '<testcase classname="test_b.Case" name="test_tc_1"><failure message="옛것"/></testcase>',
+    "folders": '<testcase classname="tests/test_a.py" name="test_tc_1"/>'
+    '<testcase classname="tests/test_b.py" name="test_tc_1"><failure message="옛것"/></testcase>',
+}
+
+
+@pytest.mark.spec("S3-111")
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_a_test_of_another_subtask_is_none_of_this_ones_cases(suite: str) -> None:
+    whole = run(f"<testsuites>{suite}</testsuites>")
+    result = result_of(whole, contract(), {}, AT)
+    assert [(one.id, "test_tc_1: 옛것" in one.reason) for one in result.failed_tests] == [("TC-2", True)]
+    assert unseen_cases(whole, contract()) == ("TC-2",)
+
+
+def test_of_a_huge_suite_the_tests_of_cases_are_kept() -> None:
+    many = "".join(f'<testcase classname="tests.test_z" name="test_{number}"/>' for number in range(500))
+    found = run(f'<testsuites>{many}<testcase classname="tests.test_a" name="test_tc_1"/></testsuites>', passed=True)
+    assert found.summary is not None and found.summary.total == 501
+    assert unseen_cases(found, contract(1)) == ()
 
 
 @pytest.mark.spec("S3-119")

@@ -134,6 +134,16 @@ def test_a_later_run_of_the_same_tests_is_the_evidence() -> None:
     assert broken.state == "failed"
 
 
+def test_tests_of_another_subtask_show_nothing_of_this_one() -> None:
+    """A whole suite has a TC-1 of every subtask."""
+    journal = Journal()
+    own = "tests.AServiceTest"
+    other = Case("test_tc_2", "passed", "", "tests.test_other")
+    journal.verified(journal.tests(Case("test_tc_1", "passed", "", own), other))
+    (subtask,) = journal.traced(change(1)).subtasks
+    assert [one.evidence.tests if one.evidence else None for one in subtask.cases] == [(f"{own}::test_tc_1",), None]
+
+
 def test_a_runner_that_names_no_tests_counts_by_its_exit_code() -> None:
     journal = Journal()
     journal.verified(journal.tests())

@@ -9,6 +9,8 @@ Rules
 4. A test belongs to TC-n if its name contains `tc_n` (any case, `-` or `_`), or the name of the test case. Of nested
    names (`adder > tc_1 adds`, `TestAdd/tc_1`) the innermost that has one counts.
 5. A test of go that has tests inside is not counted, unless it failed and none of them did.
+6. Only tests of the contract's own test file belong to its cases: every subtask has a TC-1. Where a report does not show
+   the files of tests (go), all tests count.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Literal
 from xml.parsers import expat
 
@@ -342,6 +345,27 @@ def case_of(test: str, cases: Sequence[TestCase]) -> str:
     letters = _letters(name)
     named = [one for one in cases if len(own := _letters(one.name)) >= _SHORTEST_NAME and own in letters]
     return max(named, key=lambda one: len(one.name)).id if named else ""
+
+
+def tests_of(tests: Sequence[Case], path: str) -> Sequence[Case]:
+    """The tests of a test file; all tests, if none of them can be seen to be of it (rule 6)."""
+    return [one for one in tests if _is_of(one, path)] or tests
+
+
+def _is_of(one: Case, path: str) -> bool:
+    """Whether a test is of a file, by its file, class or module; or is the file itself, which could not be loaded."""
+    stem = PurePosixPath(path).name.partition(".")[0]
+    if re.split(r"[./]", one.name)[-1] == stem:
+        return True
+    place = one.file or one.group
+    if one.file or "/" in place:
+        return f"/{place}".endswith(f"/{path}") or path.endswith(f"/{place}")
+    return stem in place.split(".")
+
+
+def has_number(one: Case) -> bool:
+    """Whether the name of a test has the number of a test case."""
+    return _TC.search(one.id) is not None
 
 
 def _letters(name: str) -> str:

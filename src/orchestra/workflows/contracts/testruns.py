@@ -4,8 +4,8 @@ Rules
 1. Which test belongs to which test case is said by its name (testreport.py, rule 4).
 2. `summary` and `failed_tests` come from the run (G3-8). A run without a readable report is judged by its exit code:
    its tests are then the contract's cases, all passed or all failed.
-3. A failure that belongs to no case (a file that cannot be imported) is one of every case that no test was seen of; if
-   there is none, of the first case.
+3. A failure that belongs to no case (a file that cannot be imported, a test of another subtask) is one of every case
+   that no test was seen of; if there is none, of the first case.
 4. A test that was red before the request began is named and not counted.
 5. Complete needs no failure and at least one test that passed (G3-7).
 """
@@ -31,9 +31,9 @@ from orchestra.workflows.contracts.records import (
 )
 from orchestra.workflows.contracts.retrying import action_of
 from orchestra.workflows.contracts.testcommand import Runner
-from orchestra.workflows.contracts.testreport import Case, case_of, cases_in
+from orchestra.workflows.contracts.testreport import Case, case_of, cases_in, has_number, tests_of
 
-MOST_KEPT = 400  # tests of a run in an event; the failing ones first
+MOST_KEPT = 400  # tests of a run in an event; the failing ones first, then those of test cases
 _REASON = 600  # characters of why a test failed
 
 
@@ -96,7 +96,7 @@ def run_of(outcome: CommandOutcome, runner: Runner, reports: Iterable[bytes], pr
     if not tests:
         return run
     counted = {status: sum(one.status == status for one in tests) for status in ("passed", "failed", "skipped")}
-    ordered = sorted(tests, key=lambda one: one.status != "failed")[:MOST_KEPT]
+    ordered = sorted(tests, key=lambda one: (one.status != "failed", not has_number(one)))[:MOST_KEPT]
     return replace(run, tests=tuple(ordered), summary=Summary(total=len(tests), **counted))
 
 
@@ -110,13 +110,14 @@ def failures_of(run: TestRun, contract: TestContract) -> dict[str, str]:
         return {case.id: why for case in cases}
     found: dict[str, str] = {}
     astray: list[Case] = []
+    own = tests_of(run.tests, contract.test_file_path)
     for one in run.failing:
-        if case := case_of(one.id, cases):
+        if one in own and (case := case_of(one.id, cases)):
             found.setdefault(case, one.reason)
         else:
             astray.append(one)
     if astray or not found:
-        seen = {case_of(one.id, cases) for one in run.tests}
+        seen = {case_of(one.id, cases) for one in own}
         why = "; ".join(f"{one.id}: {one.reason}" for one in astray) or run.error or f"exit code {run.exitCode}"
         missing = [case.id for case in cases if case.id not in seen] or [cases[0].id]
         for case_id in missing:
@@ -128,7 +129,7 @@ def unseen_cases(run: TestRun, contract: TestContract) -> tuple[str, ...]:
     """The cases that no test of the run belongs to."""
     if run.summary is None:
         return ()
-    seen = {case_of(one.id, contract.test_cases) for one in run.tests}
+    seen = {case_of(one.id, contract.test_cases) for one in tests_of(run.tests, contract.test_file_path)}
     return tuple(case.id for case in contract.test_cases if case.id not in seen)
 
 

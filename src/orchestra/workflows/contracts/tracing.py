@@ -26,7 +26,7 @@ from orchestra.workflows.contracts.effects import ReadTests, Runs
 from orchestra.workflows.contracts.hunks import TracedHunk
 from orchestra.workflows.contracts.progress import Progress, SubtaskProgress, TaskProgress
 from orchestra.workflows.contracts.records import TestContract
-from orchestra.workflows.contracts.testreport import Case, Status, case_of
+from orchestra.workflows.contracts.testreport import Case, Status, case_of, tests_of
 from orchestra.workflows.contracts.testruns import TestRun
 from orchestra.workflows.contracts.verifying import is_complete
 
@@ -233,7 +233,7 @@ class Traced:
     ) -> Iterator[TracedCase]:
         own = [one for one in self._runs if one.native == "verify" and one.target == subtask.id]
         names: dict[str, set[str]] = {one.id: set() for one in contract.test_cases}
-        for test in (test for one in own for test in one.run.tests):
+        for test in (test for one in own for test in tests_of(one.run.tests, contract.test_file_path)):
             if known := case_of(test.id, contract.test_cases):
                 names[known].add(test.id)
         covered = {path for change in changes for path in change.after}
