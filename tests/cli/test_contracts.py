@@ -390,6 +390,7 @@ def test_an_edited_contract_has_exactly_what_depends_on_it_done_again(tmp_path: 
     own = ("test-contract.yaml", "test-result.yaml", "history/test-result-0001.yaml")
     assert changed == {f"T1/T1-S1/{name}" for name in own}
     assert project.read("T1/T1-S1/test-result.yaml")["summary"]["passed"] == 1
+    assert project.run("verify", "R1").stdout.endswith("conforms\n")  # state.json as well: T1 is complete again
 
 
 @pytest.mark.spec("S3-128")

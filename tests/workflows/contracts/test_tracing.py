@@ -119,6 +119,8 @@ def test_evidence_is_stale_when_a_covered_file_changed_later() -> None:
     assert gone.state == "stale"
     apart = journal.traced(change(1), change(50, path="src/b.py", target="T2-S1"))
     assert apart.state == "done"
+    undone = journal.traced(change(1), change(50, digest=None, kind="taken back"), now={})
+    assert {one.evidence.stale for one in next(undone.subtasks).cases} == {"src/a.py was changed later, for T1-S1"}
 
 
 def test_a_later_run_of_the_same_tests_is_the_evidence() -> None:

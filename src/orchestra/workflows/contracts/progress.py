@@ -245,6 +245,9 @@ class Progress:
         subtask.gates[passing.gate] = passing.status
         if passing.gate == "GATE-2" and passing.status == "passed":
             subtask.status, subtask.phase = "completed", "complete"
+            task = self.tasks[task_of(target)]
+            if all(one.status == "completed" for one in task.subtasks.values()):  # S3-132
+                task.status = "completed"
 
     def _verified(self, verified: Verified, target: str) -> None:
         if (subtask := self._subtask(target)) is not None:
@@ -252,8 +255,6 @@ class Progress:
         self.known.learn_pitfall(verified.pitfall)
 
     def _completed(self, ended: TaskEnded) -> None:
-        if (task := self.tasks.get(ended.completed)) is not None:
-            task.status = "completed"
         self.known.learn_decisions(ended.decisions)
 
     def _end(self) -> None:

@@ -4,7 +4,8 @@ Rules
 1. Everything follows from what was executed and applied: test runs as they were read, patches as they were applied. A
    test case is passed if its tests passed in the newest run that had them. No model and no state.json is asked.
 2. A test run covers the files that its subtask's patches changed. Its evidence is stale if one of them was changed
-   later: by another patch of the request, or by somebody else since (its bytes are not those of its last patch).
+   later: by another patch of the request, by a take-back, or by somebody else since (its bytes are not those of its last
+   patch).
 3. What was taken back (a design or tests that were replaced) is no longer there: its hunks are left out. The lines of a
    hunk are those that it has now, after later patches of the request.
 4. A subtask is done if its newest result completes it and every test case is passed and not stale. It is unproven if a
@@ -237,10 +238,12 @@ class Traced:
             if known := case_of(test.id, contract.test_cases):
                 names[known].add(test.id)
         covered = {path for change in changes for path in change.after}
+        undone = [one for one in self._all if one.kind == "taken back" and _belongs(subtask.id, one.target)]
         for case in contract.test_cases:
             found = self._evidence(subtask.id, names[case.id])
-            if found is not None and (stale := self._stale(found.at, covered)):
-                found = replace(found, stale=stale)
+            if found is not None:
+                gone = {path for one in undone if one.at > found.at for path in one.after}
+                found = replace(found, stale=self._stale(found.at, covered | gone))
             yield TracedCase(case.id, case.name, found)
 
     def _evidence(self, subtask: str, tests: set[str]) -> Evidence | None:
