@@ -83,7 +83,9 @@ def test_coverage_of_other_runners_is_not_measured() -> None:
     ],
     ids=["in-parallel", "without-the-tracer"],
 )
-def test_no_line_that_was_run_is_called_not_run(options: str, first: str, percent: float | None, tmp_path: Path) -> None:
+def test_no_line_that_was_run_is_called_not_run(
+    options: str, first: str, percent: float | None, tmp_path: Path
+) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = -p no:cacheprovider {options}\n")
     (tmp_path / "adder.py").write_text("def add(a, b):\n    if a == 7:\n        return 0\n    return a + b\n")
     test = f"import sys\nimport adder\ndef test_tc_1():\n    {first}\n    assert adder.add(1, 2) == 3\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from orchestra.core.command import CommandOutcome
@@ -11,7 +14,15 @@ from orchestra.workflows.contracts.gates import gate_1, gate_2, gate_3, implemen
 from orchestra.workflows.contracts.records import Category, DesignContract, FailedTest, FailureClass, FileRef
 from orchestra.workflows.contracts.retrying import action_of, route_of
 from orchestra.workflows.contracts.rules import broken
-from orchestra.workflows.contracts.testruns import Class, TestRun, result_of, run_of, unseen_cases
+from orchestra.workflows.contracts.testruns import (
+    Class,
+    TestRun,
+    passed_cases,
+    result_of,
+    run_of,
+    seen_red,
+    unseen_cases,
+)
 
 AT = "2026-01-01T00:00:00Z"
 JUNIT = """<testsuites><testsuite>
@@ -107,6 +118,23 @@ def test_a_test_of_another_subtask_is_none_of_this_ones_cases(suite: str) -> Non
     result = result_of(whole, contract(), {}, AT)
     assert [(one.id, "test_tc_1: 옛것" in one.reason) for one in result.failed_tests] == [("TC-2", True)]
     assert unseen_cases(whole, contract()) == ("TC-2",)
+
+
+@pytest.mark.parametrize(
+    ("suite", "known", "red", "passed"),
+    [
+        (SUITES["pytest"], [], False, ("TC-1",)),  # only another file's test failed
+        (JUNIT, [], True, ("TC-1",)),
+        (JUNIT, ["tests.test_a::test_tc_2_fails"], False, ("TC-1",)),  # that one was red before the request
+        ('<testcase name="tests.test_a"><error message="ImportError"/></testcase>', [], True, ()),
+        ("", [], True, ()),
+    ],
+)
+def test_red_are_the_tests_of_the_subtask_itself(suite: str, known: list[str], red: bool, passed: Any) -> None:
+    found = run(suite if suite == JUNIT or not suite else f"<testsuites>{suite}</testsuites>")
+    assert (seen_red(found, contract(), known), passed_cases(found, contract())) == (red, passed)
+    assert "TC-1 passed already" in gate_1(contract(), ("tests/test_a.py",), True, ("TC-1",)).why
+    assert seen_red(msgspec.structs.replace(found, error="no runner"), contract()) is None
 
 
 def test_of_a_huge_suite_the_tests_of_cases_are_kept() -> None:

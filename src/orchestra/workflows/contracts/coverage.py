@@ -61,8 +61,8 @@ class _Report(Struct, frozen=True):
 
 
 # One process: coverage.py keeps its data in memory, so that no file is left between two commands. pytest's plugins that
-# measure themselves, or run the tests in processes of their own, are switched off. Where the tests themselves replace the
-# tracer, no report is written: it would show lines as not run that were.
+# measure themselves, or run the tests in processes of their own, are switched off. Where the tests replace the tracer,
+# no report is written: it would show lines as not run that were.
 _SCRIPT = """
 import importlib.util, runpy, sys
 import coverage

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from orchestra.context.reading import text_of
 from orchestra.context.treehash import tested_tree
@@ -86,9 +87,13 @@ class ReadTests(Effect[Runs], frozen=True):
     runner: Runner
     of: str = ""  # the key of a step of this run
     child: str = ""  # the id of a child run
+    line: str | UnsetType = UNSET  # the command without the options for its report, for readers
 
     acts: ClassVar[bool] = False
     outcome: ClassVar[Any] = Runs
+
+    def identity(self) -> str:
+        return digest_of(["ReadTests", replace(self, line=UNSET)])
 
 
 class Settled(Struct, frozen=True):
@@ -140,10 +145,10 @@ class Handling:
     async def read_tests(self, effect: ReadTests, step: Step) -> Runs:
         if not effect.child:
             folder, events = step.ledger.folder, step.ledger.events
-            return Runs(_read(folder, effect.runner, [event for event in events if key_of(event) == effect.of]))
+            return Runs(_read(folder, effect, [event for event in events if key_of(event) == effect.of]))
         folder = RunFolder(self._children / effect.child)
         events = self._project.store.all_events(folder)
-        found = _read(folder, effect.runner, [event for event in events if key_of(event).startswith(_CHECK)])
+        found = _read(folder, effect, [event for event in events if key_of(event).startswith(_CHECK)])
         now = await asyncio.to_thread(tested_tree, self._project.workspace)
         return Runs(found if found and found.tree and found.tree == now else None)
 
@@ -199,14 +204,15 @@ def _folders(path: str) -> Iterable[str]:
     return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
-def _read(folder: RunFolder, runner: Runner, events: Iterable[Event]) -> TestRun | None:
+def _read(folder: RunFolder, effect: ReadTests, events: Iterable[Event]) -> TestRun | None:
     """The last test run among these events, as its runner reported it (rule 2)."""
     ends = [event for event in events if event.type == "PHASE_COMPLETED" and effect_of(event) == RunCommand.__name__]
     outcome = outcome_as(ends[-1], CommandOutcome) if ends else None
     if outcome is None:
         return None
-    printed = _printed(folder, outcome) if runner in PRINTING else ""
-    return run_of(outcome, runner, _reports(folder, outcome), printed, ends[-1].ts)
+    printed = _printed(folder, outcome) if effect.runner in PRINTING else ""
+    found = run_of(outcome, effect.runner, _reports(folder, outcome), printed, ends[-1].ts)
+    return replace(found, command=effect.line or found.command)
 
 
 def _reports(folder: RunFolder, outcome: CommandOutcome) -> Iterator[bytes]:

@@ -22,7 +22,6 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from orchestra.core.command import CommandOutcome
 from orchestra.core.context import Context
@@ -48,7 +47,7 @@ from orchestra.workflows.contracts.rules import Ids
 from orchestra.workflows.contracts.shapes import IMPLEMENTER, TEST_CONTRACT, Brief, Text, Work, labels, template
 from orchestra.workflows.contracts.testcommand import TestCommand, reporting
 from orchestra.workflows.contracts.testing import write_tests
-from orchestra.workflows.contracts.testruns import TestRun, failures_of, result_of
+from orchestra.workflows.contracts.testruns import TestRun, failures_of, passed_cases, result_of, seen_red
 from orchestra.workflows.contracts.verification import FOLDER, run_tests, settled_run, subtask_command, whole_suite
 
 BUILDER = "loop"  # the workflow that implements
@@ -197,7 +196,8 @@ async def build(
     written = await write_tests(here, subtask.work, subtask.ids, contract, file, subtask.design_file)
     command = subtask_command(subtask.work, contract.test_file_path)
     red = await run_tests(here.at("execute", 1, labels("red", subtask.id)), subtask.work, "red", command)
-    await record_gate(here, subtask.id, gate_1(contract, written, None if red.error else not red.passed))
+    gate = gate_1(contract, written, seen_red(red, contract, subtask.red), passed_cases(red, contract))
+    await record_gate(here, subtask.id, gate)
     pitfalls = await known.pitfalls_for(here)
     return await attempts(here, Build(subtask, contract, file, command, pitfalls, len(rewrites(ctx))), red, known)
 
@@ -317,9 +317,11 @@ async def implement(here: Context, build: Build, attempt: Attempt, before: TestR
         code = child.code or "CHILD_FAILED"
         raise Stopped(code, f"{subtask.id}: {child.childRunId}: {child.error}", child.exitCode or 1)
     verifying = here.at("evaluate", number, labels("verify", subtask.id, number))
-    read = await verifying.perform("results", ReadTests(build.command.runner, child=child.childRunId))
+    read = await verifying.perform(
+        "results", ReadTests(build.command.runner, child=child.childRunId, line=build.command.line)
+    )
     if read.found is not None:
-        return Tried(child, replace(read.found, command=build.command.line))
+        return Tried(child, read.found)
     if child.status == "failed" and not child.paths:
         return Tried(child, None)
     return Tried(child, await run_tests(verifying, subtask.work, "tests", build.command))

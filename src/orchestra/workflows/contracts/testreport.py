@@ -9,8 +9,8 @@ Rules
 4. A test belongs to TC-n if its name contains `tc_n` (any case, `-` or `_`), or the name of the test case. Of nested
    names (`adder > tc_1 adds`, `TestAdd/tc_1`) the innermost that has one counts.
 5. A test of go that has tests inside is not counted, unless it failed and none of them did.
-6. Only tests of the contract's own test file belong to its cases: every subtask has a TC-1. Where a report does not show
-   the files of tests (go), all tests count.
+6. Only tests of the contract's own test file belong to its cases: every subtask has a TC-1. Where a report does not
+   show the files of tests (go), all tests count.
 """
 
 from __future__ import annotations

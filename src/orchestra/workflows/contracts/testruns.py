@@ -133,6 +133,26 @@ def unseen_cases(run: TestRun, contract: TestContract) -> tuple[str, ...]:
     return tuple(case.id for case in contract.test_cases if case.id not in seen)
 
 
+def seen_red(run: TestRun, contract: TestContract, known: Collection[str] = ()) -> bool | None:
+    """Whether the contract's tests failed in a run; None if it could not be run.
+
+    Tests of other files, and those that were red before (`known`), do not make them fail.
+    """
+    if run.error:
+        return None
+    left = run.without(known)
+    statuses = {one.status for one in tests_of(left.tests, contract.test_file_path)}
+    return "failed" in statuses or ("passed" not in statuses and not left.passed)
+
+
+def passed_cases(run: TestRun, contract: TestContract) -> tuple[str, ...]:
+    """The cases whose tests all passed in a run that shows them."""
+    statuses: dict[str, set[str]] = {}
+    for one in tests_of(run.tests, contract.test_file_path):
+        statuses.setdefault(case_of(one.id, contract.test_cases), set()).add(one.status)
+    return tuple(case.id for case in contract.test_cases if statuses.get(case.id) == {"passed"})
+
+
 class Class(Struct, frozen=True):
     """How the QA engineer classifies a failure."""
 

@@ -4,8 +4,8 @@ Rules
 1. Everything follows from what was executed and applied: test runs as they were read, patches as they were applied. A
    test case is passed if its tests passed in the newest run that had them. No model and no state.json is asked.
 2. A test run covers the files that its subtask's patches changed. Its evidence is stale if one of them was changed
-   later: by another patch of the request, by a take-back, or by somebody else since (its bytes are not those of its last
-   patch).
+   later: by another patch of the request, by a take-back, or by somebody else since (its bytes are not those of its
+   last patch).
 3. What was taken back (a design or tests that were replaced) is no longer there: its hunks are left out. The lines of a
    hunk are those that it has now, after later patches of the request.
 4. A subtask is done if its newest result completes it and every test case is passed and not stale. It is unproven if a
@@ -28,7 +28,7 @@ from orchestra.workflows.contracts.hunks import TracedHunk
 from orchestra.workflows.contracts.progress import Progress, SubtaskProgress, TaskProgress
 from orchestra.workflows.contracts.records import TestContract
 from orchestra.workflows.contracts.testreport import Case, Status, case_of, tests_of
-from orchestra.workflows.contracts.testruns import TestRun
+from orchestra.workflows.contracts.testruns import TestRun, seen_red
 from orchestra.workflows.contracts.verifying import is_complete
 
 State = Literal["done", "stale", "unproven", "failed", "in progress", "pending"]
@@ -203,6 +203,8 @@ class Traced:
         self._run_id = run_id
         self._progress = Progress.of(kept)
         self._runs = _runs(kept)
+        before = next((one.run for one in reversed(self._runs) if one.native == "baseline"), None)
+        self._red_before = tuple(one.id for one in before.failing) if before else ()
         self._contracts = contracts
         self._all = changes
         self._left = left_of(changes)
@@ -225,7 +227,7 @@ class Traced:
         contract = self._contracts.get(subtask.id)
         cases = tuple(self._cases(subtask, contract, changes)) if contract else ()
         reds = [one.run for one in self._runs if one.native == "red" and one.target == subtask.id]
-        red = not reds[-1].passed if reds and not reds[-1].error else None
+        red = seen_red(reds[-1], contract, self._red_before) if reds and contract else None
         proof = tuple(subtask.proved.lines) if subtask.proved else ()
         return TracedSubtask(subtask.id, subtask.name, _state(subtask, cases), red, cases, changes, proof)
 

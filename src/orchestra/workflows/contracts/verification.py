@@ -51,9 +51,9 @@ async def _run(here: Context, work: Work, name: str, command: TestCommand) -> tu
         reports=True,
     )
     outcome = await here.perform(name, effect)
-    read = await here.perform(f"{name}-results", ReadTests(command.runner, of=key))
+    read = await here.perform(f"{name}-results", ReadTests(command.runner, of=key, line=command.line))
     assert read.found is not None  # the command was run just now
-    return replace(read.found, command=command.line), outcome
+    return read.found, outcome
 
 
 async def _ask_for_environment(here: Context, name: str, outcome: CommandOutcome) -> None:
