@@ -50,6 +50,7 @@ def test_a_trace_leads_from_the_request_to_its_hunks_and_back(finished: Contract
     assert [(one["type"], one["subtask"]) for one in found] == [("case", "T1-S1"), ("hunk", "T1-S1"), ("hunk", "T1-S1")]
     evidence = found[0]["evidence"]
     assert (evidence["exitCode"], evidence["status"], evidence["tree"][:7]) == (0, "passed", "sha256:")
+    assert evidence["command"] == "python3 -m unittest -q"  # as it was written, to be copied: no options for a report
     (only,) = records(finished.run("trace", "R1", "--path", code, "--json").stdout)
     assert (only["hunk"]["path"], only["cases"]) == (code, ["TC-1"])
 

@@ -32,13 +32,13 @@ from orchestra.providers.offers import offers
 
 
 @click.command()
-@click.argument("run", metavar="DIR|RUN|R1", shell_complete=run_names)
+@click.argument("run", metavar="DIR|FILE|RUN|R1", shell_complete=run_names)
 @options.project
 def verify(run: str, project: Path) -> int:
     """Check a run folder or a contract tree against the spec; each broken requirement is printed with its id (exit 1).
 
     DIR is any run folder, or any folder with the contracts of a request (…/contracts/R1). RUN is a run of this project,
-    as everywhere, and R1 a request of it.
+    as everywhere, and R1 a request of it. FILE is one contract (task-breakdown.yaml, …), judged alone.
     """
     from orchestra.runs.verify import verify as check
 

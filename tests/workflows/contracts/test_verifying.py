@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from orchestra.workflows.contracts.places import Places, project_hash
-from orchestra.workflows.contracts.verifying import tree_at, verify_tree
+from orchestra.workflows.contracts.verifying import tree_at, verified, verify_tree
 from tests.support.project import Project
-from tests.workflows.contracts.samples import sample, text, values
+from tests.workflows.contracts.samples import KINDS, sample, text, values
 
 CONTROLLER = "src/main/java/com/example/controller/AController.java"
 TESTS = "src/test/java/com/example/service/AServiceTest.java"
@@ -242,6 +242,24 @@ def test_a_name_is_a_tree_only_if_it_looks_like_one(tree: Path, tmp_path: Path) 
     assert tree_at(tmp_path, str(tree.parent)) == tree.parent
     for name in ("R2", str(tmp_path), str(tree / "T1"), "last", "2026-01-01_001_loop_x"):
         assert tree_at(tmp_path, name) is None
+
+
+@pytest.mark.spec("S3-136", "S3-19")
+def test_each_sample_is_read_alone_wherever_it_lies(tree: Path, tmp_path: Path) -> None:
+    assert {*KINDS} == {file.stem for file in (tree.rglob("*.yaml"))}
+    for file in tree.rglob("*.yaml"):
+        other = tmp_path / file.name  # no folder of S3: its ids are compared with none
+        other.write_bytes(file.read_bytes())
+        for one in (file, other):
+            checked = verified(tmp_path, str(one))
+            assert checked is not None and checked[0] == one and list(checked[1]) == []
+    moved = tree / "T2" / "design-brief.yaml"
+    moved.parent.mkdir()
+    moved.write_bytes((tree / "T1/design-brief.yaml").read_bytes())
+    checked = verified(tmp_path, str(moved))
+    assert checked is not None
+    assert [one.message.split(":")[0] for one in checked[1]][:1] == ["task_id"]
+    assert verified(tmp_path, str(tree / "state.json")) is None
 
 
 def test_verify_prints_each_broken_line_and_exits_with_1(tmp_path: Path) -> None:

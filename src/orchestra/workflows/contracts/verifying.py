@@ -1,4 +1,4 @@
-"""Verifies a contract tree against S3, by requirement id and line; also one that another tool wrote. Only reads.
+"""Verifies a contract tree, or one document of it, against S3, by requirement id and line. Only reads.
 
 Rules
 1. Each document is judged alone first (documents.py, rules.py): schema, enums, ids = path, orders, results.
@@ -37,6 +37,7 @@ from orchestra.workflows.contracts.storage import ContractState, SubtaskState
 
 MOST_FINDINGS = 200
 _MOST_FOLDERS = 2000  # of tasks and subtasks in one request
+_KINDS = {name: kind for known in DOCUMENTS.values() for name, kind in known.items()}
 _LEVELS = {1: "S3-03", 2: "S3-05", 3: "S3-07"}  # where documents lie
 Kind = TypeVar("Kind", bound=Contract)
 Findings = Iterator[Finding]
@@ -53,8 +54,31 @@ class _Document(Struct, frozen=True):
         return Finding(requirement, f"{self.where}:{self.line(places)}", f"{field}: {text}")
 
 
+def _read(root: Path, path: str, where: str, ids: Ids) -> _Document | list[Finding]:
+    """A document below a folder, or what is broken in it (rule 1)."""
+    name = path.rpartition("/")[2]
+    try:
+        record, line = read_lines(read_below(root, path, MOST_BYTES).decode(), _KINDS[name], name, ids=ids)
+    except Malformed as malformed:
+        return [
+            Finding(one.requirement, f"{where}:{one.line}", f"{one.field or 'document'}: {one.text}")
+            for one in malformed.mistakes
+        ]
+    except OddFile as odd:
+        wrong = f"it {odd.what}"
+    except OSError as error:
+        wrong = f"it cannot be read: {error.strerror}"
+    except UnicodeDecodeError as error:
+        wrong = f"it is not UTF-8 text (byte {error.start})"
+    else:
+        return _Document(where, record, line)
+    return [Finding("S3-134", f"{where}:1", f"document: {wrong}")]
+
+
 def verified(project: Path, name: str) -> tuple[Path, Findings] | None:
-    """The contract tree that a name means, and what is broken in it; None if the name means none."""
+    """The contract tree or document that a name means, and what is broken in it; None if the name means none."""
+    if (file := Path(name)).is_file() and file.name in _KINDS:
+        return file, verify_document(file)
     folder = tree_at(project, name)
     return (folder, verify_tree(project, folder)) if folder is not None else None
 
@@ -71,6 +95,13 @@ def tree_at(project: Path, name: str) -> Path | None:
     if places.request_number(resolved.name) or (resolved.name == "contracts" and _requests(folder)):
         return folder
     return None
+
+
+def verify_document(file: Path) -> Findings:
+    """All findings about one document, judged alone. Its ids are compared with its folder, if it lies in one of S3."""
+    level = next(level for level, known in DOCUMENTS.items() if file.name in known)
+    found = _read(file.resolve().parent, file.name, str(file), ids_of(file.resolve().parent.parts[-level:]) or Ids())
+    yield from found if isinstance(found, list) else ()
 
 
 def verify_tree(project: Path, folder: Path) -> Findings:
@@ -159,25 +190,15 @@ class _Request:
                 kinds = {1: "of a request", 2: "of a task", 3: "of a subtask"}
                 yield Finding(_LEVELS[level], where, f"{name}: it belongs into the folder {kinds[level]}")
             elif level:
-                yield from self._document((*ids, name), DOCUMENTS[level][name], Ids(self._id, *ids))
+                yield from self._document((*ids, name), Ids(self._id, *ids))
 
-    def _document(self, path: tuple[str, ...], kind: type[Contract], ids: Ids) -> Findings:
-        where = str(self._folder.joinpath(*path))
+    def _document(self, path: tuple[str, ...], ids: Ids) -> Findings:
         self._there.add(path)
-        try:
-            text = read_below(self._folder.resolve(), "/".join(path), MOST_BYTES).decode()
-            record, line = read_lines(text, kind, path[-1], ids=ids)
-        except Malformed as malformed:
-            for one in malformed.mistakes:
-                yield Finding(one.requirement, f"{where}:{one.line}", f"{one.field or 'document'}: {one.text}")
-        except OddFile as odd:
-            yield Finding("S3-134", f"{where}:1", f"document: it {odd.what}")
-        except OSError as error:
-            yield Finding("S3-134", f"{where}:1", f"document: it cannot be read: {error.strerror}")
-        except UnicodeDecodeError as error:
-            yield Finding("S3-134", f"{where}:1", f"document: it is not UTF-8 text (byte {error.start})")
+        found = _read(self._folder.resolve(), "/".join(path), str(self._folder.joinpath(*path)), ids)
+        if isinstance(found, _Document):
+            self._documents[path] = found
         else:
-            self._documents[path] = _Document(where, record, line)
+            yield from found
 
     def _get(self, kind: type[Kind], *path: str) -> tuple[_Document, Kind] | None:
         found = self._documents.get(path)
