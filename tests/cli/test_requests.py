@@ -18,20 +18,25 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> ContractsProject:
 
 
 @pytest.mark.spec("S3-131", "S3-133")
-def test_a_finished_request_is_done_until_a_covered_file_is_edited(finished: ContractsProject) -> None:
+def test_a_finished_request_is_done_until_a_covered_file_or_a_contract_is_edited(finished: ContractsProject) -> None:
     (row,) = records(finished.run("requests", "--json").stdout)
     run = finished.requests[0].id
     counts = {"tasks": "1 of 1 done", "cases": "1 of 1 passed"}
     assert row == {"request": "R1", "state": "done", "runId": run, "text": REQUEST, **counts}
-    made = finished.path / code_file("T1-S1")
-    before = made.read_text()
-    try:
-        made.write_text(f"{before}\n# edited\n")
-        (stale,) = records(finished.run("requests", "--json").stdout)
-        assert stale["state"] == "stale"
-        assert "stale: calc/t1_s1.py was edited since" in finished.run("trace", "R1").stdout
-    finally:
-        made.write_text(before)
+    covered = {
+        finished.path / code_file("T1-S1"): "stale: calc/t1_s1.py was edited since",
+        finished.tree / "T1/design-contract.yaml": "stale: R1/T1/design-contract.yaml was edited since",
+        finished.tree / "T1/T1-S1/test-contract.yaml": "stale: R1/T1/T1-S1/test-contract.yaml was edited since",
+    }
+    for path, said in covered.items():
+        before = path.read_text()
+        try:
+            path.write_text(f"{before}\n# 고침\n")
+            (stale,) = records(finished.run("requests", "--json").stdout)
+            assert stale["state"] == "stale"
+            assert said in finished.run("trace", "R1").stdout
+        finally:
+            path.write_text(before)
     assert REQUEST[:5] in finished.run("requests").stdout
 
 

@@ -87,3 +87,9 @@ def test_a_fault_is_noticed_if_the_tests_fail_or_do_not_end(ended: dict[str, Any
     noticed = int(verdict == "noticed")
     left = ", 1 could not be tried" if verdict == "not run" else ""
     assert first == f"{noticed} of 1 small faults were noticed by the tests{left}"
+
+
+def test_lines_that_no_fault_can_be_put_into_are_named() -> None:
+    (line,) = Proved(faultless=("src/add.js", "src/sub.js")).lines
+    assert line.startswith("no small fault was tried: ") and line.endswith("src/add.js, src/sub.js")
+    assert list(Proved().lines) == []

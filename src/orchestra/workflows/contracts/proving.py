@@ -6,7 +6,7 @@ Rules
    can (contracts/coverage.py). Else each target is unknown.
 3. Each fault is put over the implemented file for one run of the subtask's tests (mutating.py); the project's own file
    is never touched. So many as the job says, as long as a minute per subtask allows. Faults that are left then were
-   not tried, and are said to be so.
+   not tried, and are said to be so; also if none could be put into the lines, as into other languages than Python.
 4. A fault is noticed if the tests fail, or take much longer than without it. What could not be run is neither.
 """
 
@@ -66,6 +66,7 @@ class Proved(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True
 
     coverage: tuple[Covered, ...] = ()
     faults: tuple[Fault, ...] = ()
+    faultless: tuple[str, ...] = ()  # the implemented files, if no fault could be put into them
 
     @property
     def lines(self) -> Iterable[str]:
@@ -76,6 +77,8 @@ class Proved(Struct, frozen=True, tag_field="kind", tag=True, omit_defaults=True
             left = sum(one.verdict == "not run" for one in self.faults)
             untried = f", {left} could not be tried" if left else ""
             yield f"{noticed} of {len(self.faults)} small faults were noticed by the tests{untried}"
+        if self.faultless:
+            yield f"no small fault was tried: none can be put into the implemented lines of {', '.join(self.faultless)}"
         yield from (f"not noticed: {one.said}" for one in self.faults if one.verdict == "not noticed")
 
 
@@ -86,6 +89,7 @@ class Faults(Struct, frozen=True):
     """The outcome of PlanFaults."""
 
     mutants: tuple[Mutant, ...]
+    paths: tuple[str, ...] = ()  # the implemented files
 
 
 class PlanFaults(Effect[Faults], frozen=True):
@@ -135,7 +139,7 @@ class Proving:
                 diff = folder.recorded(proposal.patch, MIB).decode("utf-8", "replace")
                 for hunk in hunks_of(diff):
                     lines.setdefault(hunk.path, set()).update(range(hunk.first, hunk.last + 1))
-        return Faults(tuple(_chosen(self._project.workspace, lines, effect.most)))
+        return Faults(tuple(_chosen(self._project.workspace, lines, effect.most)), tuple(sorted(lines)))
 
     async def read(self, effect: ReadCoverage, step: Step) -> Coverage:
         ends = [event for event in step.ledger.events if key_of(event) == effect.of]
@@ -173,8 +177,11 @@ def _coverage(folder: RunFolder, events: Iterable[Event], targets: tuple[str, ..
 async def prove(here: Context, work: Work, contract: TestContract, command: TestCommand, tried: Implemented) -> Proved:
     """What the tests of a subtask prove, which passed just now (rules 2 and 3)."""
     coverage = await _measure(here, work, contract, command) if contract.coverage_targets else ()
-    faults = await _try_faults(here, work, command, tried) if work.job.mutants else ()
-    return Proved(coverage, faults)
+    if not work.job.mutants:
+        return Proved(coverage)
+    planned = await here.perform("faults", PlanFaults(tried.child, work.job.mutants))
+    faults = await _try_faults(here, work, command, planned.mutants, tried.tookMs)
+    return Proved(coverage, faults, () if faults else planned.paths)
 
 
 async def _measure(here: Context, work: Work, contract: TestContract, command: TestCommand) -> tuple[Covered, ...]:
@@ -195,12 +202,13 @@ async def _measure(here: Context, work: Work, contract: TestContract, command: T
     return read.covered
 
 
-async def _try_faults(here: Context, work: Work, command: TestCommand, tried: Implemented) -> tuple[Fault, ...]:
-    planned = await here.perform("faults", PlanFaults(tried.child, work.job.mutants))
+async def _try_faults(
+    here: Context, work: Work, command: TestCommand, planned: Iterable[Mutant], took_ms: int
+) -> tuple[Fault, ...]:
     spent = 0
     found: list[Fault] = []
-    for mutant in planned.mutants:
-        limit = time_for_fault(tried.tookMs, spent)
+    for mutant in planned:
+        limit = time_for_fault(took_ms, spent)
         if limit is None:
             found.append(Fault(mutant.said, "not run"))
             continue

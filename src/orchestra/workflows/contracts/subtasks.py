@@ -254,7 +254,7 @@ async def record_proof(here: Context, build: Build, tried: Implemented, number: 
     """Record what the passed tests prove, for readers; nothing depends on it."""
     at = here.at("evaluate", number, labels("prove", build.subtask.id, number))
     proved = await prove(at, build.subtask.work, build.contract, build.command, tried)
-    if proved.coverage or proved.faults:
+    if any(proved.lines):
         await at.perform("proved", Settle(msgspec.to_builtins(proved)))
 
 

@@ -6,6 +6,7 @@ Rules
 2. A test run covers the files that its subtask's patches changed. Its evidence is stale if one of them was changed
    later: by another patch of the request, by a take-back, or by somebody else since (its bytes are not those of its
    last patch).
+   Evidence is stale as well if the subtask's test contract, or its task's brief or design, was edited since.
 3. What was taken back (a design or tests that were replaced) is no longer there: its hunks are left out. The lines of a
    hunk are those that it has now, after later patches of the request.
 4. A subtask is done if its newest result completes it and every test case is passed and not stale. It is unproven if a
@@ -21,10 +22,12 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestra.core.looks import Look, Seen, WriteFile
 from orchestra.core.reading import StepEvent, effect_of, key_of, outcome_as
 from orchestra.core.records import Event
 from orchestra.workflows.contracts.effects import ReadTests, Runs
 from orchestra.workflows.contracts.hunks import TracedHunk
+from orchestra.workflows.contracts.places import BRIEF, DESIGN, TESTS, task_of
 from orchestra.workflows.contracts.progress import Progress, SubtaskProgress, TaskProgress
 from orchestra.workflows.contracts.records import TestContract
 from orchestra.workflows.contracts.testreport import Case, Status, case_of, tests_of
@@ -184,6 +187,15 @@ def _runs(events: Iterable[Event]) -> list[_Run]:
     return found
 
 
+def _looked(events: Iterable[Event]) -> dict[str, str]:
+    """The digest of each contract file as the run saw it last, by path."""
+    found: dict[str, str] = {}
+    for event in events:
+        if effect_of(event) in (Look.__name__, WriteFile.__name__) and (seen := outcome_as(event, Seen)):
+            found[seen.path] = seen.file
+    return found
+
+
 # -- the trace --------------------------------------------------------------------------------------------------------
 
 
@@ -205,6 +217,7 @@ class Traced:
         self._runs = _runs(kept)
         before = next((one.run for one in reversed(self._runs) if one.native == "baseline"), None)
         self._red_before = tuple(one.id for one in before.failing) if before else ()
+        self._looked = _looked(kept)
         self._contracts = contracts
         self._all = changes
         self._left = left_of(changes)
@@ -239,13 +252,14 @@ class Traced:
         for test in (test for one in own for test in tests_of(one.run.tests, contract.test_file_path)):
             if known := case_of(test.id, contract.test_cases):
                 names[known].add(test.id)
+        edited = self._edited(subtask.id)
         covered = {path for change in changes for path in change.after}
         undone = [one for one in self._all if one.kind == "taken back" and _belongs(subtask.id, one.target)]
         for case in contract.test_cases:
             found = self._evidence(subtask.id, names[case.id])
             if found is not None:
                 gone = {path for one in undone if one.at > found.at for path in one.after}
-                found = replace(found, stale=self._stale(found.at, covered | gone))
+                found = replace(found, stale=edited or self._stale(found.at, covered | gone))
             yield TracedCase(case.id, case.name, found)
 
     def _evidence(self, subtask: str, tests: set[str]) -> Evidence | None:
@@ -258,6 +272,16 @@ class Traced:
             if shown:
                 return _evidence(one, _together(shown), tuple(test.id for test in shown))
         return None
+
+    def _edited(self, subtask: str) -> str:
+        """Why all evidence of a subtask is stale: a contract that it was made from was edited; empty if none was."""
+        request, task = self._progress.request, task_of(subtask)
+        own = (f"{task}/{BRIEF}", f"{task}/{DESIGN}", f"{task}/{subtask}/{TESTS}")
+        for name in own:
+            path = next((path for path in self._looked if path.endswith(f"/{request}/{name}")), "")
+            if path and self._now(path) not in (None, self._looked[path]):
+                return f"{request}/{name} was edited since"
+        return ""
 
     def _stale(self, at: str, covered: set[str]) -> str:
         """Why evidence of this time is stale (rule 2); empty if it is not."""
