@@ -57,6 +57,20 @@ def test_a_review_may_find_nothing(text: str) -> None:
     assert read_review(text, BY_R, 1) == ()
 
 
+def test_a_reviewer_that_finds_nothing_more_closes_its_review_without_items_and_no_other() -> None:
+    known = merged((), (*read_review("비용이 없다.", BY_R, 1), *read_review(REVIEW, BY_R, 1)), BY_R)
+    assert merged(known, read_review("변경 사항 없음", BY_T, 2), BY_T) == known
+    later = merged(known, read_review("변경 사항 없음", BY_R, 2), BY_R)
+    assert [one.is_open for one in later] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("item", ["- **[R1]** high: x", "1. [R1] **High**: x", "* [R1] HIGH x", "2) **[R1] high:** x"])
+def test_an_item_may_be_bold_or_numbered(item: str) -> None:
+    [found] = read_review(f'{item} evidence: "y"', BY_R, 1)
+    assert isinstance(found, ReviewFinding)
+    assert (found.id, found.severity, found.text, found.evidence) == ("R1", "high", "x", "y")
+
+
 def test_a_later_review_closes_or_repeats_a_finding() -> None:
     known = merged((), read_review(REVIEW, BY_R, 1), BY_R)
     again = merged(known, read_review('- [R1] closed: 이제 있다\n- [R2] high: still evidence: "y"', BY_R, 2), BY_R)
@@ -113,13 +127,16 @@ def test_findings_are_listed_in_the_form_they_are_read_in() -> None:
 
 
 def test_decisions_json_has_the_agents_the_conflicts_and_what_stayed_open() -> None:
-    own = json.dumps({"decisions": [{"id": "D1", "title": "스택", "options": ["a"], "chosen": "a", "rationale": "x"}]})
+    conflict = {"research": "빠르다", "tech-architect": "싸다"}
+    written = {"id": "D1", "title": "스택", "options": ["a"], "chosen": "a", "conflict": conflict, "decidedBy": "나"}
+    own = json.dumps({"decisions": [written], "version": 2})
     [open_one] = read_review('- [R1] high: 비용 evidence: "x"', BY_R, 1)
     assert isinstance(open_one, ReviewFinding)
     text = decisions_text(own, [Decision("phase2-C1", "t")], [open_one])
     entries = json.loads(text)["decisions"]
     assert [one["id"] for one in entries] == ["D1", "phase2-C1", "open-research-R1-tech.md"]
-    assert set(entries[0]) == {"id", "title", "options", "chosen", "rationale", "conflict"}
+    assert entries[0] == {**written, "rationale": ""} and json.loads(text)["version"] == 2
+    assert set(entries[1]) == {"id", "title", "options", "chosen", "rationale", "conflict"}
 
 
 def test_without_anything_to_decide_there_is_no_file() -> None:

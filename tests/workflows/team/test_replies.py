@@ -30,6 +30,7 @@ def test_a_code_block_at_the_beginning_and_at_the_end_stays() -> None:
 def test_several_files_are_blocks_and_talk_before_them_is_left_out() -> None:
     reply = read_reply("Here you are:\n=== artifacts/a.md\nA\n\n=== b.md\n\nB\n", TWO, first=True)
     assert reply.files == {"artifacts/a.md": "A\n", "artifacts/b.md": "B\n"}
+    assert read_reply("=== artifacts/a.md ===\nA\n=== b.md ====\nB\n", TWO, first=True) == reply
 
 
 def test_a_header_in_a_code_block_is_text_unless_it_names_an_artifact() -> None:

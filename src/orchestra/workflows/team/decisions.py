@@ -1,8 +1,8 @@
 """Decisions: conflicts between findings, how they were decided, and `artifacts/decisions.json` (S4-79 … S4-81). Pure.
 
 Rules
-1. The file has the decisions that agents wrote into it, then those of conflicts, then what stayed open. It is there if
-   it has any of them, or if an agent writes it.
+1. The file has the decisions that agents wrote into it, with all that they wrote, then those of conflicts, then what
+   stayed open. It is there if it has any of them, or if an agent writes it.
 2. A conflict is decided by the phase's last agent, which compares both sides. What it leaves open, a person decides.
 3. A decided conflict has the reasons of both sides. The finding that was not chosen is closed by the decision.
 """
@@ -51,7 +51,7 @@ class Decision(Struct, frozen=True):
     options: tuple[str, ...] = ()
     chosen: str = ""
     rationale: str = ""
-    conflict: Disagreement | str | None = None
+    conflict: Any = None  # a Disagreement; in a decision of an agent whatever it wrote
 
 
 class Decisions(Struct, frozen=True):
@@ -80,11 +80,13 @@ def decisions_text(written: str, decided: Iterable[Decision], findings: Iterable
     """The text of decisions.json (rule 1); empty if there is nothing to decide."""
     own = read_decisions(written) if written else ()
     known = {one.id for one in own}
-    entries = [*own, *(one for one in (*decided, *map(_left_open, _open(findings))) if one.id not in known)]
-    if not entries and not written:
+    more = [one for one in (*decided, *map(_left_open, _open(findings))) if one.id not in known]
+    if not more and not written:
         return ""
-    data: Any = msgspec.json.format(msgspec.json.encode(Decisions(tuple(entries))), indent=2)
-    return f"{data.decode()}\n"
+    whole: dict[str, Any] = msgspec.json.decode(written) if written else {}
+    pairs = zip(msgspec.to_builtins(own), whole.get("decisions", ()), strict=True)
+    whole["decisions"] = [*(filled | said for filled, said in pairs), *more]
+    return f"{msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()}\n"
 
 
 def _open(findings: Iterable[ReviewFinding]) -> Iterable[ReviewFinding]:

@@ -7,7 +7,8 @@
 Rules
 1. A finding is an item of a review: id, severity, text, and the quotation that proves it. Without one it is advisory:
    recorded and shown, but no reason for another round.
-2. A review without any item is one open finding of medium severity. `No changes` is no finding.
+2. A review without any item is one open finding of medium severity. `No changes` is no finding; in a later round it
+   closes such a finding of the same reviewer.
 3. A finding belongs to its reviewer and its target. The same id in a later review of both is the same finding.
 4. `closed` closes the finding of this id about the same target; the reviewer's own if several have the id.
 5. `conflicts: [ID]` names a finding of the same phase that wants the opposite.
@@ -29,7 +30,9 @@ from orchestra.workflows.team.replies import is_unchanged
 
 Severity = Literal["high", "medium", "low"]
 WHOLE = "review"  # the id of a finding that is a whole review (rule 2)
-_ITEM = re.compile(r"\s*[-*] +\[([^\][\s]{1,40})\] *(high|medium|low|closed)\b *:? *(.*)", re.IGNORECASE)
+_ITEM = re.compile(
+    r"\s*(?:[-*]|\d+[.)]) +\**\[([^\][\s]{1,40})\]\** *\**(high|medium|low|closed)\b[ *]*:?[ *]*(.*)", re.IGNORECASE
+)
 _EVIDENCE = re.compile(r"""\bevidence *: *(?:"([^"]*)"|“([^”]*)”|'([^']*)'|(.*))""", re.IGNORECASE | re.DOTALL)
 _CONFLICTS = re.compile(r"\bconflicts *: *((?:\[[^\][]*\][ ,]*)+)", re.IGNORECASE)
 _MOST_WHOLE = 300  # characters of a review that is one finding
@@ -73,6 +76,7 @@ class Closing(Struct, frozen=True):
 
     id: str
     text: str
+    own: bool = False  # only a finding of the reviewer itself
 
 
 class Conflict(Struct, frozen=True):
@@ -86,11 +90,18 @@ def read_review(text: str, review: Review, round: int) -> tuple[ReviewFinding | 
     """The items of a review."""
     said = split_thinking(text)[1].strip()
     found = tuple(_items(said, review, round))
-    if found or is_unchanged(said):
+    if not found and is_unchanged(said):
+        return (Closing(WHOLE, "the reviewer finds nothing more", own=True),) if round > 1 else ()
+    if found:
         return found
     return (
         ReviewFinding(WHOLE, "medium", brief(said, _MOST_WHOLE), review.reviewer, review.target, round=round),
     )  # rule 2
+
+
+def finds_nothing(text: str) -> bool:
+    """Whether a review is the agreed phrase: there is nothing to find."""
+    return is_unchanged(split_thinking(text)[1].strip())
 
 
 def _items(text: str, review: Review, round: int) -> Iterator[ReviewFinding | Closing]:
@@ -153,7 +164,7 @@ def _closes(found: Sequence[ReviewFinding], item: Closing, review: Review) -> in
     """The place of the finding that an item closes; None if there is none."""
     alike = [n for n, one in enumerate(found) if one.id == item.id and one.target == review.target and one.is_open]
     own = [n for n in alike if found[n].reviewer == review.reviewer]
-    return next(iter(own or alike), None)
+    return next(iter(own or ([] if item.own else alike)), None)
 
 
 def conflicts(found: Sequence[ReviewFinding], decided: Iterable[Conflict] = ()) -> tuple[Conflict, ...]:

@@ -1,7 +1,8 @@
 """Reads the replies of agents: artifacts, questions, or "nothing changed" (D-15, S4-65 … S4-75). Pure.
 
 Rules
-1. A reply is the Markdown of the agent's file. Several files are blocks, each headed by a line `=== artifacts/NAME`.
+1. A reply is the Markdown of the agent's file. Several files are blocks, each headed by a line `=== artifacts/NAME`
+   (a closing ` ===` counts too: models like symmetry).
 2. A file that is not the agent's own is kept out, and reported; the rest of the reply is used (S4-65). The same is true
    of a path that leaves `artifacts/`, like `../x`.
 3. A block `=== question` asks a person. It has `kind`, `text`, `options`, `default` and `impact`; one that lacks any of
@@ -25,7 +26,7 @@ from orchestra.workflows.team.definitions import DECISIONS, FOLDER
 Kind = Literal["stack", "architecture", "scope", "revenue", "cost"]  # S4-67 … S4-71
 KINDS: tuple[str, ...] = get_args(Kind)
 QUESTION = "question"
-_HEADER = re.compile(r"=== +(\S(?:.*\S)?) *")
+_HEADER = re.compile(r"=== +(\S(?:.*?\S)?)(?: +=+)? *")
 _PATH = re.compile(r"[^\s=]*[/.\\][^\s=]*")  # a header that names a file, and not a heading of the text
 _FENCE = re.compile(r"(`{3,}|~{3,})[\w-]*")
 _UNCHANGED = re.compile(r"(no changes|변경 ?사항 ?없음)[.!]?", re.IGNORECASE)

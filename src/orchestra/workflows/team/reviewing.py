@@ -5,7 +5,8 @@ Rules
    that it can name the one it contradicts.
 2. In the second round a reviewer sees only what changed in its target, and the open findings about it. A target that
    did not change is not reviewed again.
-3. An agent that received no review has nothing to revise. In the second round, neither has one without open findings.
+3. An agent that received no review has nothing to revise. In the second round, neither has one without open findings,
+   or whose reviewers found nothing more.
 4. A conflict is decided before the revisions: by the phase's last agent, or by a person where that agent leaves it open
    (S4-80, S4-81).
 """
@@ -27,7 +28,15 @@ from orchestra.workflows.team.board import Board
 from orchestra.workflows.team.decisions import Choice, Decision, decided, option, read_choices, without_losers
 from orchestra.workflows.team.definitions import MOST_ROUNDS, Phase, Review, stem
 from orchestra.workflows.team.effects import Settled
-from orchestra.workflows.team.findings import Conflict, ReviewFinding, conflicts, listed, merged, read_review
+from orchestra.workflows.team.findings import (
+    Conflict,
+    ReviewFinding,
+    conflicts,
+    finds_nothing,
+    listed,
+    merged,
+    read_review,
+)
 from orchestra.workflows.team.shapes import DECIDE, REVIEW, REVISE, Brief, Text, Work, changes, labels, received
 
 
@@ -156,6 +165,8 @@ async def revise(ctx: Context, work: Work, phase: Phase, now: Rounds, texts: Seq
     for name in phase.agents:
         files = work.definition.artifacts_of(name)
         own = [(review.reviewer, text) for review, text in texts if review.author == name]
+        if now.round > 1:
+            own = [(reviewer, text) for reviewer, text in own if not finds_nothing(text)]
         if not own or (now.round > 1 and not now.open_about(*files)):  # rule 3
             continue
         sources: dict[str, Text] = {**board.only(files), "reviews": received(own)}
