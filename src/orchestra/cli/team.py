@@ -78,6 +78,7 @@ def check(name: str | None, task: str | None, as_json: bool, who: options.Answer
             lambda agent, role: _limit(app.project.providers, models, agent, role),
             checks=bool(app.project.config.loop.checks),
             tests=has_tests(app.project),
+            models=app.project.providers.names,
         )
         if as_json:
             print_json(found)

@@ -119,6 +119,14 @@ def test_what_looks_wrong_is_noted() -> None:
     )
 
 
+def test_a_model_that_the_configuration_does_not_have_is_noted() -> None:
+    one = definition(agent("a", model="opus"), agent("b", model="judge:big"), phases=(), artifacts={})
+    assert forecast(one, lambda agent, role: None, models=("judge",)).notes[2:] == (
+        "agents/a.md: `model: opus` is no entry of `providers:`, so it has no effect:"
+        " give it one in orchestra.config.yaml (providers: {opus: anthropic:MODEL})",
+    )
+
+
 def test_a_phase_in_which_nobody_has_a_file_to_write_is_a_fault_unless_a_child_run_works_there() -> None:
     def team(mode: str) -> Definition:
         return definition(agent("a"), phases=(Phase(1, ("a",), mode, 7),), artifacts={"x.md": "b"})  # type: ignore[arg-type]

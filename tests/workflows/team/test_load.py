@@ -72,7 +72,7 @@ def test_all_missing_files_are_named_in_one_message_with_what_to_do(project: Pat
 def test_a_team_that_the_task_does_not_list_is_refused(project: Path) -> None:
     task = project / "tasks" / "blog-project.md"
     task.write_text(task.read_text().replace("| 2 | `dev-team` | Build the first version of the plan |\n", ""))
-    with pytest.raises(UsageError, match=r"tasks/blog-project\.md:1: the task does not list the team `dev-team`"):
+    with pytest.raises(UsageError, match=r"tasks/blog-project\.md:5: the task does not list the team `dev-team`"):
         load(project, "dev-team").required()
     assert load(project).definition
 

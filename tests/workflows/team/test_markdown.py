@@ -95,7 +95,7 @@ def test_front_matter_is_read_even_where_it_is_no_yaml() -> None:
     assert front["model"] == (5, "sonnet", ()) and front["tools"] == (6, "", ("Read", "Grep"))
     assert front["skills"][2] == ("a", "b") and front["note"][1] == "one\ntwo"
     assert found.body.strip() == "Body." and found.body_line == 14 and not found.unclosed
-    assert read_markdown("---\nname: x\n").unclosed == 1
+    assert read_markdown("---\nname: x\n").unclosed_front
     assert read_markdown("text\n---\nname: x\n---\n").front is None
 
 

@@ -146,6 +146,7 @@ def test_the_number_of_agents_decides_unless_the_mode_is_a_workflow(mode: str, a
         ("| Phase 1 | planner |", "| 1 | my_agent |", "f.md:18: `my_agent` is no agent's name"),  # G4-2
         ("turns |", "loop |", "f.md:17: a phase of mode `loop` with 2 agents; expected one agent"),
         ("## Phases", "## Phasses", "f.md:13: there is no section `## Phases` (or `## Phase 배정`), only `## Phasses`"),
+        ("## Phases", "### 1. Phase 배정", "f.md:13: `### 1. Phase 배정` is a heading of level 3; expected one"),
         ("## Team\n", "## Team\n\n## Team\n", "f.md:7: `## Team` (or `## 팀 구성`) stands twice (first in line 5)"),
         ("|---|---|\n| `planner`", "| `planner`", "f.md:5: the section `## Team` (or `## 팀 구성`) has no table"),
         ("| research | Market |", "| | Market |", "f.md:11: a row without an agent; expected one agent in each row"),
@@ -325,6 +326,20 @@ def test_a_misspelled_key_of_a_claude_agent_is_named_with_the_right_one(old: str
     assert fault in faults(CLAUDE.replace(old, new), read_agent)
 
 
+def test_the_text_of_a_claude_agent_may_be_any_text_also_with_a_code_block_that_does_not_end() -> None:
+    agent = read_agent(f"{CLAUDE}\n```bash\ngit diff\n", "x", "f.md")
+    assert isinstance(agent, Agent) and agent.prompt.endswith("```bash\ngit diff")
+
+
+def test_quotes_escapes_and_comments_in_front_matter_are_read_as_yaml_has_them() -> None:
+    text = CLAUDE.replace("model: sonnet", "model: opus  # 비싸다")
+    text = text.replace('user: "코드 리뷰"', "user")
+    text = text.replace("Use this agent when: code", '"When:\\n\\n\\"코드\\" \\\\ code')
+    agent = read_agent(text.replace("</example>", '</example>"'), "x", "f.md")
+    assert isinstance(agent, Agent)
+    assert agent.role == 'When:\n\n"코드" \\ code changed. <example>user</example>' and agent.model == "opus"
+
+
 def test_a_claude_agent_without_a_prompt_is_refused() -> None:
     assert faults("---\nname: x\n---\n\n", read_agent) == [
         "f.md:4: there is no text after the front matter; expected the agent's prompt"
@@ -358,6 +373,7 @@ def test_a_task_file_gives_the_teams_and_the_direction() -> None:
         direction="블로그를 만든다.\n\n### 제약\n\n- 파이썬",
         title="블로그",
         source="tasks/blog-project.md",
+        line=5,
     )
     assert read_task(TASK, "blog-project", "tasks/blog-project.md") == expected
     english = TASK.replace("## 오케스트레이터", "## Orchestrators").replace("## 프로젝트 방향", "## Direction")

@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -94,10 +94,18 @@ class Forecast(Struct, frozen=True, rename="camel", tag="team"):
     digest: str
 
 
-def forecast(definition: Definition, limits: Limits, *, checks: bool = True, tests: bool = True) -> Forecast:
+def forecast(
+    definition: Definition,
+    limits: Limits,
+    *,
+    checks: bool = True,
+    tests: bool = True,
+    models: Collection[str] = (),
+) -> Forecast:
     """What a run of this definition will do.
 
-    `checks`: the configuration names commands that check a build; `tests`: the project has a test command.
+    `checks`: the configuration names commands that check a build; `tests`: the project has a test command; `models`:
+    the names that an agent's `model` may have.
     """
     made = list(calls(definition))
     team = definition.team
@@ -111,7 +119,12 @@ def forecast(definition: Definition, limits: Limits, *, checks: bool = True, tes
         calls_most=len(made),
         child_runs=tuple(phase.mode for phase in team.phases if phase.builds),
         cost_usd_most=cost_at_most(definition, limits),
-        notes=(*notes(definition), *(() if checks else _unchecked(team)), *(() if tests else untested(team))),
+        notes=(
+            *notes(definition),
+            *_unused_models(definition, models),
+            *(() if checks else _unchecked(team)),
+            *(() if tests else untested(team)),
+        ),
         digest=definition.digest,
     )
 
@@ -220,6 +233,15 @@ def notes(definition: Definition) -> Iterator[str]:
             yield f"{agent.source}: `tools` has no effect: agents of a team return text, and orchestra writes the files"
     for phase in team.phases:
         yield from _phase_notes(definition, phase)
+
+
+def _unused_models(definition: Definition, models: Collection[str]) -> Iterator[str]:
+    """The agents whose `model` names nothing that the configuration has."""
+    for agent in definition.agents:
+        name = agent.model.partition(":")[0]
+        if name and name not in models:
+            cure = f"give it one in orchestra.config.yaml (providers: {{{name}: anthropic:MODEL}})"
+            yield f"{agent.source}: `model: {agent.model}` is no entry of `providers:`, so it has no effect: {cure}"
 
 
 def _unchecked(team: Team) -> Iterator[str]:

@@ -100,6 +100,7 @@ class Task(Struct, frozen=True, omit_defaults=True):
     direction: str
     title: str = ""
     source: str = ""
+    line: int = 0  # of its table of teams
 
 
 class Review(Struct, frozen=True):

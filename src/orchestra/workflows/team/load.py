@@ -73,7 +73,7 @@ def load_team(root: Path, section: TeamSection, team: str, task: str = "") -> Lo
     if about is not None and team not in about.teams:  # rule 4
         listed = ", ".join(about.teams) or "no team"
         expected = f"`{team}` in its table of orchestrators; it lists {listed}"
-        files.faults.append(Fault(about.source, 1, f"the task does not list the team `{team}`", expected))
+        files.faults.append(Fault(about.source, about.line, f"the task does not list the team `{team}`", expected))
     if found is None or about is None or files.missing or files.faults:
         return Loaded(missing=tuple(files.missing), faults=tuple(files.faults))
     definition = Definition(found, tuple(filter(None, agents)), about, rules)

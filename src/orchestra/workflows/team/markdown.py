@@ -30,6 +30,9 @@ _DASHES = re.compile(r"[ \t]*:?-+:?[ \t]*")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _LINK = re.compile(r"\[([^\[\]]{0,200})\]\([^()]{0,500}\)")
 _NESTED = 20  # fences that are looked at to find the end of blocks in a block
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+_COMMENT = re.compile(r"[ \t]+#.*")
 _KEY = re.compile(r"([A-Za-z][\w-]{0,40})[ \t]*:(?:[ \t]+|$)")
 
 
@@ -87,6 +90,14 @@ class Section(Struct, frozen=True):
         return items
 
 
+class Title(NamedTuple):
+    """A heading of any level."""
+
+    level: int
+    text: str
+    line: int
+
+
 class Entry(NamedTuple):
     """A key of the front matter and its value: one text, or the items of a list."""
 
@@ -103,20 +114,20 @@ class Document(Struct, frozen=True):
     title_line: int = 1
     about: str = ""
     sections: tuple[Section, ...] = ()
+    titles: tuple[Title, ...] = ()  # of all headings, in order
     front: tuple[Entry, ...] | None = None  # None: the file does not begin with `---`
     body: str = ""  # the text after the front matter
     body_line: int = 1
-    unclosed: int = 0  # the line of a code block or front matter that does not end
+    unclosed: int = 0  # the line of a code block that does not end
+    unclosed_front: bool = False
 
 
 def read_markdown(text: str) -> Document:
     """The parts of a Markdown text (rule 1)."""
     lines = _lines(text)
-    front, start, unclosed = _front_matter(lines)
+    front, start, unclosed_front = _front_matter(lines)
     body = lines[start:]
     open_block = next((first for first, last in _blocks(body) if last == len(body)), None)
-    if open_block is not None:
-        unclosed = unclosed or start + open_block + 1
     parts = list(_parts(body, start))
     top = next((section for level, section in parts if level == 1), parts[0][1])  # parts[0]: no title
     return Document(
@@ -124,10 +135,12 @@ def read_markdown(text: str) -> Document:
         title_line=top.line or 1,
         about=top.text,
         sections=tuple(section for level, section in parts if level == 2),
+        titles=tuple(title for _, title in _titles(body, start)),
         front=front,
         body="\n".join(body).strip("\n"),
         body_line=start + 1,
-        unclosed=unclosed,
+        unclosed=0 if open_block is None else start + open_block + 1,
+        unclosed_front=unclosed_front,
     )
 
 
@@ -145,13 +158,18 @@ def _lines(text: str) -> list[str]:
 def _parts(body: Sequence[str], start: int) -> Iterator[tuple[int, Section]]:
     """The text before the first heading (level 0), and the headings of levels 1 and 2, each with what is below it."""
     level, title, line, since = 0, "", start, 0
-    for at, (text, plain_line) in enumerate(zip(body, _is_plain(body), strict=True)):
-        found = _HEADING.match(text) if plain_line else None
-        if found and len(found[1]) <= 2:
+    for at, found in _titles(body, start):
+        if found.level <= 2:
             yield level, Section(title, line, tuple(body[since:at]))
-            level, line, since = len(found[1]), start + at + 1, at + 1
-            title = text[found.end() :].strip().rstrip("#").rstrip()
+            level, title, line, since = found.level, found.text, found.line, at + 1
     yield level, Section(title, line, tuple(body[since:]))
+
+
+def _titles(body: Sequence[str], start: int) -> Iterator[tuple[int, Title]]:
+    """The headings of all levels, each with its index."""
+    for at, (text, plain_line) in enumerate(zip(body, _is_plain(body), strict=True)):
+        if plain_line and (found := _HEADING.match(text)):
+            yield at, Title(len(found[1]), text[found.end() :].strip().rstrip("#").rstrip(), start + at + 1)
 
 
 # -- code blocks ------------------------------------------------------------------------------------------------------
@@ -227,14 +245,14 @@ def _cells(line: str) -> tuple[str, ...]:
 # -- front matter -----------------------------------------------------------------------------------------------------
 
 
-def _front_matter(lines: Sequence[str]) -> tuple[tuple[Entry, ...] | None, int, int]:
-    """The keys between two lines `---` at the top, the index of the line after them, and the line if they do not end.
+def _front_matter(lines: Sequence[str]) -> tuple[tuple[Entry, ...] | None, int, bool]:
+    """The keys between two lines `---` at the top, the index of the line after them, and whether they do not end.
 
     It is read line by line and not as YAML: descriptions of Claude agents hold colons and quotes that no YAML parser
     takes, and they are to be loaded unchanged.
     """
     if not lines or lines[0].rstrip() != "---":
-        return None, 0, 0
+        return None, 0, False
     end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), len(lines))
     entries: list[tuple[int, str, list[str]]] = []
     for at, line in enumerate(lines[1:end], 2):
@@ -243,7 +261,7 @@ def _front_matter(lines: Sequence[str]) -> tuple[tuple[Entry, ...] | None, int, 
         elif entries and line.strip() and not line.startswith("#"):
             entries[-1][2].append(line.strip())
     front = tuple(_entry(at, key, texts) for at, key, texts in entries)
-    return front, min(end + 1, len(lines)), 0 if end < len(lines) else 1
+    return front, min(end + 1, len(lines)), end == len(lines)
 
 
 def _entry(line: int, key: str, texts: list[str]) -> Entry:
@@ -260,4 +278,9 @@ def _entry(line: int, key: str, texts: list[str]) -> Entry:
 
 
 def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+    """The text without its quotes and with the escapes of double quotes replaced; a word without its comment."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        inner = text[1:-1]
+        return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[0]), inner) if text[0] == '"' else inner
+    word = _COMMENT.sub("", text)
+    return text if " " in word else word

@@ -106,7 +106,7 @@ def _phases(sheet: Sheet, members: set[str]) -> Iterator[Phase]:
         phase, listed = (cell_of(row, place) for place in places)
         number = _NUMBER.search(plain(phase))
         if number is None or int(number[0]) < 1:
-            sheet.fault(row.line, f"`{brief(phase, 60)}` is no number of a phase", "1, 2, 3, …")
+            sheet.fault(row.line, f"`{brief(plain(phase), 60)}` is no number of a phase", "1, 2, 3, …")
             continue
         agents = sheet.agents(listed, row.line)
         if not agents:
@@ -287,7 +287,8 @@ def read_task(text: str, name: str, source: str) -> Task | list[Fault]:
             if NAME.fullmatch(team):
                 teams.append(team)
             else:
-                what = f"`{brief(cell_of(row, place), 60)}` is no team's name"
+                what = f"`{brief(plain(cell_of(row, place)), 60)}` is no team's name"
                 sheet.fault(row.line, what, f"the name of its file in orchestrators/: {NAME_FORM}")
-    task = Task(name, tuple(dict.fromkeys(teams)), direction, sheet.title(), source)
+    line = table.line if table else 0
+    task = Task(name, tuple(dict.fromkeys(teams)), direction, sheet.title(), source, line)
     return sheet.faults or task

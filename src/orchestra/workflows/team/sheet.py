@@ -65,10 +65,11 @@ class Sheet:
         self.source = source
         self.document: Document = read_markdown(text)
         self.faults: list[Fault] = []
-        if self.document.unclosed:
-            opened = "front matter" if self.document.unclosed == 1 and self.document.front is not None else "code block"
-            end = "a line `---`" if opened == "front matter" else "a line with the same fence (```)"
-            self.fault(self.document.unclosed, f"the {opened} that begins here does not end", end)
+        if self.document.unclosed_front:
+            self.fault(1, "the front matter that begins here does not end", "a line `---`")
+        elif self.document.unclosed and self.document.front is None:  # else the whole text is a prompt
+            what = "the code block that begins here does not end"
+            self.fault(self.document.unclosed, what, "a line with the same fence (```)")
 
     def fault(self, line: int, found: str, expected: str) -> None:
         """Record a fault."""
@@ -90,7 +91,10 @@ class Sheet:
     def required(self, heading: Heading, holds: str) -> Section | None:
         """The section under a heading that every such file has; `holds` says what is in it."""
         found = self.section(heading)
-        if found is None:
+        if found is None and (other := next((one for one in self.document.titles if heading.fits(one.text)), None)):
+            what = f"`{'#' * other.level} {brief(other.text, 60)}` is a heading of level {other.level}"
+            self.fault(other.line, what, f"one of level 2: {heading} with {holds}")
+        elif found is None:
             titles = {_key(section.title): section for section in self.document.sections}
             near = [key for name in heading.names for key in difflib.get_close_matches(_key(name), titles, n=1)]
             line = titles[near[0]].line if near else 1
