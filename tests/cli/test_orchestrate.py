@@ -116,6 +116,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_made(tmp_path: Path) -
         (TEAM, "nothing"): "tasks/nothing.md",
         ("idle-team", TASK): "does not list the team",
         (TEAM, TASK, "--input-run", "2026-01-01_001_x_y"): "no run",
+        (TEAM, TASK, "--input-run", ""): "--input-run is empty",  # $(orchestra runs --latest …) that found none
         (TEAM, TASK, "--role", "reserch=scripted:x.yaml"): "reserch",
     }
     for words, why in wrong.items():
@@ -172,6 +173,8 @@ def test_a_question_parks_the_run_and_its_answer_goes_back_to_the_agent(tmp_path
     project = TeamProject(tmp_path / "project", says("planner", QUESTION), *STANDARD)
     assert project.orchestrate().returncode == 3
     assert project.meta()["status"] == "awaiting_input"
+    [asked] = (project.teams[0].artifacts / "ask").iterdir()
+    assert "- option: Next.js\n- option: Django\n- default: Django\n- impact: 모든 것\n" in asked.read_text("utf-8")
     assert project.run("answer", "last", "Rails").returncode == 2
     (project.path / "agents" / "integrator.md").write_text(
         agent_file("integrator", "final-summary.md", prompt="something else"), encoding="utf-8"
@@ -305,6 +308,8 @@ def test_an_edited_file_makes_only_what_depends_on_it_again(tmp_path: Path) -> N
     project = TeamProject(tmp_path / "project")
     assert project.orchestrate().returncode == 0
     (project.teams[0].artifacts / "market-analysis.md").write_text("# 고친 시장\n", encoding="utf-8")
+    kept = [path for path in project.teams[0].path.rglob("*") if path.is_file() and path.name != "lock"]
+    before = {path: path.read_bytes() for path in kept}
     provider = project.other_script(says("integrator", "# Summary\n다시"))
     result = project.run("rerun", "--stale", "last", "--provider", provider, "--no-input")
     assert result.returncode == 0, result.stderr
@@ -313,11 +318,31 @@ def test_an_edited_file_makes_only_what_depends_on_it_again(tmp_path: Path) -> N
     assert project.artifact("market-analysis.md", run) == "# 고친 시장\n"
     assert project.artifact("final-summary.md", run) == "# Summary\n다시\n"
     assert "nothing is stale" in project.run("rerun", "--stale", run.id).stderr
+    assert {path: path.read_bytes() for path in before} == before  # S4-13, S4-102
+    compared = project.run("compare", "@1", "@2").stdout
+    assert compared.splitlines()[1].split() == [one.id for one in project.teams]
+    assert "artifacts/final-summary.md: different (-1 +1 lines)" in compared
+    lines = project.run("lineage", "last").stdout.splitlines()
+    assert all(line.startswith(("2", "  ")) for line in lines)  # one line each, also for texts of many lines
     (project.path / "agents" / "integrator.md").write_text(
         agent_file("integrator", "final-summary.md", ("market-analysis.md",), prompt="shorter"), encoding="utf-8"
     )
     result = project.run("rerun", "--stale", run.id, "--provider", provider)
     assert "agents/integrator.md was edited" in result.stderr
+    (project.path / "agents" / "research.md").unlink()
+    known = len(project.teams)
+    refused = project.run("rerun", "--stale", "last", "--provider", provider)
+    assert refused.returncode == 2 and "agents/research.md" in refused.stderr and len(project.teams) == known
+
+
+def test_a_reviewer_that_finds_nothing_more_ends_the_rounds(tmp_path: Path) -> None:
+    first, second = says("research", "서버가 하나뿐이다.", "evaluate"), says("research", "변경 사항 없음")
+    project = TeamProject(tmp_path / "project", *STANDARD[:3], first, *STANDARD[4:7], second, STANDARD[8])
+    assert project.orchestrate().returncode == 0
+    assert project.meta()["phases"][1]["reviewRounds"] == 2
+    assert [one["phase"] for one in project.calls()].count("fix") == 2
+    [left] = json.loads(project.artifact("decisions.json"))["decisions"]
+    assert left["id"] == "open-tech-architect-T1-market-analysis.md"
 
 
 # -- models ----------------------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def answer_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> list
         elif one.answered:
             lines.append(f"  {one.name} is answered; go on: {command(app, 'resume', run_id)}")
         elif one.is_approval:
-            lines.append(f"  {where}waits for your approval: {brief(asked.summary, _SHOWN)}")
+            lines.append(f"  {where}waits for your approval: {_proposed(asked, _SHOWN)}")
             if asked.subject != "command":  # a command's summary is complete
                 lines.append(f"    see it: {command(app, 'diff', run_id)}")
             lines += (f"  {line}" for line in masked_lines(app, run_id, asked.hidden))
@@ -159,6 +159,11 @@ def answer_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> list
     return lines
 
 
+def _proposed(asked: Request, most: int) -> str:
+    """What an approval is asked for, in one line; the files of a patch without a summary."""
+    return brief(asked.summary, most) or brief(", ".join(asked.paths), most) or "a patch"
+
+
 def waiting_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> list[str]:
     """One line for each request of the tree of `run_id`: what waits, and the command that answers."""
     lines: list[str] = []
@@ -169,7 +174,7 @@ def waiting_lines(app: App, run_id: str, requests: Sequence[OpenRequest]) -> lis
         elif one.answered:
             lines.append(f"{one.name} is answered: {command(app, 'resume', run_id)}")
         elif one.is_approval:
-            what = brief(one.asked.summary, _IN_A_LINE)
+            what = _proposed(one.asked, _IN_A_LINE)
             lines.append(f"{where} waits for your approval of {what}: {command(app, 'approve', run_id, *which)}")
         else:
             what = brief(one.asked.question, _IN_A_LINE)

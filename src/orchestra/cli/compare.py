@@ -38,7 +38,7 @@ def compare(first: str, second: str, with_diff: bool, as_json: bool, project: Pa
         print_json(msgspec.to_builtins(found))
         return 0
     click.echo(f"{found.team} on {found.task}")
-    echo_lines(aligned(("", *(safe(run.runId) for run in found.runs)), list(rows(found))))
+    echo_lines(aligned(("", *(safe(run.runId) for run in found.runs)), list(rows(found)), whole=True))
     for file in found.artifacts:
         click.echo(safe(file_line(file)))
         if with_diff and file.status != "same":

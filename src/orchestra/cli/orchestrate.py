@@ -21,13 +21,12 @@ from orchestra.workflows.team.workflow import TEAM, given_of, job_of_files
 @click.argument("task")
 @click.option(
     "--input-run",
-    default="",
     metavar="RUN",
     help="A completed run of a team: this run begins with its artifacts, edited or not. That run is not changed.",
 )
 @options.models
 @options.driving
-def orchestrate(team: str, task: str, input_run: str, who: options.Answering, how: options.Driving) -> int:
+def orchestrate(team: str, task: str, input_run: str | None, who: options.Answering, how: options.Driving) -> int:
     """Have TEAM (orchestrators/TEAM.md) work on TASK (tasks/TASK.md), phase by phase.
 
     Several agents of a phase draft in parallel, review each other and revise, at most twice. Their files are in
@@ -44,13 +43,15 @@ def orchestrate(team: str, task: str, input_run: str, who: options.Answering, ho
     job = job_of_files(app.project, team, task)
     if not has_tests(app.project) and (missing := next(untested(job.definition.team), "")):
         raise UsageError(missing)  # before the phases before it are paid
-    if input_run:
+    if input_run is not None:
         job = _with_files_of(app, input_run, job)
     return drive.drive(lambda: app.start(TEAM.name, job, models))
 
 
 def _with_files_of(app: App, input_run: str, job: Job) -> Job:
     """The job with the files of an earlier run (S4-57); UsageError if that is no completed run of a team (S4-61)."""
+    if not input_run.strip():  # an empty variable of a shell script: the team would begin with nothing
+        raise UsageError("--input-run is empty: name a completed run (orchestra runs lists all runs)")
     app.again.brought_in(input_run)
     folder = app.runs.find(input_run)
     summary = app.runs.summary(folder)

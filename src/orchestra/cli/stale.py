@@ -20,11 +20,12 @@ from orchestra.core.newest import edition_of
 from orchestra.core.ownership import Ownership
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
-from orchestra.core.text import count
+from orchestra.core.text import brief, count
 from orchestra.runs.lineage import Lineage, MadeEdition, MadeFile, lineage_of
 
 _MOST_RUNS = 1000  # of one lineage
 _SHORT = len("sha256:") + 12
+_MOST_SAID = 60  # characters of an input that is not in a file
 
 
 @click.command()
@@ -153,7 +154,7 @@ def _inputs(edition: MadeEdition, edited: set[str]) -> str:
     shown = []
     for name, given in edition.inputs.items():
         where = f"{given.path}, edited" if given.path in edited else given.path
-        said = where or given.said or given.digest[:_SHORT]
+        said = where or brief(given.said, _MOST_SAID) or given.digest[:_SHORT]
         shown.append(f"{name} ({said})")
     return safe(", ".join(shown)) or "nothing"
 

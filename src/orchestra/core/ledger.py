@@ -5,7 +5,7 @@ Rules
 2. The journal is written first. state.json and the logs follow, and may be behind after a kill. They are rebuilt from
    the journal when the run is opened (C-04).
 3. state.json is written when more than its last event id changed (status, phase, iteration, pending, error), and on
-   close. So its cost does not grow with the number of steps.
+   close. So its cost does not grow with the number of steps. That of a run that has ended is left as it is.
 4. A step's intent and outcome are found by the step's key (D-03).
 """
 
@@ -18,11 +18,12 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.disk import Disk
-from orchestra.core.errors import DurabilityError, ForeignRun
+from orchestra.core.errors import DurabilityError, ForeignRun, OddFile
+from orchestra.core.files import MIB
 from orchestra.core.journal import Journal
 from orchestra.core.logs import LogBook
 from orchestra.core.projections import Projection
-from orchestra.core.records import INTENTS, ArtifactRef, Event, EventType, Phase, now
+from orchestra.core.records import FINAL, INTENTS, ArtifactRef, Event, EventType, Phase, Time, WorkflowState, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold, Table
@@ -79,8 +80,20 @@ class Ledger:
             self._take(event, self._table.next(self._table_state, event.type, event.phase))
         for projection in self._projections:
             projection.restore(self.events)
-        if self.events:
+        if self.events and not self._has_ended_as_published():
             self.publish()
+
+    def _has_ended_as_published(self) -> bool:
+        """Whether the run has ended and its state.json is right: a look at the run changes no byte of it (S4-13)."""
+        if self.events[-1].type not in FINAL:
+            return False
+        try:
+            found = self.folder.read(self.folder.state.name, MIB)
+            written = msgspec.json.decode(found, type=WorkflowState).updatedAt
+        except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        self._published = (self.fold.changes, len(self.events))
+        return found == self._snapshot(written)
 
     @property
     def workspace(self) -> str:
@@ -131,9 +144,12 @@ class Ledger:
 
     def publish(self) -> None:
         """Replace state.json by the newest snapshot (S1-113)."""
-        state = msgspec.structs.replace(self.fold.state, updatedAt=now())
-        self.disk.publish(self.folder.state, msgspec.json.format(msgspec.json.encode(state)) + b"\n", durable=False)
+        self.disk.publish(self.folder.state, self._snapshot(now()), durable=False)
         self._published = (self.fold.changes, len(self.events))
+
+    def _snapshot(self, updated: Time) -> bytes:
+        state = msgspec.structs.replace(self.fold.state, updatedAt=updated)
+        return msgspec.json.format(msgspec.json.encode(state)) + b"\n"
 
     def close(self) -> None:
         """Write state.json and the projections to the end, and close the journal."""

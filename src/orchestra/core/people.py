@@ -156,7 +156,10 @@ def _decided(effect: Approve | ReviewPatch, said: Message) -> Approval:
 
 def _write_question(effect: AskPerson | AskWorkspace, step: Step, *, answer: Answer | None) -> None:
     lines = [f"# {effect.question}", "", *([f"Why: {effect.reason}", ""] if effect.reason else ())]
-    lines += [f"- option: {option}" for option in (effect.options if isinstance(effect, AskPerson) else ()) or ()]
+    if isinstance(effect, AskPerson):
+        lines += [f"- option: {option}" for option in effect.options or ()]
+        lines += [f"- default: {effect.default}"] if effect.default else []
+        lines += [f"- impact: {effect.impact}"] if effect.impact else []
     lines += [f"- needed: {item}" for item in effect.needed_input]
     if answer is not None:
         by = "the default; provisional" if answer.provisional else answer.by

@@ -110,12 +110,15 @@ class Again:
     async def rerun(self, folder: RunFolder, stale: Stale) -> RunFolder:
         """Make a new run that does again what is stale of this one, which has ended. Everything else is kept.
 
-        Its job is what the project's files say now.
+        Its job is what the project's files say now. UsageError if they cannot be used.
         """
         standing, events = self._engine.history(folder)
+        renewed = self.renewed(events[0])
+        if renewed.wrong:
+            raise UsageError(renewed.wrong)
         facts = self._forked(folder, standing, events[0])
-        if changed := self.renewed(events[0]).params:
-            facts["params"] = {**job_of(events[0]), **changed}
+        if renewed.params:
+            facts["params"] = {**job_of(events[0]), **renewed.params}
         new = await self._engine.rerun(folder, events, stale, facts)
         self._tell_changes(folder, new, events[0])
         return new

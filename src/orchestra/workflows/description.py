@@ -99,6 +99,7 @@ class Renewed(Struct, frozen=True):
 
     params: Mapping[str, Any] = MappingProxyType({})  # the fields of the job that are other ones now
     why: tuple[str, ...] = ()  # a line for each file that was edited; empty: none was
+    wrong: str = ""  # why no run can begin with these files; empty: one can
 
 
 class Running(Struct, frozen=True):

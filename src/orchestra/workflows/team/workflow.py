@@ -97,11 +97,12 @@ def _renewed(project: Project, params: Mapping[str, Any]) -> Renewed:
     """The definition as the files have it now, if they changed since the run began."""
     try:
         recorded = msgspec.convert(params, Job).definition
-        now = load_team(project.path, project.config.team, recorded.team.name, recorded.task.name).definition
+        loaded = load_team(project.path, project.config.team, recorded.team.name, recorded.task.name)
     except (msgspec.ValidationError, UsageError):
         return Renewed()
-    if now is None:
-        return Renewed(why=(f"the files of {recorded.team.name} are missing or wrong now",))
+    if (now := loaded.definition) is None:
+        why = f"the files of {recorded.team.name} are missing or wrong now"
+        return Renewed(why=(why,), wrong="\n".join(loaded.told()))
     if now.digest == recorded.digest:
         return Renewed()
     return Renewed({"definition": msgspec.to_builtins(now)}, tuple(_edited(recorded, now)))
@@ -157,7 +158,8 @@ def _headline(event: Event) -> str:
     if effect == "SettlePhase" and (done := outcome_as(event, Settled)) is not None:
         return f"{where} done{_outcome(done)}"
     if effect not in _WORK:
-        return f"{where} · {step.agent}: {headline(event)}" if headline(event) else ""
+        who = f" · {step.agent}" if step.agent else ""
+        return f"{where}{who}: {headline(event)}" if headline(event) else ""
     doing = f"{where} · {step.agent} {what_is_done(step)}" + (f" (round {step.round})" if step.round > 1 else "")
     match event.type:
         case "PHASE_STARTED":
