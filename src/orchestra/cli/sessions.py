@@ -4,10 +4,13 @@ Rules
 1. A session's files are a view of its runs. Deleting a session deletes no run; `rebuild` makes the files again.
 2. A session whose turn is not over is neither renamed nor deleted: its run would write the old name.
 3. A file that cannot be read is listed as damaged, and kept.
+4. `rebuild` follows the runs from the newest turn back to the first. So it takes no run of an earlier session of the
+   same name, which was deleted or renamed; and all runs of this one, which may have another name.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -109,7 +112,9 @@ def told_lines(turns: Iterable[Told]) -> Iterator[str]:
 
 @sessions.command()
 @click.argument("session")
-@click.option("--format", "form", type=click.Choice(["markdown", "json"]), default="markdown", help="What to print.")
+@click.option(
+    "--format", "form", type=click.Choice(["markdown", "md", "json"]), default="markdown", help="What to print."
+)
 @options.project
 def export(session: str, form: str, project: Path) -> int:
     """Print SESSION as a document: Markdown, or JSON with every turn and the memory."""
@@ -195,23 +200,39 @@ def _saved(run: RunFolder, summary: RunSummary) -> Iterator[tuple[Told, tuple[Me
             yield Told(saved.turn, run.id, goal, answer_of(saved.messages)), saved.messages
 
 
-def _runs(app: App, session: str, store: Sessions) -> Iterator[RunFolder]:
-    """The runs of a session: those that name it, and those before them (a renamed session's have the old name)."""
-    try:
-        newest = store.newest_turn(session)
-    except DurabilityError:
-        newest = None  # it is to be made again
-    chain: dict[str, RunFolder] = {}
-    run = app.runs.exactly(newest.runId) if newest and newest.runId else None
-    while run is not None and run.id not in chain:
-        chain[run.id] = run
+def _runs(app: App, session: str, store: Sessions) -> list[RunFolder]:
+    """The runs of a session, each after the ones that it follows (rule 4)."""
+    named = [folder for folder in app.runs.folders() if _is_named(app, folder, session)]
+    chain: list[RunFolder] = []
+    run = _newest(app, session, store, named)
+    while run is not None and run not in chain:
+        chain.insert(0, run)
         before = job_of(app.runs.first_of(run.id)).get("previous", "")
         run = app.runs.exactly(before) if before else None
-    for folder in app.runs.folders():
-        created = app.runs.first_of(folder.id)
-        if RunCreated.of(created).workflow == EVIDENCE.name and job_of(created).get("session") == session:
-            chain.setdefault(folder.id, folder)
-    yield from sorted(chain.values(), key=lambda one: one.id)
+    for one in named:
+        created = app.runs.first_of(one.id)
+        origin = RunCreated.of(created).forkedFrom
+        follows = {job_of(created).get("previous"), origin.runId if origin else ""} & {other.id for other in chain}
+        if one not in chain and follows and list(_saved(one, app.runs.summary(one, keep=False))):
+            chain.append(one)  # such as the retry of a turn that was stopped
+    return chain
+
+
+def _is_named(app: App, run: RunFolder, session: str) -> bool:
+    """Whether a run is an evidence run that names this session."""
+    created = app.runs.first_of(run.id)
+    return RunCreated.of(created).workflow == EVIDENCE.name and job_of(created).get("session") == session
+
+
+def _newest(app: App, session: str, store: Sessions, named: list[RunFolder]) -> RunFolder | None:
+    """The run of a session's newest turn: by its note, else the newest that names the session and is no fork."""
+    with contextlib.suppress(DurabilityError):  # the note is to be made again
+        noted = store.newest_turn(session)
+        if noted and noted.runId and (run := app.runs.exactly(noted.runId)) is not None:
+            return run
+    first = [one for one in named if RunCreated.of(app.runs.first_of(one.id)).forkedFrom is None]
+    found = first or named
+    return found[-1] if found else None
 
 
 def _opened(project: Path, session: str) -> tuple[App, Sessions, Session]:

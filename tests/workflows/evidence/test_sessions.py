@@ -41,7 +41,7 @@ def test_a_saved_session_is_read_again_without_secrets_and_keeps_its_beginning(s
     assert sessions.save("s1", (*SAID, secret), TOLD[0])
     first = sessions.open("s1")
     assert first is not None and first.messages[:2] == SAID and "s3cr3t" not in first.messages[2].content
-    assert sessions.save("s1", SAID, TOLD[1])
+    assert sessions.save("s1", SAID, TOLD[1], previous="run-1")
     second = sessions.open("s1")
     assert second is not None and (second.turn, second.runId, second.messages) == (2, "run-2", SAID)
     assert second.createdAt == first.createdAt
@@ -53,6 +53,7 @@ def test_a_turn_that_another_run_saved_is_not_replaced(sessions: Sessions) -> No
     assert sessions.save("s1", SAID, TOLD[1])
     assert not sessions.save("s1", (), TOLD[0])  # older
     assert not sessions.save("s1", (), Told(2, "run-9", "g", "a"))  # the same turn of another run
+    assert not sessions.save("s1", (), Told(3, "run-9", "g", "a"), previous="run-8")  # of a deleted session
     found = sessions.open("s1")
     assert found is not None and found.messages == SAID and list(sessions.turns("s1")) == [TOLD[1]]
 
@@ -62,8 +63,8 @@ def test_a_kill_while_a_turn_is_logged_costs_no_turn_and_repeats_none(sessions: 
     log = sessions.path("s1").with_suffix(".ndjson")
     assert sessions.save("s1", SAID, TOLD[0]) and log.read_bytes().count(b"\n") == 1  # the same run, resumed
     log.write_bytes(log.read_bytes()[:-9])  # torn
-    sessions.save("s1", SAID, TOLD[1])
-    sessions.save("s1", SAID, TOLD[2])
+    sessions.save("s1", SAID, TOLD[1], previous="run-1")
+    sessions.save("s1", SAID, TOLD[2], previous="run-2")
     assert list(sessions.turns("s1")) == TOLD[1:]
     assert log.read_bytes().count(b"\n") == 3  # no empty line
 

@@ -91,7 +91,7 @@ class Conclude(Effect[Concluded], frozen=True):
 
 
 class Saved(Struct, frozen=True):
-    """A session as a run saved it. `saved` is False if a newer turn had been saved already: its memory stays."""
+    """A session as a run saved it. `saved` is False if another turn had been saved already: its memory stays."""
 
     session: str
     turn: int
@@ -107,6 +107,7 @@ class SaveSession(Effect[Saved], frozen=True):
     goal: str
     answer: str
     messages: tuple[Message, ...]
+    previous: str = ""  # the run that saved the turn before
 
     outcome: ClassVar[Any] = Saved
 
@@ -133,7 +134,7 @@ class Handling:
 
     async def save(self, effect: SaveSession, step: Step) -> Saved:
         turn = Told(effect.turn, self._run_id, effect.goal, effect.answer)
-        saved = self._sessions.save(effect.session, effect.messages, turn)
+        saved = self._sessions.save(effect.session, effect.messages, turn, previous=effect.previous)
         return Saved(effect.session, effect.turn, effect.messages, saved)
 
 

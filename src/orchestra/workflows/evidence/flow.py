@@ -205,7 +205,8 @@ async def done(ctx: Context, job: Job, loop: Loop, answer: str) -> Verdict:
     if job.session:
         loop = loop.heard(Message("assistant", found.answer))
         here = ctx.at("execute", 1, Labels(state, {**state, "native": "complete"}))
-        await here.perform("save", SaveSession(job.session, job.turn, job.goal, found.answer, loop.messages))
+        saving = SaveSession(job.session, job.turn, job.goal, found.answer, loop.messages, job.previous)
+        await here.perform("save", saving)
     result = Result(found.answer, loop.evidence, found.files)
     return Verdict(status="completed", result=msgspec.to_builtins(result))
 

@@ -131,10 +131,10 @@ class Sessions:
             raise DurabilityError(f"{path} is the file of session {found.id!r}; rename it, or move it away")
         return found
 
-    def save(self, session: str, messages: tuple[Message, ...], told: Told) -> bool:
-        """Replace a session's file after a turn; False if this or a newer turn was saved by another run (rule 4)."""
+    def save(self, session: str, messages: tuple[Message, ...], told: Told, *, previous: str = "") -> bool:
+        """Replace a session's file after a turn; False unless it is as `previous`, the turn before, saved it."""
         earlier = self.open(session)
-        if earlier is not None and earlier.turn >= told.turn and earlier.runId != told.runId:
+        if earlier is not None and earlier.runId not in (previous, told.runId):
             return False
         created = earlier.createdAt if earlier else now()
         kept = tuple(Message(one.role, self._redactor.text(one.content)) for one in messages)

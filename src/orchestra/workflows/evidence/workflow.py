@@ -198,7 +198,7 @@ def _headline(event: Event) -> str:
         case "PHASE_COMPLETED", "complete":
             saved = outcome_as(event, Saved)
             if saved is not None and not saved.saved:
-                return f"complete: session {saved.session} was not changed: a newer turn was saved before"
+                return f"complete: session {saved.session} was not changed: another turn was saved meanwhile"
             return f"complete: session {saved.session} saved, turn {saved.turn}" if saved else native
         case "PHASE_COMPLETED", "final-answer":
             return "final-answer"
