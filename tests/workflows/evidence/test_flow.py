@@ -51,8 +51,15 @@ def test_a_goal_is_answered_from_evidence(tmp_path: Path) -> None:
     assert piece["command"] == GREP and piece["exitCode"] == 0 and piece["exitCodes"] == [0, 0]
     assert piece["text"] == "2:    return a - b" and piece["lines"] == [1, 1]
     assert (runs_of(project)[-1] / piece["artifact"]).read_text() == "2:    return a - b\n"
-    assert found["files"] == [{"path": "calc.py", "lines": None}]
+    assert found["files"] == [{"path": "calc.py", "lines": [2, 2]}]
     assert states(project) == ["PlanIntent", "AcquireEvidence", "AssessSufficiency", "Done"]
+    steps = [(e.payload.get("native"), e.payload["step"]) for e in events_of(project) if e.payload.get("step")]
+    assert [native for native, step in steps if step == 1] == [
+        "worker-start",
+        "worker-action",
+        "tool-start",
+        "tool-result",
+    ]
     assert natives(project) == [
         *("start", "planning-start", "planning-result", "worker-start", "worker-action", "tool-start", "tool-result"),
         *("worker-start", "worker-action", "main-start", "main-decision", "final-answer", "complete"),
@@ -89,9 +96,14 @@ def test_stderr_and_a_failing_command_are_evidence(tmp_path: Path) -> None:
         worker({"action": "finalize"}, match=seen),
         decision(answer="없다"),
     )
-    assert ask_agent(project).returncode == 0
+    ran = ask_agent(project)
+    assert ran.returncode == 0
     [piece] = result(project)["evidence"]
     assert piece["exitCode"] == 2 and "[stderr]" in piece["text"] and piece["lines"] == [0, 0]
+    assert (
+        "없는파일" in (runs_of(project)[0] / piece["artifact"]).read_text()
+    )  # what a reader checks is not an empty file
+    assert "tool-result: step 1: exit 2, stderr: " in ran.stderr
 
 
 def test_refused_command_lines_are_evidence_and_nothing_runs(tmp_path: Path) -> None:
@@ -283,7 +295,7 @@ def test_a_child_run_returns_answer_evidence_and_files(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     found: dict[str, Any] = done(ran.stdout)["result"]
     assert found["answer"] == ANSWER and found["evidence"][0]["command"] == GREP
-    assert found["files"] == [{"path": "calc.py", "lines": None}]
+    assert found["files"] == [{"path": "calc.py", "lines": [2, 2]}]
     assert not (project.path / ".orchestra").exists()
 
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.text import estimated_tokens
@@ -69,6 +69,7 @@ def test_a_worker_without_programs_hands_over() -> None:
     assert actions(nothing, begin(nothing)) == ("finalize",)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # another test may have the machine
 @given(st.data())
 def test_every_offered_line_is_read_as_a_command_of_programs_that_are_here(data: st.DataObject) -> None:
     for loop in (BEGUN, after(found(1))):

@@ -9,7 +9,7 @@ import pytest
 
 from orchestra.core.command import CommandOutcome
 from orchestra.core.records import ArtifactRef, Event
-from orchestra.workflows.evidence.effects import MOST_FILES, files_of
+from orchestra.workflows.evidence.foundfiles import MOST_FILES, files_of
 from orchestra.workflows.evidence.prompting import worker_prompt
 from orchestra.workflows.evidence.shapes import KEPT_CHARACTERS, Evidence, FoundFile, Job, Loop, exit_codes
 from orchestra.workflows.evidence.workflow import EVIDENCE
@@ -60,6 +60,31 @@ def test_the_files_of_the_evidence_have_their_lines_and_are_limited(tmp_path: Pa
     assert files_of(tmp_path, (named,)) == (FoundFile(names[0], (3, 7)), FoundFile(names[1], (5, 5)))
     every = (piece(" ".join(["cat", *names])),)
     assert [found.path for found in files_of(tmp_path, every)] == names[:MOST_FILES]
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "lines"),
+    [
+        ("grep -n 값 '가.py'", "12:값\n15-값", (12, 15)),
+        ("rg --line-number 값 가.py | head -n 2", "12:값\n15:값", (12, 15)),
+        ("grep 값 가.py", "12:값", None),  # the file has `12:` there
+        ("grep -n 값 가.py 나.py", "가.py:3:값\n나.py:4:값", (3, 3)),
+        ("sed -n 50,60p 가.py", "a\nb\nc", (50, 52)),  # it has no line 53
+        ("sed -n '7p' 가.py", "a", (7, 7)),
+        ("sed -n 50,60p 가.py | grep b", "b", None),
+        ("head -n 20 가.py", "a\nb", (1, 2)),
+        ("cat 가.py", "a\nb", None),
+        ("head -n 20 가.py > a", "a", None),  # refused
+        ("grep -n 값 nowhere 가.py", "", None),
+    ],
+)
+def test_a_command_that_reads_one_file_shows_known_lines_of_it(
+    tmp_path: Path, command: str, text: str, lines: tuple[int, int] | None
+) -> None:
+    for name in ("가.py", "나.py"):
+        (tmp_path / name).touch()
+    found = files_of(tmp_path, (Evidence(1, command, 0, text, (1, len(text.splitlines())) if text else (0, 0)),))
+    assert found[0] == FoundFile("가.py", lines)
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ def _labelled(
 ) -> Context:
     """The context of a call, with its receipt (rule 3)."""
     shown = msgspec.to_builtins(receipt(job, loop, wanted, evidence))
-    common = {"state": asked.state, "step": loop.step}
+    step = loop.step + (asked.state == ACTION.state)  # the action that is asked for is the next step
+    common = {"state": asked.state, "step": step}
     began = {**common, "native": asked.began, "conversation": shown}
     return ctx.at(asked.phase, 1, Labels(began, {**common, "native": asked.ended}))
 

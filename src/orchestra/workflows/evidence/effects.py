@@ -3,16 +3,11 @@
 Rules
 1. A compaction is computed by the flow and recorded as it is: a later version of orchestra that would shorten in
    another way still replays this one (C-29).
-2. A file counts only if it is a regular file of the workspace, reached without a link, and no secret by its name.
-3. A session is saved before the run's last event (S5-11), whole or not at all.
+2. A session is saved before the run's last event (S5-11), whole or not at all.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,15 +15,10 @@ from msgspec import Struct
 
 from orchestra.core.context import Step
 from orchestra.core.effects import Effect
-from orchestra.core.secretfiles import secret_by_name
+from orchestra.workflows.evidence.foundfiles import files_of
 from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.sessions import Sessions, Told
 from orchestra.workflows.evidence.shapes import Evidence, FoundFile
-
-MOST_FILES = 50
-_MOST_CANDIDATES = 2_000  # names that are looked up
-_PLACE = re.compile(r"^([^\s:\0][^:\0\n]{0,300}):(\d{1,7})[:-]", re.MULTILINE)  # as grep -n and compilers write it
-_WORD = re.compile(r"[^\s'\"|]{1,300}")
 
 
 class Kept(Struct, frozen=True):
@@ -100,7 +90,7 @@ class Saved(Struct, frozen=True):
 
 
 class SaveSession(Effect[Saved], frozen=True):
-    """Save a session at the end of a turn (rule 3)."""
+    """Save a session at the end of a turn (rule 2)."""
 
     session: str
     turn: int
@@ -136,37 +126,3 @@ class Handling:
         turn = Told(effect.turn, self._run_id, effect.goal, effect.answer)
         saved = self._sessions.save(effect.session, effect.messages, turn, previous=effect.previous)
         return Saved(effect.session, effect.turn, effect.messages, saved)
-
-
-def files_of(project: Path, evidence: tuple[Evidence, ...]) -> tuple[FoundFile, ...]:
-    """The files of the workspace that the evidence names, in the order of their first mention (rule 2)."""
-    found: dict[str, tuple[int, int] | None] = {}
-    for looked, (path, line) in enumerate(_mentioned(evidence)):
-        if looked >= _MOST_CANDIDATES or len(found) >= MOST_FILES:
-            break
-        name = os.path.normpath(path)
-        if name not in found and not _is_file(project, name):
-            continue
-        first, last = found.get(name) or (line, line)
-        found[name] = (min(first, line), max(last, line)) if line else found.get(name)
-    return tuple(FoundFile(path, lines) for path, lines in found.items())
-
-
-def _mentioned(evidence: tuple[Evidence, ...]) -> Iterator[tuple[str, int]]:
-    for one in evidence:
-        yield from ((word, 0) for word in dict.fromkeys(_WORD.findall(one.command)))
-        yield from ((path, int(line)) for path, line in _PLACE.findall(one.text))
-
-
-def _is_file(project: Path, name: str) -> bool:
-    if name.startswith(("/", "..")) or secret_by_name(name):
-        return False
-    path = project
-    try:
-        for part in Path(name).parts[:-1]:
-            path = path / part
-            if not stat.S_ISDIR(os.lstat(path).st_mode):
-                return False
-        return stat.S_ISREG(os.lstat(project / name).st_mode)
-    except (OSError, ValueError):
-        return False

@@ -71,8 +71,8 @@ class Evidence(Struct, frozen=True):
     command: str
     exitCode: int | None  # of the last stage; None: it was ended
     text: str  # stdout, then stderr, within bounds
-    lines: tuple[int, int] = (0, 0)  # the first and the last line of the output that is in `text`
-    artifact: str = ""  # the file of the run with the whole stdout; its digest is in the tool-result event
+    lines: tuple[int, int] = (0, 0)  # the first and the last line of stdout that is in `text`
+    artifact: str = ""  # the file of the run with the whole output (`_kept`); its digest is in the tool-result event
     exitCodes: tuple[int, ...] = ()  # of all stages
 
 
@@ -146,8 +146,15 @@ def evidence_of(step: int, command: str, outcome: CommandOutcome, context_tokens
     parts += [f"[{outcome.error}]"] if outcome.error else ["[timed out]"] if outcome.timedOut else []
     whole = clean("\n".join(part for part in parts if part)) or "[no output]"
     text, shown = cut(whole, tokens=context_tokens // 4)  # rule 1
-    kept = outcome.artifacts[0].path if outcome.artifacts else ""
+    kept = _kept(outcome)
     return Evidence(step, command, outcome.exitCode, text, _lines(outcome.stdout, shown), kept, outcome.exitCodes)
+
+
+def _kept(outcome: CommandOutcome) -> str:
+    """The file with the whole output: of stdout, or of stderr if nothing else was printed."""
+    ending = ".stderr.txt" if outcome.stderr and not outcome.stdout else ".stdout.txt"
+    paths = [one.path for one in outcome.artifacts]
+    return next((path for path in paths if path.endswith(ending)), paths[0] if paths else "")
 
 
 def _lines(stdout: str, shown: int) -> tuple[int, int]:

@@ -213,7 +213,9 @@ def _headline(event: Event) -> str:
 
 
 def _kept_lines(found: CommandOutcome) -> str:
-    """How many lines of a command's output the evidence has, and of how much, if that is not all."""
+    """How many lines of a command's output the evidence has, and of how much, if that is not all; else its error."""
+    if found.stderr and not found.stdout:
+        return f"stderr: {brief(found.stderr, 100)}"
     lines = count(len(found.stdout.splitlines()), "line")
     cut_short = len(found.stdout) > KEPT_CHARACTERS and found.artifacts
     return f"{lines} kept of {size(found.artifacts[0].bytes)}" if cut_short else lines
