@@ -159,6 +159,12 @@ def test_an_answer_to_a_question_of_a_replaced_edition_is_refused_by_name(projec
     assert len(calls(project, run)) == 4
 
 
+def test_the_ending_of_a_waiting_run_names_the_documents_that_it_wrote(project: Project) -> None:
+    waits = project.run("start", "chain", "goal=비", "ask=true", "--provider", f"scripted:{project.script}")
+    left = "left in your files: 계약/brief.md, 계약/apart.md, 계약/design.md; written without a patch, so undo leaves them"
+    assert waits.returncode == 3 and left in waits.stderr, waits.stderr
+
+
 def test_lineage_says_what_was_made_from_what_across_runs(project: Project) -> None:
     run = start(project)
     edit(project, "design")
@@ -177,6 +183,13 @@ def test_lineage_says_what_was_made_from_what_across_runs(project: Project) -> N
     said = project.run("lineage", "last").stdout
     assert "test@2 was made from design (계약/design.md, edited)" in said
     assert f"forked from {run}" in said
+
+
+def test_each_of_several_files_with_the_same_text_has_the_edition_that_made_it(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", {"text": "같은 글", "repeat": True})
+    configured(project, "chain", CHAIN)
+    made = {file["path"]: file["madeIn"] for file in lineage(project, start(project))["file"]}
+    assert made == {f"계약/{name}.md": f"{name}@1" for name in NAMES}
 
 
 def test_lineage_of_a_run_without_editions_names_the_run(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from orchestra.core.errors import Drift, JournalCorrupt, StepFailed, UsageError
 from orchestra.core.faces import Silent
 from orchestra.core.records import ErrorInfo, Event
 from orchestra.core.run import RunFolder
-from orchestra.core.settled import failures, settled
+from orchestra.core.settled import failures, settled, settled_before
 from orchestra.core.tables import Table
 from tests.support.core import OPEN_TABLE, REDACTOR, Said, Say
 from tests.support.runs import read_events, store_of
@@ -281,6 +281,21 @@ def test_a_patch_that_was_not_applied_is_written_again() -> None:
     ]
     assert failures(events) == {"t/run.1", "u/approve.1"}
     assert [one.id for one in settled(events[:8])] == [f"0000000{n}" for n in (1, 2, 3, 4, 5, 6, 8)]
+
+
+def test_only_what_was_settled_before_a_step_began_cannot_depend_on_it() -> None:
+    events = [
+        event(1, "RUN_CREATED", ""),
+        event(2, "PHASE_STARTED", "early.1"),
+        event(3, "PHASE_STARTED", "beside.1"),
+        event(4, "PHASE_COMPLETED", "early.1"),
+        event(5, "PHASE_STARTED", "first.1"),
+        event(6, "PHASE_FAILED", "first.1"),
+        event(7, "PHASE_COMPLETED", "beside.1"),
+        event(8, "PHASE_FAILED", "second.1"),
+    ]
+    assert settled_before(events, ("second.1", "first.1", "gone.1")) == {"early.1"}
+    assert settled_before(events, ()) == {"early.1", "first.1", "beside.1", "second.1"}
 
 
 def test_calls_that_an_older_fork_took_over_are_kept_ones() -> None:

@@ -43,6 +43,24 @@ async def priced(ctx: orchestra.Context, where: str) -> str:
     return price.text
 
 
+def write_unless(where: str, told: str) -> str:
+    if (Path(where) / "bad").exists():
+        raise ValueError("bad")
+    return write("first", told)
+
+
+@orchestra.workflow
+async def chained(ctx: orchestra.Context, where: str) -> str:
+    plan = await ctx.look("plan", "계획.md", await ctx.step("draft", write, "plan", "지붕"))
+    first = await ctx.edition("first", plan=plan)
+    text = await ctx.look("first", "first.md", await first.step("write", write_unless, where, plan.text.strip()))
+    second = await ctx.edition("second", first=text)
+    last = await ctx.look("second", "second.md", await second.step("write", write, "second", text.text.strip()))
+    apart = await ctx.step("apart", write, "apart", "nothing")
+    await ctx.ask("go", "계속?")
+    return last.text + apart
+
+
 def retried(project: Project) -> RunFolder:
     app = App(project.path, more=(described(priced),))
     new = asyncio.run(app.again.retry(app.runs.find("last")))
@@ -73,6 +91,25 @@ def test_a_file_that_is_gone_before_a_retry_is_written_as_it_was_last_seen(tmp_p
     retried(project)
     assert (project.path / "계획.md").read_text() == "기와 지붕\n"
     assert calls == []
+
+
+def test_a_retry_keeps_what_an_earlier_process_made_beyond_the_failed_step(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    app = App(project.path, more=(described(chained),))
+    end = orchestra.run(chained, project=project.path, where=str(project.path))
+    assert end.status == "awaiting_input", end
+    (project.path / "계획.md").write_text("기와\n")
+    (project.path / "bad").touch()
+    assert orchestra.resume(end.runId, chained, project=project.path).status == "failed"
+    (project.path / "bad").unlink()
+    calls.clear()
+    new = asyncio.run(app.again.retry(app.runs.find(end.runId)))
+    assert asyncio.run(app.drive(new)).exit_code == 3
+    assert calls == ["first", "second"]  # and not `apart` again, which was made before the failure
+    assert [one.name for one in app.trees.requests(new)] == ["go"]  # no file of the run is taken for a person's edit
+    assert (project.path / "second.md").read_text() == "second of first of 기와\n"
+    app.answers.answer(new, "예")
+    assert asyncio.run(app.drive(new)).status == "completed"
 
 
 def _failed_after_an_edit(project: Project) -> RunFolder:

@@ -104,11 +104,18 @@ def left_lines(app: App, folder: RunFolder, status: str) -> list[str]:
     if app.runs.began(folder).aside:
         return []
     left = app.trees.changes.left(folder)
-    if not left:
-        return [] if status == "completed" else ["  left in your files: nothing"]
-    more = f" and {count(len(left) - _LEFT_SHOWN, 'more file')}" if len(left) > _LEFT_SHOWN else ""
-    named = f"{safe(', '.join(left[:_LEFT_SHOWN]))}{more}"
-    return [f"  left in your files: {named}; undo: {command(app, UNDO, folder.id)}"]
+    if left:
+        return [f"  left in your files: {_named(left)}; undo: {command(app, UNDO, folder.id)}"]
+    if status == "completed":
+        return []
+    if written := app.trees.changes.documents(folder):
+        return [f"  left in your files: {_named(written)}; written without a patch, so undo leaves them"]
+    return ["  left in your files: nothing"]
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {count(len(paths) - _LEFT_SHOWN, 'more file')}" if len(paths) > _LEFT_SHOWN else ""
+    return f"{safe(', '.join(paths[:_LEFT_SHOWN]))}{more}"
 
 
 def _results(app: App, workflow: Workflow, summary: RunSummary) -> list[str]:

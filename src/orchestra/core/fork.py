@@ -37,8 +37,8 @@ from orchestra.core.records import FINAL, Event, now
 from orchestra.core.redact import Redactor
 from orchestra.core.rehearsal import reached
 from orchestra.core.run import RunFolder, is_id, kind_part, name_part
-from orchestra.core.settled import failures, open_children, settled, steps_of
-from orchestra.core.staleness import finished_children, kept_beside
+from orchestra.core.settled import failures, open_children, settled, settled_before, steps_of
+from orchestra.core.staleness import finished_children, kept_again, kept_beside
 from orchestra.core.store import Claim, Store
 from orchestra.core.tables import Fold
 from orchestra.core.vouching import Standing
@@ -133,12 +133,7 @@ class Forks:
         begun = frozenset({*redone, *open_children(events)})
         if redone:
             found = await reached(kind, folder, kept, self._redactor, accept_drift)
-            # The flow does not come to what lies below a replaced edition, but the patches there are in the files.
-            kept = [
-                event
-                for event in kept
-                if (key := event.payload.get("key")) is None or key in found or newest.is_replaced(key)
-            ]
+            kept = kept_again(kept, found | settled_before(events, redone), newest)
             begun &= found
         behind = {**_not_begun(events), **_behind(events, begun, answer)}
         return Taken(kept, behind, facts if facts and answer is None else {})

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from orchestra.core.records import Event
 
 NUMBERED = frozenset({"Edition", "Keep", "Look", "WriteFile", "TreeHash"})  # effects whose keys are numbered by rule 1
+LOOKS = frozenset({"Look", "WriteFile"})  # those of a file
 _KEY = re.compile(r"(.*)@([0-9]{1,9})\.1", re.DOTALL)
 _EDITION = re.compile(r".@[0-9]{1,9}$", re.DOTALL)
 
@@ -99,7 +100,7 @@ class Newest:
     def _note_file(self, event: Event) -> None:
         payload = event.payload
         said = payload.get("outcome") if event.type == "PHASE_COMPLETED" else payload
-        if payload.get("effect") not in ("Look", "WriteFile") or not isinstance(said, dict):
+        if payload.get("effect") not in LOOKS or not isinstance(said, dict):
             return
         file = file_key(str(said.get("inside", "")), str(said.get("path", "")))
         if event.type == "PHASE_STARTED" and not said.get("edited"):

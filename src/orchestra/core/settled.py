@@ -11,7 +11,9 @@ Rules
    these rules, all of them do.
 5. A child run that failed or was canceled is a failure of its step. So is a rejection: the person is asked again. For a
    patch that could not be applied, the step that wrote it is done again.
-6. What depends on a dropped step is not decided here: core/rehearsal.py replays the flow without it.
+6. What depends on a dropped step is not decided here: core/rehearsal.py replays the flow without it. But what was
+   settled before that step began cannot depend on it, even if the flow does not come to it again: an earlier process
+   came further, with the files that it found (core/editions.py).
 """
 
 from __future__ import annotations
@@ -91,6 +93,13 @@ def settled(events: Sequence[Event], without: Iterable[str] = ()) -> list[Event]
     """The events without open steps, without the steps of these keys and without the run's end (rule 1)."""
     dropped = {key for key, step in steps_of(events).items() if step.outcome is None} | set(without)
     return [event for event in events if event.type not in FINAL and event.payload.get("key") not in dropped]
+
+
+def settled_before(events: Iterable[Event], redone: Iterable[str]) -> frozenset[str]:
+    """The keys that were settled before the first of the steps `redone` began (rule 6). All of them if there is none."""
+    steps = steps_of(events)
+    first = min((steps[key].began for key in redone if key in steps), default=None)
+    return frozenset(key for key, step in steps.items() if step.ended >= 0 and (first is None or step.ended < first))
 
 
 def open_children(events: Iterable[Event]) -> list[str]:

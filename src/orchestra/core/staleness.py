@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from orchestra.core.newest import NUMBERED, Newest, editions_above
+from orchestra.core.newest import LOOKS, NUMBERED, Newest, editions_above
 from orchestra.core.records import Event
 from orchestra.core.settled import StepRecord, steps_of
 
@@ -61,6 +61,28 @@ def finished_children(events: Sequence[Event], newest: Newest) -> list[FinishedC
     """The child runs of these events that may be stale (rule 4)."""
     steps = [step for key, step in steps_of(events).items() if _is_child(step) and not newest.is_replaced(key)]
     return [_child(step) for step in steps if not step.failed]
+
+
+def kept_again(events: Sequence[Event], keys: Collection[str], newest: Newest) -> list[Event]:
+    """Those of the events that a new run keeps after a failure or with another answer: these keys, and what is in files.
+
+    The flow need not come to what lies below a replaced edition: the patches there are in the files. So are the texts
+    of the project's files that the run looked at. (Those of its own folder are not: a new run writes its own.)
+    """
+    return [
+        event
+        for event in events
+        if (key := event.payload.get("key")) is None
+        or key in keys
+        or _is_in_the_project(event)
+        or newest.is_replaced(key)
+    ]
+
+
+def _is_in_the_project(event: Event) -> bool:
+    """Whether this is a look at a file of the project."""
+    said = event.payload.get("outcome") if event.type == "PHASE_COMPLETED" else event.payload
+    return event.payload.get("effect") in LOOKS and isinstance(said, dict) and said.get("inside") == "project"
 
 
 def kept_beside(

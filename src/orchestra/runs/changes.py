@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from msgspec import Struct
 
 from orchestra.core.copies import Copies
 from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
+from orchestra.core.looks import Seen
+from orchestra.core.reading import effect_of, outcome_as
+from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.core.work import Refusal
 from orchestra.patch.apply import read_files
@@ -72,6 +76,12 @@ class Changes:
         except UsageError:  # the copy is gone
             return left_changed(patches)
         return left_changed(patches) if isinstance(images, Refusal) else still_changed(patches, images)
+
+    def documents(self, folder: RunFolder) -> tuple[str, ...]:
+        """The files of the project that a tree of runs wrote without a patch (core/editions.py), and that are there."""
+        runs = (run for run in self._tree(folder) if not run.copy)
+        wrote = (os.path.join(run.inside, path) for run in runs for path in _written(run.events))
+        return tuple(path for path in dict.fromkeys(wrote) if os.path.lexists(self._runs.project / path))
 
     def undoable(self) -> list[RunFolder]:
         """The runs that a person started, that are not foreign, and that have left something in the files."""
@@ -165,6 +175,14 @@ class Changes:
             return bool(self._runs.summary(folder, keep=False).foreign)
         except JournalCorrupt:
             return True
+
+
+def _written(events: Iterable[Event]) -> Iterator[str]:
+    """The paths of the project's files that looks wrote."""
+    for event in events:
+        if effect_of(event) == "WriteFile" and (seen := outcome_as(event, Seen)) is not None:
+            if seen.inside == "project":
+                yield seen.path
 
 
 def _journaled(summary: RunSummary) -> Journaled:

@@ -61,8 +61,8 @@ def lineage_of(events: Iterable[Event]) -> Lineage:
     """The lineage of the run with these events."""
     newest, created = Newest(), RunCreated()
     began: dict[str, dict[str, Input]] = {}
-    files: dict[tuple[str, str], Seen] = {}
-    texts: dict[str, str] = {}  # by digest: the edition in which a text was made
+    files: dict[tuple[str, str], tuple[Seen, str]] = {}  # with the edition in which the run's own text was made
+    texts: dict[str, str] = {}  # by digest: the edition in which a text was made, the latest so far
     children: dict[str, MadeChild] = {}
     for event in events:
         if event.type == "RUN_CREATED":
@@ -72,8 +72,10 @@ def lineage_of(events: Iterable[Event]) -> Lineage:
         if effect == "Edition" and (made := outcome_as(event, Began)) is not None:
             began[key.removesuffix(".1")] = made.inputs
         elif effect in ("Look", "WriteFile") and (seen := outcome_as(event, Seen)) is not None and not seen.conflict:
-            files[(seen.inside, seen.path)] = seen
-            texts.setdefault(seen.made, edition_of(key))
+            before, made_in = files.get((seen.inside, seen.path), (None, ""))
+            if before is None or before.made != seen.made:  # another edition may have made an equal text since
+                made_in = texts.setdefault(seen.made, edition_of(key))
+            files[(seen.inside, seen.path)] = (seen, made_in)
         elif text := _text(event):
             texts[digest(utf8(text))] = edition_of(key)
         children |= {place: MadeChild(place, workflow, run_id) for place, workflow, run_id in children_of((event,))}
@@ -81,8 +83,8 @@ def lineage_of(events: Iterable[Event]) -> Lineage:
         created,
         tuple(MadeEdition(name, inputs, _is_replaced(name, newest)) for name, inputs in began.items()),
         tuple(
-            MadeFile(path, seen.inside, seen.file, seen.edited, texts.get(seen.made, ""))
-            for (_, path), seen in files.items()
+            MadeFile(path, seen.inside, seen.file, seen.edited, made_in)
+            for (_, path), (seen, made_in) in files.items()
         ),
         tuple(children.values()),
     )
