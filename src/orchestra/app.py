@@ -89,21 +89,7 @@ class App:
 
     def job(self, name: str, params: Mapping[str, Any]) -> Any:
         """The job of a workflow with these parameters; the configuration gives the others."""
-        workflow = self.workflows.named(name)
-        defaults = workflow.defaults(self.project)
-        given = {**defaults, **params}
-        usual = {field.encode_name: field.default for field in msgspec.structs.fields(workflow.params)}
-        takes = ", ".join(usual) or "none"
-        if unknown := [one for one in params if one not in usual]:
-            raise UsageError(f"workflow {name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
-        try:
-            job = msgspec.convert(msgspec.to_builtins(given), workflow.params)
-        except (msgspec.ValidationError, TypeError) as wrong:
-            raise UsageError(f"this is no job of workflow {name}: {wrong}. Its parameters: {takes}") from wrong
-        reserved = {one: (usual[one], defaults.get(one, usual[one])) for one in workflow.reserved}
-        if set_by_others := [one for one, own in reserved.items() if getattr(job, one) not in own]:
-            raise UsageError(f"workflow {name}: {set_by_others[0]!r} cannot be set from outside")
-        return job
+        return self.workflows.named(name).job(self.project, params)
 
     def check(self, name: str, job: Any, models: Models) -> tuple[Any, Models]:
         """Raise what `start` would raise, but start nothing.

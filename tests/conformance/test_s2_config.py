@@ -136,6 +136,7 @@ def test_what_init_writes_is_the_default_too(tmp_path: Path) -> None:
         ("version: 1.0", '1: `version`: expected `str`, got `float`; it can be "1.0"'),
         ("version: '2.0'", "`version`: invalid enum value '2.0'"),
         ("llm: {backend: openai}", "it can be claude_code"),
+        ("providers: {3: x}", "1: `providers`: a key below it: expected `str`, got `int`"),
         ("retries: {max: 1.5}", "expected `int`, got `float`"),
         ("concurrency: {max_workers: 0}", "expected `int` >= 1"),
         ("telemetry: {level: warning}", "it can be debug, info, warn, error"),

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from orchestra.core.text import brief, cell, checks_changed, clean, count, duration_text, estimated_tokens, some
+from orchestra.core.text import (
+    brief,
+    cell,
+    checks_changed,
+    clean,
+    count,
+    duration_text,
+    estimated_tokens,
+    misfit_text,
+    some,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +64,32 @@ def test_three_bytes_are_a_token(text: str, tokens: int) -> None:
 )
 def test_durations_and_unseen_characters_are_written_in_full(shown: str, wanted: str) -> None:
     assert shown == wanted
+
+
+class _Item(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    sizes: dict[str, int] = {}
+    numbers: dict[int, str] = {}
+
+
+class _Order(msgspec.Struct):
+    items: list[_Item]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "why"),
+    [
+        ({}, _Order, "items is missing"),
+        ({"items": [{}]}, _Order, "items[0].name is missing"),
+        ({"items": 3}, _Order, "items: expected array, got int"),
+        ({"items": [{"name": "네", "크기": 3}]}, _Order, "items[0]: object contains unknown field 크기"),
+        ({"name": "x", "sizes": {"a": "b"}}, _Item, "an entry of sizes: expected int, got str"),
+        ({"name": "x", "numbers": {"a": "b"}}, _Item, "a key of numbers: expected int, got str"),
+        ({"a": "b"}, dict[str, int], "an entry: expected int, got str"),
+        ("x", int, "Expected int, got str"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_is_named(value: object, kind: type, why: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as wrong:
+        msgspec.convert(value, kind)
+    assert misfit_text(wrong.value) == why

@@ -81,6 +81,7 @@ def test_with_on_ask_default_the_run_goes_on_and_the_answer_is_marked_as_provisi
     assert answer.payload["outcome"]["by"] == "default"
     report = project.run("report", "last").stdout
     assert "answer (the default, provisional): 빨강" in report
+    assert report.endswith("## Model calls\n\nnone\n")
     conforms(project)
 
 

@@ -417,9 +417,9 @@ async def calls_badly(ctx: orchestra.Context, name: str, job: dict[str, Any]) ->
     ("name", "job", "why"),
     [
         ("loop", {"goal": "g", "evaluator": False}, "nothing can decide whether the goal is reached"),
-        ("loop", {"goal": ["a"]}, "this is no job of workflow loop"),
+        ("loop", {"goal": ["a"]}, "workflow loop: goal: expected str, got array. Its parameters: goal, "),
         ("loop", {"goal": "g", "checks": [["grep"]], "colour": 1}, "colour"),
-        ("adding", {"a": "one"}, "this is no job of workflow adding"),
+        ("adding", {"a": "one"}, "workflow adding: a: expected int, got str. Its parameters: a, b"),
         ("unheard", {}, "there is no workflow 'unheard'"),
     ],
 )

@@ -92,11 +92,14 @@ def test_the_result_is_printed_on_standard_output_and_nothing_else(tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "missing required field `name`"),
+        ((), "workflow greet: name is missing. Its parameters: name, times"),
         (("name=x", "times=ten"), "times=ten: this is no int"),
         (("name=x", "tags=a,b"), "lists and objects are written as JSON"),
         (("name=x", "colour=red"), "no parameter 'colour'; it has name, times"),
         (("name",), "write KEY=VALUE"),
+        (("name=x", 'sizes={"a": "b"}'), "(an entry: expected float, got str)"),
+        (("name=x", "name=y"), "name is given twice"),
+        (("name=x", "tags=[]", "tags=[]"), "tags is given twice; write a list as JSON"),
     ],
 )
 def test_wrong_parameters_are_exit_code_2_and_leave_no_folder(tmp_path: Path, words: tuple[str, ...], why: str) -> None:

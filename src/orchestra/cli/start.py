@@ -13,6 +13,7 @@ from orchestra.cli import options
 from orchestra.cli.completing import run_names, workflow_names
 from orchestra.cli.driving import Drive
 from orchestra.core.errors import UsageError
+from orchestra.core.text import misfit_text
 
 
 @click.command(short_help="Start any workflow by its name, your own too.")
@@ -50,9 +51,21 @@ def start(
     app = drive.app
     drive.ask_consent()  # the workflow's code is loaded below
     kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}
-    job = app.job(name, dict(_parameter(text, kinds, name) for text in params))
+    job = app.job(name, _parameters(params, kinds, name))
     models = options.routed(who, app.project.providers)
     return drive.drive(lambda: app.start(name, job, models, input_run=input_run))
+
+
+def _parameters(texts: tuple[str, ...], kinds: dict[str, Any], workflow: str) -> dict[str, Any]:
+    """The parameters by name; UsageError if one is given twice."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, value = _parameter(text, kinds, workflow)
+        if key in found:
+            cure = "; write a list as JSON" if typing.get_origin(kinds[key]) in (list, tuple, set, frozenset) else ""
+            raise UsageError(f"{key} is given twice{cure}")
+        found[key] = value
+    return found
 
 
 def _parameter(text: str, kinds: dict[str, Any], workflow: str) -> tuple[str, Any]:
@@ -77,7 +90,7 @@ def _value(text: str, kind: Any, key: str) -> Any:
     except msgspec.ValidationError as wrong:
         if _takes_text(kind):
             return text
-        raise UsageError(f"{key}={text}: this is no {_name(kind)} ({wrong})") from wrong
+        raise UsageError(f"{key}={text}: this is no {_name(kind)} ({misfit_text(wrong)})") from wrong
     except msgspec.DecodeError as wrong:
         if _takes_text(kind):
             return text

@@ -170,7 +170,7 @@ class Workshop:
             why = f"{where}{ruling.code}: {ruling.reason} ({ruling.where})"
             return RefusedCommand(problem=why, code=PolicyError.code)
         if ruling.decision == "ask" and not granted(effect):
-            why = f"{where}{ruling.reason} ({ruling.where}): a person must grant exactly this command, and nobody has"
+            why = f"{where}{ruling.reason} ({ruling.where}): a person must grant exactly this command first"
             return RefusedCommand(problem=why, code=NOT_GRANTED)
         tools: list[Tool] = []
         for at, stage in enumerate(stages):

@@ -29,7 +29,7 @@ _MOST_VALUES = 100_000  # rule 4
 _MOST_BYTES = MIB  # rule 5
 MOST = 50  # mistakes that are reported; more mean that it is probably the wrong file
 
-_WHERE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
+_WHERE = re.compile(r" - at `(key` in `)?\$?(.*)`$")  # of a value, or of a mapping with a wrong key
 _UNKNOWN = re.compile(r"unknown field `(.+?)`")
 _MISSING = re.compile(r"missing required field `(.+?)`")
 
@@ -152,7 +152,7 @@ def _blank(kind: type[Record]) -> Record:
 def _explain(error: str, kind: type[Struct]) -> tuple[list[str], str, str]:
     """The key path in msgspec's message, the message with {key} for it and with its cure; the key that is missing."""
     where = _WHERE.search(error)
-    keys = [key for key in re.split(r"[.\[\]]+", where.group(1).replace("[...]", ".*")) if key] if where else []
+    keys = [key for key in re.split(r"[.\[\]]+", where.group(2).replace("[...]", ".*")) if key] if where else []
     what = error[: where.start()] if where else error
     if unknown := _UNKNOWN.search(error):
         known = _fields(_type_at(kind, keys))
@@ -165,7 +165,8 @@ def _explain(error: str, kind: type[Struct]) -> tuple[list[str], str, str]:
     values = get_args(allowed) if get_origin(allowed) is Literal else ()
     names = [value if re.match(r"[a-z]", value) else f'"{value}"' for value in map(str, values)]
     choice = f"; it can be {', '.join(names)}" if names else ""
-    return keys, f"`{{key}}`: {what[:1].lower()}{what[1:]}{choice}", ""
+    part = "a key below it: " if where and where.group(1) else ""
+    return keys, f"`{{key}}`: {part}{what[:1].lower()}{what[1:]}{choice}", ""
 
 
 def _type_at(kind: Any, keys: list[str], *, whole: bool = False) -> Any:

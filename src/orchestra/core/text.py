@@ -15,6 +15,9 @@ _UNSEEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+_PLACE = re.compile(r" - at `(key` in `)?\$?\.?(.*)`$")  # msgspec's notation of where a wrong value is
+_REQUIRED = re.compile(r"Object missing required field `(.+)`")
+
 _UNITS = {"s": 1, "m": 60, "h": 3600}  # seconds
 _LONGEST_S = 1e9
 _LOOKED_AT = 16  # so many times the shown length is read: white space and colours are removed
@@ -94,3 +97,15 @@ def words(path: str) -> list[str]:
     """The words of a path: `src/userTokens_v2.py` -> src, user, tokens, v2, py; `HTTPTest` -> http, test."""
     split = re.split(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", path)
     return [word.casefold() for word in split if word]
+
+
+def misfit_text(error: object) -> str:
+    """Why a value does not fit its type, for a person: msgspec's message with the value's name first."""
+    where = _PLACE.search(text := str(error))
+    what, place = (text[: where.start()], where.group(2)) if where else (text, "")
+    if missing := _REQUIRED.fullmatch(what):
+        return f"{place}.{missing.group(1)} is missing".lstrip(".")
+    part = "a key" if where and where.group(1) else "an entry" if place.endswith("[...]") else ""
+    place = place.removesuffix("[...]")
+    subject = " of ".join(filter(None, (part, place)))
+    return (f"{subject}: {what[:1].lower()}{what[1:]}" if subject else text).replace("`", "")

@@ -19,16 +19,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from orchestra.config.sections import Config
 from orchestra.core.context import Context, Handlers, Verdict
+from orchestra.core.errors import UsageError
 from orchestra.core.ledger import Ledger
 from orchestra.core.ownership import Ownership
 from orchestra.core.projections import Document, Projection, shared
 from orchestra.core.records import Event, Finding, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Table
+from orchestra.core.text import misfit_text
 from orchestra.policy.policy import ApprovalPolicy, Policy
 from orchestra.providers.choose import Models
 from orchestra.workflows.headline import headline
@@ -181,6 +184,22 @@ class Workflow(Struct, frozen=True, kw_only=True):
     start: str = ""  # the command that starts one, as an example for who has no run yet
     inner: tuple[Inner, ...] = ()
     records: Mapping[str, tuple[Any, str]] = MappingProxyType({})  # of `orchestra schema`
+
+    def job(self, project: Project, params: Mapping[str, Any]) -> Any:
+        """The job of a run with these parameters; the configuration gives the others. UsageError names a wrong one."""
+        defaults = self.defaults(project)
+        usual = {field.encode_name: field.default for field in msgspec.structs.fields(self.params)}
+        takes = ", ".join(name for name in usual if name not in self.reserved) or "none"
+        if unknown := [name for name in params if name not in usual]:
+            raise UsageError(f"workflow {self.name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
+        try:
+            job = msgspec.convert(msgspec.to_builtins({**defaults, **params}), self.params)
+        except (msgspec.ValidationError, TypeError) as wrong:
+            raise UsageError(f"workflow {self.name}: {misfit_text(wrong)}. Its parameters: {takes}") from wrong
+        reserved = {name: (usual[name], defaults.get(name, usual[name])) for name in self.reserved}
+        if set_by_others := [name for name, own in reserved.items() if getattr(job, name) not in own]:
+            raise UsageError(f"workflow {self.name}: {set_by_others[0]!r} cannot be set from outside")
+        return job
 
     @property
     def transitions(self) -> Table:

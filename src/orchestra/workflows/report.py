@@ -67,7 +67,7 @@ def render(
     yield from ("", "## Files changed", "")
     yield from _changed(events, below, f"{created.folder}/" if created.folder else "")
     yield from _child_runs(run, below)
-    yield from ("", "## Model calls", "", *bill.table(calls))
+    yield from ("", "## Model calls", "", *(bill.table(calls) if calls else ["none"]))
     if withheld := dict.fromkeys(str(file) for call in calls for file in call.withheld):
         yield ""
         yield from (f"- {cell(line)}" for line in withheld)

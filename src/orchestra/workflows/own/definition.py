@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 import msgspec
 
 from orchestra.core.errors import UsageError
+from orchestra.core.text import misfit_text
 
 if TYPE_CHECKING:
     from orchestra.workflows.own.context import Context
@@ -84,7 +85,7 @@ class Definition(Generic[P, R]):
         try:
             return msgspec.convert(msgspec.to_builtins(given), self.params)
         except (msgspec.ValidationError, TypeError) as wrong:
-            raise UsageError(f"{self.name}: {wrong}. Its parameters: {self.shown()}") from wrong
+            raise UsageError(f"{self.name}: {misfit_text(wrong)}. Its parameters: {self.shown()}") from wrong
 
     def begin(self, ctx: Context, job: Any) -> Awaitable[R]:
         """Call the function with a job's parameters."""
