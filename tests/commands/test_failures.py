@@ -11,9 +11,16 @@ from typing import Any
 import pytest
 
 from orchestra.commands.environment import Choice, find_environment
-from orchestra.commands.failures import EnvironmentFailure, environment_failure, missing_tool, refused_service
+from orchestra.commands.failures import (
+    EnvironmentFailure,
+    denials_of,
+    environment_failure,
+    missing_tool,
+    refused_service,
+)
 from orchestra.commands.surroundings import ProjectFiles
-from orchestra.core.command import CommandOutcome
+from orchestra.core.command import CommandOutcome, RunCommand
+from orchestra.worker.task import Captured, CommandResult, Denial
 from tests.support.project import PLAN, RIGHT_PATCH, Project, role
 
 
@@ -357,3 +364,24 @@ def test_what_an_installation_holds_is_no_path_of_the_project(tmp_path: Path, in
     project = ProjectFiles(str(tmp_path), find_environment(str(tmp_path), {}, Choice(inside), own=""))
     paths = (f"{inside}/bin/pytest", "node_modules/.bin/tsc", "src/new.py", "../elsewhere", "/etc/passwd", "envs/x")
     assert [path for path in paths if project.has_path(path)] == ["src/new.py", "envs/x"]
+
+
+UNREACHED = Captured(excerpt="curl: (6) Could not resolve host: a.example")
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "passed", "denied"),
+    [
+        ({"task": "get"}, UNREACHED, False, [("the network", "this task has none")]),
+        ({"task": "get", "net": True}, UNREACHED, False, [("a.example:443", "not allowed (2 x)")]),
+        ({"task": "get"}, UNREACHED, True, [("a.example:443", "not allowed (2 x)")]),
+        ({"task": "get"}, Captured(), False, [("a.example:443", "not allowed (2 x)")]),
+        ({}, UNREACHED, False, [("a.example:443", "not allowed (2 x)")]),
+    ],
+)
+def test_a_task_without_a_network_is_judged_by_its_own_output(
+    more: dict[str, Any], said: Captured, passed: bool, denied: list[tuple[str, str]]
+) -> None:
+    effect = RunCommand(argv=("curl",), timeoutMs=1000, artifact="a", asker="model", keeps="files", **more)
+    result = CommandResult(exitCode=0, stderr=said, denials=(Denial("a.example", 443, "not allowed", 2),))
+    assert [(one.what, one.why) for one in denials_of(effect, result, passed=passed)] == denied

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.context import Context, Retry, Step
+from orchestra.core.editions import Keep, keeps
 from orchestra.core.effects import Sleep
 from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
 from tests.support.core import CountingDisk, Doer, Said, Say, live
@@ -423,3 +424,16 @@ def test_an_error_of_the_disk_in_a_step_stops_the_run_and_names_the_file_and_the
 
     with pytest.raises(DurabilityError, match="Input/output error"):
         live(tmp_path, flow, {Say: broken})
+
+
+def test_a_value_is_kept_when_it_is_another_one_and_the_newest_holds_in_every_drive(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> list[object]:
+        found = [ctx.kept("reasons", "none")]
+        for reasons in (["하나"], ["하나"], ["하나", "둘"]):
+            await ctx.keep("reasons", reasons)
+            found.append(ctx.again().kept("reasons", "none"))
+        return found
+
+    handlers = {Keep: keeps}
+    assert live(tmp_path, flow, handlers) == ["none", ["하나"], ["하나"], ["하나", "둘"]]
+    assert keys(tmp_path) == ["reasons@1.1", "reasons@2.1"]

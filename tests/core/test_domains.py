@@ -9,6 +9,11 @@ from orchestra.core.domains import Entry, common, is_port, parse_entry, wrong_na
 LONG = ".".join(["a" * 61] * 4)  # 247 characters
 
 
+def test_a_name_with_a_colon_in_it_is_no_host_name_and_with_two_an_address() -> None:
+    assert wrong_name("a:b.com") == "this is no host name"
+    assert wrong_name("a:b:c.com") == "an address is not a name"
+
+
 @pytest.mark.parametrize(
     ("text", "entry"),
     [

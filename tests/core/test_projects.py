@@ -39,6 +39,7 @@ def test_a_record_that_cannot_be_used_is_made_anew(tmp_path: Path, projects: Pro
     project = tmp_path / "p"
     projects.next_number(project, lambda: 0)
     [file] = (tmp_path / "state/orchestra/projects").glob("*.json")
+    assert file.parent.stat().st_mode & 0o077 == 0
     record = '{"project": "%s", "number": %s, "at": ""}'
     for wrong in ("broken", record % ("p", 3), record % (project, -1), record % (project, MOST_NUMBER + 1)):
         file.write_text(wrong)

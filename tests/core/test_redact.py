@@ -313,8 +313,10 @@ def test_the_environment_gives_values_of_secret_names_and_spares_false_friends()
 
 
 def test_a_known_value_of_several_lines_is_masked_line_by_line_and_short_ones_are_ignored() -> None:
-    redactor = Redactor([f"-----BEGIN X-----\n{MIX[:40]}\n{MIX[10:50]}\n-----END X-----", "abc12"])
+    redactor = Redactor([f"-----BEGIN X-----\n\n{MIX[:40]}\n{MIX[10:50]}\nlast-line\n-----END X-----", "abc12"])
     assert redactor.text(f"{MIX[:40]}\nabc12\n{MIX[10:50]}") == f"{MASK}\nabc12\n{MASK}"
+    harmless = "the last-line is before -----END X-----"
+    assert redactor.text(harmless) == harmless
 
 
 def test_a_record_keeps_its_shape_and_its_numbers() -> None:

@@ -298,6 +298,22 @@ def test_only_what_was_settled_before_a_step_began_cannot_depend_on_it() -> None
     assert settled_before(events, ()) == {"early.1", "first.1", "beside.1", "second.1"}
 
 
+def test_an_attempt_that_a_later_one_made_up_for_is_kept_when_only_failures_count_that_the_flow_handled() -> None:
+    again = {"effect": "Say", "retryAt": "2026-11-18T00:00:01Z"}
+    events = [
+        event(1, "RUN_CREATED", ""),
+        event(2, "PHASE_FAILED", "a.1", **again),
+        event(3, "PHASE_COMPLETED", "a.2", effect="Say"),
+        event(4, "PHASE_FAILED", "b.1", **again),
+        event(5, "PHASE_FAILED", "b.2", effect="Say"),
+        event(6, "PHASE_STARTED", "c.1", effect="Say"),
+        event(7, "PHASE_COMPLETED", "c.1", effect="Say"),
+        event(8, "RUN_FAILED", "", error={"code": "SAID", "message": "the flow says so"}),
+    ]
+    assert failures(events, handled=False) == frozenset()
+    assert failures(events) == {"b.1", "b.2"}
+
+
 def test_calls_that_an_older_fork_took_over_are_kept_ones() -> None:
     """Older versions copied all events up to `at`, and recorded no number."""
     call = {"effect": "ModelCall", "role": "planner"}

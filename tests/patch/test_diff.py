@@ -249,3 +249,9 @@ def test_a_diff_of_exactly_two_mebibytes_is_read(name: str) -> None:
     line = "x" * (MAX_DIFF_BYTES - len(head.encode()) - 1)
     assert changes_of(f"{head}{line}\n")[0].path == name
     assert "larger than 2 MiB" in refused(f"{head}{line}x\n").message
+
+
+@pytest.mark.parametrize("line", ["these files differ", "Binary files are not meant"])
+def test_a_line_between_the_headers_that_only_resembles_that_of_a_binary_file_is_prose(line: str) -> None:
+    [change] = changes_of(f"diff --git a/x b/x\n{line}\n--- a/x\n+++ b/x\n{HUNK}")
+    assert change.hunks == BODY

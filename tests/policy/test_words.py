@@ -191,6 +191,11 @@ def _shell_says(line: str) -> list[str]:
     return sorted(words.removesuffix("\0") for words in said.split("\1\0")[:-1])
 
 
+def test_the_longest_line_is_still_read() -> None:
+    [stage] = parse_line("x" * MOST_CHARACTERS)
+    assert stage.argv == ("x" * MOST_CHARACTERS,)
+
+
 _WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 _STAGE = st.builds(
     Stage,

@@ -33,6 +33,8 @@ from orchestra.providers.calling import Caller
 from orchestra.providers.claude_stream import CliReader
 from orchestra.providers.contract import Route
 from orchestra.providers.http import SseLines
+from orchestra.providers.openai_compat import ChatWire
+from orchestra.providers.reading import StreamedReply
 from orchestra.providers.showing import Showing
 from tests.support.core import open_ledger
 from tests.support.memory import measured
@@ -291,3 +293,9 @@ def test_a_stream_and_a_line_of_it_have_at_most_so_many_bytes(parts: list[bytes]
         return
     with pytest.raises(TooLong, match=re.escape(getattr(limits, passed))):
         read(parts, limits)
+
+
+def test_a_reply_of_exactly_its_bound_is_whole_and_one_byte_more_is_too_long() -> None:
+    reply = StreamedReply(Bounds(tokens=1, text=6, event=100, wire=100), ChatWire())
+    assert reply.say("가나") == "가나" and not reply.too_long
+    assert reply.say("x") == "" and reply.too_long and reply.text == "가나"

@@ -9,7 +9,9 @@ import pytest
 from orchestra.core.calls import PastCall
 from orchestra.core.records import ArtifactRef
 from orchestra.core.run import RunFolder
+from orchestra.core.sent import Sent
 from orchestra.providers.rawfiles import CallFiles
+from tests.providers.test_contract import REQUEST
 from tests.support.core import OPEN_TABLE, new_ledger
 from tests.support.tasks import Tasks, step
 
@@ -53,3 +55,16 @@ def test_before_a_run_ends_only_what_is_the_only_record_of_a_call_stays(tmp_path
     assert left(told, told, told, attempts=2) == {"plan.raw.txt": "시도 2"}
     assert left(told, attempts=2) == {"plan.raw.txt": "시도 1"}
     assert left(told, attempts=1, good=True) == {"plan.raw.txt": "plan.raw.txt"}
+
+
+def test_a_reply_that_failed_gets_a_name_of_its_own_before_the_next_attempt_and_never_twice(tmp_path: Path) -> None:
+    ledger = new_ledger(RunFolder(tmp_path), OPEN_TABLE)
+    raw = ArtifactRef("artifacts/plan.raw.txt", 1, "sha256:" + "0" * 64)
+    place = tmp_path / "artifacts"
+    place.mkdir()
+    files = CallFiles("plan", "", ledger, earlier=(raw,))
+    (place / "plan.raw.txt").write_text("첫째")
+    for _ in range(2):
+        files.begin(REQUEST, Sent("plan.2"))
+        assert (place / "plan.attempt-1.raw.txt").read_text() == "첫째"
+        (place / "plan.raw.txt").write_text("둘째")  # and killed before it is recorded: the attempt is made again

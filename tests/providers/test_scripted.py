@@ -156,3 +156,14 @@ def test_prose_without_a_name_is_a_summary_and_a_plan_is_none(tmp_path: Path, te
     project.write_script({"match": {"phase": "plan"}, "text": plan}, {"text": text})
     assert project.dag("--approval", "never").returncode == 0
     assert f"## Summary\n\n{summary}\n" in project.read("report.md")
+
+
+def test_only_the_very_reply_that_an_earlier_process_got_is_used_up(tmp_path: Path) -> None:
+    """Of two failures without a text, and of two texts without a failure, the bytes or the failure decide."""
+    busy, gone = ({"error": {"code": code, "message": "m", "retriable": True}} for code in ("RATE_LIMIT", "TIMEOUT"))
+    given = provider(tmp_path, busy, gone, {"text": "하나"}, {"text": "둘"})
+    given.remember(past("", error=msgspec.convert(gone["error"], ProviderFailure)))
+    given.remember(past("둘"))
+    first, second = answers(given), answers(given)
+    assert first.error == msgspec.convert(busy["error"], ProviderFailure)
+    assert second.rawText == "하나"

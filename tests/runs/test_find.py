@@ -30,3 +30,14 @@ def test_a_run_whose_folder_was_renamed_is_not_driven_and_adopting_it_would_not_
     with pytest.raises(ForeignRun) as refused:
         new_ledger(RunFolder(moved), OPEN_TABLE).open()
     assert str(refused.value).endswith("not driven. Give its folder back its own name and place")
+
+
+def test_the_newest_run_is_meant_even_if_its_journal_is_damaged(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("a")
+    newest = place.write("b")
+    with newest.events.open("a") as journal:
+        journal.write("no event\n")
+    with pytest.raises(JournalCorrupt):
+        place.runs.summary(newest)
+    assert place.runs.find("last").id == newest.id

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestra.core.run import RunFolder
+from orchestra.runs.verify import MOST
+from tests.support.core import OPEN_TABLE, new_ledger
 from tests.support.project import KNOWN
 from tests.support.runs import verify
 from tests.support.tasks import Tasks, step
@@ -26,3 +29,18 @@ def test_an_empty_result_file_that_is_gone_is_named_and_an_empty_output_is_not(t
     assert verify(project.folder.path, KNOWN) == []
     empty.unlink()
     assert any("files/empty" in finding.message for finding in verify(project.folder.path, KNOWN))
+
+
+def test_findings_about_files_end_with_how_many_are_shown(tmp_path: Path) -> None:
+    """Those that are found after the last event, too: here replies that other users can read."""
+    folder = RunFolder(tmp_path)
+    ledger = new_ledger(folder, OPEN_TABLE)
+    ledger.open()
+    ledger.record("RUN_CREATED", {"workflow": "flow", "params": {}})
+    ledger.close()
+    folder.artifacts.mkdir(exist_ok=True)
+    for number in range(MOST + 2):
+        (folder.artifacts / f"{number}.raw.txt").touch(mode=0o644)
+    found = [finding for finding in verify(folder.path, KNOWN) if finding.requirement == "S1-116"]
+    assert len(found) == MOST + 1
+    assert found[-1].message.endswith(f"there are more: these are the first {MOST + 1}")

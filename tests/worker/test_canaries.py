@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def test_another_user_who_cannot_reach_our_python_uses_the_systems(
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setattr(canaries, "_SYSTEM", theirs)
     assert canaries._interpreter(run_as) == (str(python) if ours else theirs)
+
+
+def test_a_listener_that_was_reached_is_found(tmp_path: Path) -> None:
+    with canaries.canaries(tmp_path) as ours:
+        assert ours.touched() == {}
+        with socket.socket(socket.AF_UNIX) as caller:
+            folder = os.open(ours.workspace, os.O_PATH)  # its path may be too long for a socket's
+            caller.connect(f"/proc/self/fd/{folder}/socket")
+            os.close(folder)
+            assert ours.touched() == {"the listeners": "1 were reached"}
+        assert ours.touched() == {}
