@@ -434,6 +434,5 @@ def test_a_value_is_kept_when_it_is_another_one_and_the_newest_holds_in_every_dr
             found.append(ctx.again().kept("reasons", "none"))
         return found
 
-    handlers = {Keep: keeps}
-    assert live(tmp_path, flow, handlers) == ["none", ["하나"], ["하나"], ["하나", "둘"]]
+    assert live(tmp_path, flow, {Keep: keeps}) == ["none", ["하나"], ["하나"], ["하나", "둘"]]
     assert keys(tmp_path) == ["reasons@1.1", "reasons@2.1"]

@@ -297,5 +297,5 @@ def test_a_stream_and_a_line_of_it_have_at_most_so_many_bytes(parts: list[bytes]
 
 def test_a_reply_of_exactly_its_bound_is_whole_and_one_byte_more_is_too_long() -> None:
     reply = StreamedReply(Bounds(tokens=1, text=6, event=100, wire=100), ChatWire())
-    assert reply.say("가나") == "가나" and not reply.too_long
-    assert reply.say("x") == "" and reply.too_long and reply.text == "가나"
+    assert (reply.say("가나"), reply.too_long) == ("가나", False)
+    assert (reply.say("x"), reply.too_long, reply.text) == ("", True, "가나")
