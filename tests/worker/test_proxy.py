@@ -7,7 +7,7 @@ import os
 import socket
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.domains import parse_entry
@@ -318,6 +318,14 @@ def test_a_busy_tunnel_is_not_idle() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("host", [b"a.test..", b"a..test", b".a.test", b"."])
+def test_a_name_has_one_dot_at_its_end_at_most(host: bytes) -> None:
+    assert read_request(b"CONNECT A.test.:443 HTTP/1.1\r\n\r\n").host == "a.test"
+    with pytest.raises(Denied) as denied:
+        read_request(b"CONNECT %s:443 HTTP/1.1\r\n\r\n" % host)
+    assert denied.value.status == 403
+
+
 def test_the_grammar_alone() -> None:
     with pytest.raises(Denied):
         read_request(b"GET http://a.test/ HTTP/1.1\r\n")
@@ -342,6 +350,7 @@ HEADS = st.builds(
 
 
 @settings(max_examples=2_000, deadline=None)
+@example([b"GET http://a.test", b"..", b" HTTP/1.1"])
 @given(HEADS | st.binary().map(lambda data: [data]))
 def test_any_bytes_are_refused_or_become_one_plain_request(pieces: list[bytes]) -> None:
     try:

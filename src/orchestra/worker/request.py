@@ -175,7 +175,7 @@ def _authority(text: str, default: int | None) -> tuple[str, int]:
     host = host_name(name)
     if "@" in text:
         raise Denied(400, "malformed host: it has a user name", host=text.rsplit("@", 1)[1], port=number)
-    if why := wrong_name(host):
+    if why := wrong_name(name):
         raise Denied(403, why, host=name, port=number)
     if colon and not number:
         raise Denied(400, "malformed port", host=host)
