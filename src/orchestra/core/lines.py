@@ -173,9 +173,11 @@ def objects(line: bytes) -> int:
 
 def _width(line: bytes) -> int:
     """How many bytes each character of a text takes: as many as its widest one."""
-    if b"\xf0" in line or rb"\ud" in line or rb"\uD" in line:
+    if b"\xf0" in line:
         return 4
-    return 1 if line.isascii() and rb"\u" not in line else 2
+    if b"\\" not in line or rb"\u" not in line:  # one byte is found much faster than two
+        return 1 if line.isascii() else 2
+    return 4 if rb"\ud" in line or rb"\uD" in line else 2
 
 
 def _abridged(line: bytes) -> Event:
