@@ -1,4 +1,4 @@
-"""A connection through the proxy: its two sides, and copying from one to the other."""
+"""A connection through the proxy or the relay: made, its two sides, and copying from one to the other."""
 
 from __future__ import annotations
 
@@ -21,6 +21,26 @@ class Idle:
 
     def moved(self) -> None:
         self._timer.reschedule(self._loop.time() + self._seconds)
+
+
+async def connected(family: int, address: str, port: int, *, within: float) -> socket.socket | None:
+    """A connection to an address, made in so many seconds; None if there is none, so that another can be tried."""
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        return None  # this machine has no such addresses
+    done = False
+    try:
+        sock.setblocking(False)
+        async with asyncio.timeout(within):
+            await asyncio.get_running_loop().sock_connect(sock, (address, port))
+        done = True
+    except (OSError, TimeoutError):
+        pass  # another address may answer
+    finally:
+        if not done:
+            sock.close()
+    return sock if done else None
 
 
 class Side:

@@ -26,7 +26,7 @@ import msgspec
 
 from orchestra.core.domains import parse_entry
 from orchestra.worker.addresses import is_global as is_public
-from orchestra.worker.connection import Idle, Side, both, copy
+from orchestra.worker.connection import Idle, Side, both, connected, copy
 from orchestra.worker.request import Denied, Request, read_chunk, read_request, read_response
 from orchestra.worker.task import Denial
 
@@ -165,24 +165,9 @@ class Proxy:
             if not self._is_global(address):
                 raise Denied(403, f"it resolves to {address[:64]}, which is not public", host=host, port=port)
         for address in addresses[:_ADDRESSES]:
-            if sock := await self._connected(address, port):
+            if sock := await connected(_family(address), address, port, within=self._limits.connect_seconds):
                 return sock
         raise Denied(502, "the host does not answer", host=host, port=port)
-
-    async def _connected(self, address: str, port: int) -> socket.socket | None:
-        sock = socket.socket(_family(address), socket.SOCK_STREAM)
-        connected = False
-        try:
-            sock.setblocking(False)
-            async with asyncio.timeout(self._limits.connect_seconds):
-                await asyncio.get_running_loop().sock_connect(sock, (address, port))
-            connected = True
-        except (OSError, TimeoutError):
-            pass  # the next address may answer
-        finally:
-            if not connected:
-                sock.close()
-        return sock if connected else None
 
     async def _look_up(self, host: str) -> Sequence[str]:
         loop = asyncio.get_running_loop()

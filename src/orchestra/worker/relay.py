@@ -19,7 +19,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from orchestra.worker.connection import Side, both, copy
+from orchestra.worker.connection import Side, both, connected, copy
 from orchestra.worker.task import Denial
 
 CONNECTIONS = 64  # at once, of one command
@@ -96,7 +96,7 @@ class Relay:
         found: socket.socket | None = None
         try:
             for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-                found = found or await _connected(family, address, port)
+                found = found or await connected(family, address, port, within=_CONNECT_S)
         finally:
             if found is None:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -104,22 +104,3 @@ class Relay:
         if found is None:
             self._silent[port] = self._silent.get(port, 0) + 1
         return found
-
-
-async def _connected(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:
-    try:
-        sock = socket.socket(family, socket.SOCK_STREAM)
-    except OSError:
-        return None  # this machine has no such addresses
-    connected = False
-    try:
-        sock.setblocking(False)
-        async with asyncio.timeout(_CONNECT_S):
-            await asyncio.get_running_loop().sock_connect(sock, (address, port))
-        connected = True
-    except (OSError, TimeoutError):
-        pass  # the other address may answer
-    finally:
-        if not connected:
-            sock.close()
-    return sock if connected else None
