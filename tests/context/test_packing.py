@@ -6,7 +6,8 @@ from orchestra.context.packing import Must, Room, pack_musts
 from orchestra.context.ranking import Sought
 from orchestra.context.sheets import Sheet
 
-LONG = "x = [\n" + "".join(f"    {at},  # 줄 {at}\n" for at in range(2, 200)) + "]\n"  # one chunk, which does not fit
+# of which no chunk fits
+LONG = f"x = [  # {'y' * 99}\n" + "".join(f"    {at},  # 줄 {at}\n" for at in range(2, 200)) + "]\n"
 
 
 def test_named_lines_near_the_beginning_are_shown_from_the_first_line_on() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from orchestra.core.calls import PastCall
+from orchestra.core.model import Prompt
 from orchestra.core.records import ArtifactRef
 from orchestra.core.run import RunFolder
 from orchestra.core.sent import Sent
@@ -57,14 +59,22 @@ def test_before_a_run_ends_only_what_is_the_only_record_of_a_call_stays(tmp_path
     assert left(told, attempts=1, good=True) == {"plan.raw.txt": "plan.raw.txt"}
 
 
-def test_a_reply_that_failed_gets_a_name_of_its_own_before_the_next_attempt_and_never_twice(tmp_path: Path) -> None:
+def test_a_failed_reply_and_its_prompt_get_names_of_their_own_before_the_next_attempt_and_keep_them(
+    tmp_path: Path,
+) -> None:
     ledger = new_ledger(RunFolder(tmp_path), OPEN_TABLE)
     raw = ArtifactRef("artifacts/plan.raw.txt", 1, "sha256:" + "0" * 64)
     place = tmp_path / "artifacts"
-    place.mkdir()
-    files = CallFiles("plan", "", ledger, earlier=(raw,))
+
+    def begin(goal: str, *earlier: ArtifactRef) -> None:
+        request = msgspec.structs.replace(REQUEST, prompt=Prompt("", goal))
+        CallFiles("plan", "", ledger, earlier=earlier).begin(request, Sent("plan.1"))
+
+    begin("첫째")
     (place / "plan.raw.txt").write_text("첫째")
-    for _ in range(2):
-        files.begin(REQUEST, Sent("plan.2"))
+    for again in ("둘째", "셋째"):  # killed before the second attempt is recorded: it is made once more
+        begin(again, raw)
         assert (place / "plan.attempt-1.raw.txt").read_text() == "첫째"
-        (place / "plan.raw.txt").write_text("둘째")  # and killed before it is recorded: the attempt is made again
+        assert "첫째" in (place / "plan.attempt-1.prompt.json").read_text()
+        assert again in (place / "plan.prompt.json").read_text()
+        (place / "plan.raw.txt").write_text(again)

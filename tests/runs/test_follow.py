@@ -308,15 +308,18 @@ def test_what_is_no_reply_is_not_read_and_named(writer: Writer, odd: Callable[[P
         odd(writer.folder.artifact("check"))
         writer.event("PHASE_STARTED", {"key": "check-1.1", "effect": "RunCommand", "artifact": "check"})
         await reader.until(lambda: len(reader.notices) == 2)
-        writer.add(b"of somebody else", writer.folder.path.parent / "outside.raw.txt.part")
+        writer.add(b"of somebody else\n", writer.folder.path.parent / "outside.raw.txt.part")
         for bad in ("../../outside", "../../../etc/passwd", "/etc/passwd", "a\0b", ""):
             writer.event("PHASE_STARTED", {**PLAN, "key": f"{bad}.1", "artifact": bad})
+        beside = {"key": "check-2.1", "effect": "RunCommand", "artifact": "../../outside.raw.txt.part"}
+        writer.event("PHASE_STARTED", beside)
+        writer.event("PHASE_COMPLETED", beside)
         writer.end()
 
     reader = read(writer, act)
     assert reader.text == "" and reader.lines == []
     assert [note.split(":")[0] for note in reader.notices] == ["plan.1", "check-1.1"]
-    assert len(reader.events) == 9
+    assert len(reader.events) == 11
 
 
 def test_a_run_that_vanishes_or_is_damaged_is_an_error_and_a_child_a_notice(writer: Writer) -> None:
