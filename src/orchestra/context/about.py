@@ -96,7 +96,7 @@ def _answered(facts: Facts) -> list[str]:
 
 
 def _where(term: str, facts: Facts) -> str:
-    """In how many files a search term was found as it is written; else, in how many its words were found."""
+    """The number of files with a search term exactly as written; else, the number of files with its words."""
     asked = {found: word for found, word in asked_for(term) if found in facts.files_with}
     if not asked:
         return "too common a word to search for"

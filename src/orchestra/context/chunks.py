@@ -105,7 +105,7 @@ def chunks(lines: Sequence[str], defined: Sequence[Definition]) -> list[Lines]:
 
 
 def _best_cut(lines: Sequence[str], first: int) -> int:
-    """Where a chunk that is too long is cut: after the last empty line with little indentation behind it."""
+    """The line to cut a chunk at that is too long: after the last empty line that is followed by little indentation."""
     best, depth = first + MOST, 1_000
     for at in range(first + MOST, first + MOST // 2, -1):
         if not lines[at - 2].strip():

@@ -192,7 +192,7 @@ class Counts:
     # -- the table on disk --------------------------------------------------------------------------------------------
 
     def _load(self, file: Path) -> None:
-        """Take over the kept table, if there is no doubt about it (rule 2)."""
+        """Load the kept table, if its owner and its form are right (rule 2)."""
         try:
             if not _is_own(file):
                 return
@@ -219,7 +219,7 @@ class Counts:
         self._dead = len(paths) - len(self._ids)
 
     def _write(self, file: Path) -> None:
-        """Write the table of all counts. A cache that cannot be written is none: nothing is said."""
+        """Write the table of all counts. A failure is not reported: the next run counts again."""
         old, paths = self._kept, [""] * len(self._sizes)
         for path, at in self._ids.items():
             paths[at] = path

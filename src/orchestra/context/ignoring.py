@@ -41,7 +41,7 @@ class _OneFile:
         self._spec, self._may_match = _compiled(text)
 
     def names(self, path: str) -> bool | None:
-        """Whether these patterns name the path; None if no pattern says anything about the path."""
+        """Whether these patterns ignore the path; None if no pattern fits the path."""
         below = path[len(self.prefix) :]
         if self._may_match is not None and not self._may_match.match(below):
             return None
@@ -62,7 +62,7 @@ def rules_of(folder: Path, prefix: str) -> Rules:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(text: str) -> tuple[pathspec.GitIgnoreSpec, re.Pattern[str] | None]:
-    """The patterns of a `.gitignore`, and one that matches wherever any of them does; None if there is no such."""
+    """The patterns of a `.gitignore`, and one that matches wherever any of them does; None if it cannot be made."""
     patterns: list[GitIgnoreSpecPattern] = []
     for line in text.splitlines()[:_MOST_LINES]:
         if len(line) > _MOST_LINE or _FOLDERS.sub("", line).count("*") > _MOST_STARS:

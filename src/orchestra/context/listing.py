@@ -15,7 +15,7 @@ _FOLDERS_SHARE = 0.2  # of the room: folders without their files
 
 
 def listing(paths: Sequence[str], scores: Mapping[str, float], most: int, *, more: bool = False) -> str:
-    """As many names as there is room for; `more`: there are files that were not looked at."""
+    """The names of files, as many as fit; `more`: some files were not looked at."""
     folders: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")

@@ -53,7 +53,7 @@ def recorded(root: Path, text: str) -> Opened:
 
 
 def _in_project(root: Path, file: str, typed: str) -> str:
-    """The path in the project of a file that a person named; UsageError if it is no text of the project's."""
+    """The path, from the project, of a file that a person named; UsageError if it is no text file of the project."""
     folder, name = os.path.split(file)
     whole = os.path.join(os.path.realpath(folder), name) if os.path.isabs(file) else os.path.join(root, file)
     path = os.path.relpath(whole, root)

@@ -33,7 +33,7 @@ _DEFINED = 2  # a word in a definition's line counts as so many more
 
 
 class Structure:
-    """The lines, definitions, chunks and words of one text. Each is found out when it is first asked for."""
+    """The lines, definitions, chunks and words of one text. Each is computed when it is first used."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._text = path, text

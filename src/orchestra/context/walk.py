@@ -84,7 +84,7 @@ def _bounded(found: os._ScandirIterator[str], most: int) -> list[os.DirEntry[str
 
 
 def _stat(path: str, entry: os.DirEntry[str]) -> tuple[Found, ...]:
-    """The file; none if it is gone meanwhile."""
+    """The file's facts; empty if the file was removed meanwhile."""
     try:
         held = entry.stat(follow_symlinks=False)
     except OSError:

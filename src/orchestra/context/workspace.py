@@ -118,7 +118,7 @@ class _View:
             return rank(counts, list(self._files), question(self._search), self._said)
 
     def _secret(self, path: str) -> str:
-        """The kind of secret in a file, judged by its path in the project; empty if it is none."""
+        """The kind of secret that a file is by its path in the project; empty if it is none."""
         return secret_by_name(f"{self._below}/{path}" if self._below else path)
 
     # -- filling the room ---------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class _View:
         return room
 
     def _musts(self, room: Room) -> Iterator[Must]:
-        """The files that must go in, in their order (rule 2); those that cannot are told."""
+        """The files that must go in, in their order (rule 2); a file that cannot is recorded with the reason."""
         seen: set[str] = set()
         for one in self._opened:
             if why := why_unreadable(self._root, one.path):

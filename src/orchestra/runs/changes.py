@@ -32,7 +32,7 @@ from orchestra.runs.find import Runs, RunSummary
 
 
 class Unlike(Struct, frozen=True):
-    """Files that are not as a run that goes on from another one expects; whether patches of the other are not kept."""
+    """Files that differ from what a new run expects of the run it follows; whether patches of that run are left out."""
 
     paths: tuple[str, ...] = ()
     dropped: bool = False
@@ -51,7 +51,7 @@ class Changes:
         return self._with_undos(folder, self._asides())
 
     def _asides(self) -> list[tuple[RunFolder, str]]:
-        """The runs about other runs, each with the run that it is about; the oldest first."""
+        """The undos and applies of other runs, each with the run that it is about; the oldest first."""
         found = [(folder, self._runs.began(folder)) for folder in self._runs.folders()]
         return [(one, began.inputRunId) for one, began in found if began.aside and not self._is_foreign(one)]
 
@@ -65,7 +65,7 @@ class Changes:
         return tuple(found)
 
     def left(self, folder: RunFolder) -> tuple[str, ...]:
-        """The files that the run changed and that are not as they were before it; nobody's own edits count."""
+        """The files that the run changed and that differ from before it; a person's own edits do not count."""
         return self._left(self.history(folder))
 
     def _left(self, history: Sequence[RunFolder]) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class Changes:
         return found if isinstance(images, Refusal) else net_change(patches, later, images)
 
     def unlike(self, old: RunFolder, new: RunFolder) -> Unlike:
-        """The files that are not as the history says that `new` keeps of `old`: a later patch, an undo, an edit."""
+        """The files that differ from the history that `new` keeps of `old`, by a later patch, an undo or an edit."""
         try:
             mine = {(one.time, one.patch.files) for one in self._patches(new)}
             before = self._patches(old)
@@ -139,7 +139,7 @@ class Changes:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _workspace(self, folder: RunFolder) -> Path:
-        """The folder that a run works in; UsageError if it is a copy that is gone."""
+        """The folder that a run works in; UsageError if it is a copy that was removed."""
         return Copies(self._runs.project, tuple(self._runs.roots)).workspace(self._runs.began(folder).copy)
 
     def _patches(self, folder: RunFolder, *, own: bool = False) -> list[Timed]:

@@ -175,7 +175,7 @@ class Runs:
         )
 
     def _roots_of(self, folders: Iterable[RunFolder]) -> list[RunFolder]:
-        """Those of the runs that are a person started for their own sake; all, if there is none."""
+        """The runs among these that a person started for their own sake; all of them, if there is none."""
         fitting = list(folders)
         return [one for one in fitting if self._is_started(one)] or fitting
 
@@ -185,7 +185,7 @@ class Runs:
         return [one for one in fitting if self._store.first_is_own(one)] or fitting
 
     def _one(self, reference: str, matches: list[RunFolder]) -> RunFolder:
-        """The only one of these runs; UsageError if there is none or another."""
+        """The only run of these; UsageError if there is none, or more than one."""
         if len(matches) == 1:
             return matches[0]
         if matches:

@@ -290,7 +290,7 @@ class _Call:
             self._file = None
 
     def _anew(self, name: str) -> Iterator[News]:
-        """Read another file from its beginning: what was said of the old one is void, if anything was (rule 4)."""
+        """Read another file from its beginning. Text of the old file that was reported is replaced (rule 4)."""
         self._restart = self._restart or self._file is not None
         self.close()
         self._text = LiveText(self._redactor)

@@ -60,7 +60,7 @@ class OpenRequest(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Where it is, as text (rule 3)."""
+        """The place of the question in the tree, as text (rule 3)."""
         return _one_line("/".join((*self.path, given_name(self.id, key_of(self.event)))))
 
     @property
@@ -281,7 +281,7 @@ def named(requests: Iterable[OpenRequest], name: str) -> list[OpenRequest]:
 
 
 def _one_line(text: str) -> str:
-    """A name fit to be shown: it may be of anybody, and must not look like more than one line."""
+    """A name fit to be shown, in one line: another user may have chosen it."""
     return clean(text).replace("\n", "\\n")
 
 

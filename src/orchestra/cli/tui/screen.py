@@ -282,7 +282,7 @@ class Screen:
         return True
 
     def ask(self, text: str, then: Callable[[str], None], keys: str) -> None:
-        """Ask at the input line, and call `then` with what was said (rule 3)."""
+        """Ask at the input line, and call `then` with the answer (rule 3)."""
         begun = self._buffer.text if self._ask is None else ""
         self._draft = begun or self._draft
         typing = bool(begun) or time.monotonic() - self._typed_at < _TYPING_S

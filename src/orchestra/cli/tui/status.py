@@ -21,7 +21,7 @@ _BETWEEN = " · "
 
 
 class Status(Struct):
-    """What the row tells of the run that is shown."""
+    """The status row: what the shown run is doing, its steps and its cost."""
 
     run: str = ""  # as a person types it
     workflow: str = ""

@@ -40,7 +40,7 @@ class Surface(Protocol):
         """Nothing runs: a line is expected."""
 
     def ask(self, text: str, then: Callable[[str], None], keys: str, /) -> None:
-        """Ask, and call `then` with what is said. A letter of `keys` may be an answer without Enter."""
+        """Ask, and call `then` with the answer. A letter of `keys` may be an answer without Enter."""
 
     def close(self) -> None:
         """Ask no more."""

@@ -71,17 +71,17 @@ class Tail:
         self._steps.pop((run, key), None)
 
     def end_run(self, run: str) -> None:
-        """A run ended: none of its steps goes on."""
+        """Remove the rows of a run that has ended."""
         self._steps = {of: step for of, step in self._steps.items() if of[0] != run}
 
     def clear(self) -> None:
-        """Nothing goes on."""
+        """Remove all rows."""
         self._steps.clear()
 
     def more(
         self, run: str, key: str, at: float, *, agent: str = "", text: str = "", arrived: int = 0, thinking: int = 0
     ) -> None:
-        """More text of a step that is not printed."""
+        """Add text to the row of a step whose text is not printed."""
         step = self._step(run, key, at)
         step.agent = agent or step.agent
         step.arrived += arrived

@@ -40,7 +40,7 @@ INTERRUPTED = 130  # the exit code
 
 
 class Talk:
-    """One life of the terminal UI."""
+    """One session of the terminal UI, from its start to `/exit`."""
 
     def __init__(self, screen: Surface, face: TuiFace, drive: Drive, conversation: Conversation, given: Given) -> None:
         """`given` are the flags of models, with their values, that the UI was given: commands inside it have them."""

@@ -64,7 +64,7 @@ def whole(reply: ModelReply) -> ModelReply:
 
 
 async def remembered(here: Context, name: str, now: list[str]) -> list[str]:
-    """What was known when the edition began: what changed since causes nothing new."""
+    """The knowledge recorded when the edition began. Later changes of it start no new call."""
     found = here.kept(name, None)
     if found is None:
         await here.keep(name, now)

@@ -27,7 +27,7 @@ from orchestra.workflows.contracts.subtasks import Stopped
 
 
 class Result(Struct, frozen=True):
-    """What a run hands to the person or to its parent run."""
+    """The result of a run, for the person or the parent run."""
 
     request: str
     tasks: tuple[str, ...]

@@ -23,7 +23,7 @@ _TOLD = "known"  # what the call of an edition was told (rule 2)
 
 
 class Known:
-    """What is known at one moment of a run: the same on every replay."""
+    """The decisions and pitfalls recorded up to one moment of a run: the same on every replay."""
 
     def __init__(self, before: str = "") -> None:
         """`before` is the text of knowledge.yaml when the request began; one that cannot be read counts as none."""
@@ -48,11 +48,11 @@ class Known:
             self.pitfalls.append(text)
 
     async def decisions_for(self, here: Context) -> str:
-        """What the architect of this edition is told."""
+        """The earlier decisions for the architect of this edition."""
         return listed(await remembered(here, _TOLD, self.decisions[-MOST_DECISIONS:]))
 
     async def pitfalls_for(self, here: Context) -> str:
-        """What the implementer of this edition is told."""
+        """The earlier pitfalls for the implementer of this edition."""
         return listed(await remembered(here, _TOLD, self.pitfalls[-MOST_PITFALLS:]))
 
     def as_record(self, at: str) -> Knowledge:

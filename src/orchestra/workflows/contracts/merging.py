@@ -52,7 +52,7 @@ class Terms(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """An assumption, and what the exploration says about it."""
+    """An assumption of the planner, and whether the exploration confirms it."""
 
     assumption: str
     verdict: Verdict

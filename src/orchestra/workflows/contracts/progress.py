@@ -277,7 +277,7 @@ class Progress:
 
     @property
     def current_task(self) -> str | None:
-        """The task that is worked on."""
+        """The id of the task in progress; None if there is none."""
         return next((one for one in self.order if self.tasks[one].status == "in_progress"), None)
 
     @property

@@ -72,7 +72,7 @@ class Explored(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PlannedSubtask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A subtask, as the planner wants it."""
+    """A subtask as the planner planned it."""
 
     id: A[SubtaskId, line(29)]
     name: A[Text, line(30)]
@@ -80,7 +80,7 @@ class PlannedSubtask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class PlannedTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task, as the planner wants it."""
+    """A task as the planner planned it."""
 
     id: A[TaskId, line(25)]
     name: A[Text, line(26)]

@@ -142,7 +142,7 @@ def _prefixed(subtask: str, task: str, places: KeyPath, requirement: str) -> Ite
 
 
 def _refs(refs: Iterable[FileRef], requirement: str) -> Iterator[Broken]:
-    """A path with two statuses: nobody could tell whether the file is there."""
+    """Findings for a path with two statuses: whether the file exists cannot be determined."""
     statuses: dict[str, str] = {}
     for at, ref in enumerate(refs):
         other = statuses.setdefault(ref.path, ref.status)

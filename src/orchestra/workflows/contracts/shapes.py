@@ -91,7 +91,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Work(NamedTuple):
-    """What every step of a run knows: the job, and the id of the request."""
+    """What every step of a run needs: the job, and the id of the request."""
 
     job: Job
     request: str

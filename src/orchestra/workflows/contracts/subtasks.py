@@ -117,7 +117,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Follows(Struct, frozen=True):
-    """What follows from an attempt: where it leads, what is wrong, for who repairs it, and the cause in one line."""
+    """The result of an attempt: the next step, the problems for the role that repairs them, the cause in one line."""
 
     route: Route
     problem: str = ""
@@ -276,7 +276,7 @@ async def record_gate(here: Context, target: str, passing: Passing) -> None:
 
 
 async def next_step(here: Context, build: Build, follows: Follows, attempt: Attempt) -> Route:
-    """What is done next; past a limit of retries a person says it (rule 4)."""
+    """The next step; past a limit of retries a person decides (rule 4)."""
     subtask, route, job = build.subtask, follows.route, build.subtask.work.job
     done = {"design": subtask.redesigns, "tests": build.rewrites, "implementation": attempt.number - 1}
     most = job.designs if route == "design" else job.implementations

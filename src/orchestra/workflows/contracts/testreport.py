@@ -56,7 +56,7 @@ class Case(Struct, frozen=True, omit_defaults=True):
 
     @property
     def id(self) -> str:
-        """A name that is the same in the next run."""
+        """The test's name, which is the same in the next test run."""
         return "::".join(part for part in (self.file or self.group, self.group if self.file else "", self.name) if part)
 
 

@@ -207,7 +207,7 @@ class _Request:
     # -- between documents --------------------------------------------------------------------------------------------
 
     def _gates(self) -> Findings:
-        """A document that is there before what it is made from (S3-127 … S3-130)."""
+        """Findings for a document that exists before the documents it is made from (S3-127 … S3-130)."""
         for task, subtasks in self._tasks.items():
             for needed in (places.EXPLORED, places.BREAKDOWN):
                 yield from self._needs((task, places.BRIEF), (needed,), "S3-127")
@@ -269,7 +269,7 @@ class _Request:
                         yield found.finding(path, f"file_refs[{at}].status", requirement, f"{ref.path}: {text}")
 
     def _is_dropped(self, task: str, ref: FileRef) -> bool:
-        """Whether a brief wants a file made that the design does without: the design is what is built."""
+        """Whether a brief has a new file that the design leaves out: the design is what is built."""
         design = self._documents.get((task, places.DESIGN))
         return ref.status == "to_create" and design is not None and ref.path not in {one.path for one in _refs(design)}
 

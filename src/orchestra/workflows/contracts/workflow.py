@@ -189,7 +189,7 @@ def _said(event: Event, step: StepEvent) -> str:
 
 
 def _said_quietly(event: Event, step: StepEvent) -> str:
-    """The line of a step that is worth one only now and then."""
+    """The line for a step that gets one only if something noteworthy happened."""
     match effect_of(event), step.native:
         case "Edition", _ if not key_of(event).endswith("@1.1"):
             return headline(event)

@@ -85,7 +85,7 @@ class Made(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What a run hands to the person or to its parent run."""
+    """The result of a run, for the person or the parent run."""
 
     artifacts: tuple[Made, ...]
     reviewRounds: int

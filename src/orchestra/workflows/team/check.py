@@ -208,7 +208,7 @@ def cost_at_most(definition: Definition, limits: Limits) -> float | None:
 
 
 def wrong(definition: Definition) -> Iterator[Fault]:
-    """What makes a run pointless (rule 1): a phase in which nobody has a file to write."""
+    """Why a run would be pointless (rule 1): a phase in which no agent has a file to write."""
     team = definition.team
     for phase in team.phases:
         if not phase.builds and not any(definition.artifacts_of(agent) for agent in phase.agents):

@@ -29,7 +29,7 @@ _MOST_TITLE = 200
 
 
 class Side(Struct, frozen=True):
-    """One side of a conflict: who wants what, and why."""
+    """One side of a conflict: the agent, its proposal, and the reason."""
 
     agent: str
     finding: str

@@ -102,7 +102,7 @@ class TeamFiles:
         return None if meta is None else msgspec.json.format(_encode(meta), indent=2) + b"\n"
 
     def _write_text(self, path: str) -> None:
-        """Write a review or a draft, unless it is a person's by now."""
+        """Write a review or a draft, unless a person has edited the file."""
         if text := self._progress.text(path):
             self._disk.publish(self._folder.path / path, utf8(text), durable=False)
 

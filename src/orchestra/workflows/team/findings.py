@@ -62,7 +62,7 @@ class ReviewFinding(Struct, frozen=True, omit_defaults=True):
 
     @property
     def blocks(self) -> bool:
-        """Whether it is a reason for another round."""
+        """Whether the finding is a reason for another round of reviews."""
         return self.is_open and not self.is_advisory and self.severity != "low"
 
     @property

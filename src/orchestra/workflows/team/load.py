@@ -37,14 +37,14 @@ Record = TypeVar("Record", Team, Agent, Task)
 
 
 class Missing(Struct, frozen=True):
-    """A file that is not there."""
+    """A file that is missing."""
 
     path: str
     what: str  # what it would be, and what to do
 
 
 class Loaded(Struct, frozen=True):
-    """What the files of a team say, and what is wrong with them; a definition if nothing is."""
+    """A team's files as read: the faults in them, and a definition if there are none."""
 
     definition: Definition | None = None
     missing: tuple[Missing, ...] = ()

@@ -82,7 +82,7 @@ Sources = Mapping[str, Text]
 
 
 def labels(action: Action, phase: int, agent: str, target: str, round: int) -> Labels:
-    """The names of a step in its events: which phase, turn and round, who, about which file."""
+    """The names of a step in its events: its phase, turn and round, the agent, the file."""
     names = {
         "stage": phase,
         "turn": action.turn,

@@ -89,7 +89,7 @@ class Sheet:
         return found[0] if found else None
 
     def required(self, heading: Heading, holds: str) -> Section | None:
-        """The section under a heading that every such file has; `holds` says what is in it."""
+        """The section under a heading that every such file has; `holds` describes its content, for the fault."""
         found = self.section(heading)
         if found is None and (other := next((one for one in self.document.titles if heading.fits(one.text)), None)):
             what = f"`{'#' * other.level} {brief(other.text, 60)}` is a heading of level {other.level}"

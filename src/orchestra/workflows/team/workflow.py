@@ -145,7 +145,7 @@ _MOST_GIVEN = 1 << 20  # bytes of one file
 
 
 def _headline(event: Event) -> str:
-    """One line for an event: which phase, who does what with which file."""
+    """One line for an event: the phase, the agent, and what it does with which file."""
     step = StepEvent.of(event)
     effect = effect_of(event)
     if effect == "Edition" or (effect == "Look" and not _was_edited(event)):
