@@ -11,7 +11,7 @@ from orchestra.core.command import CommandOutcome
 from orchestra.core.work import PatchFile
 from orchestra.workflows.contracts import records
 from orchestra.workflows.contracts.gates import gate_1, gate_2, gate_3, implementer_scope, qa_scope, wrong_test_path
-from orchestra.workflows.contracts.records import Category, DesignContract, FailedTest, FailureClass, FileRef
+from orchestra.workflows.contracts.records import Category, DesignContract, FailedTest, FailureClass, FileRef, Summary
 from orchestra.workflows.contracts.retrying import action_of, route_of
 from orchestra.workflows.contracts.rules import broken
 from orchestra.workflows.contracts.testruns import (
@@ -21,6 +21,7 @@ from orchestra.workflows.contracts.testruns import (
     result_of,
     run_of,
     seen_red,
+    settled,
     unseen_cases,
 )
 
@@ -142,6 +143,23 @@ def test_of_a_huge_suite_the_tests_of_cases_are_kept() -> None:
     found = run(f'<testsuites>{many}<testcase classname="tests.test_a" name="test_tc_1"/></testsuites>', passed=True)
     assert found.summary is not None and found.summary.total == 501
     assert unseen_cases(found, contract(1)) == ()
+
+
+def ran(*failing: int, code: int = 1) -> TestRun:
+    """A run of three tests."""
+    wrong = {number: "<failure message='x'/>" if number in failing else "" for number in (1, 2, 3)}
+    cases = "".join(f'<testcase classname="test_a" name="test_tc_{n}">{why}</testcase>' for n, why in wrong.items())
+    return run(f"<testsuites>{cases}</testsuites>", passed=code == 0)
+
+
+def test_only_a_test_that_fails_each_time_is_a_failure() -> None:
+    both = settled(ran(1, 2), ran(1, 3))
+    assert ([one.name for one in both.failing], both.flaky) == (["test_tc_1"], ("test_tc_2", "test_tc_3"))
+    assert both.summary == Summary(total=3, passed=2, failed=1, skipped=0) and not both.passed
+    assert result_of(both, contract(), {}, AT).recommendation.reason.endswith("; flaky: test_tc_2, test_tc_3")
+    assert settled(ran(1, 2), ran(1, 2)) == ran(1, 2)
+    assert settled(ran(1), ran(2)) == ran(1)  # no run passed
+    assert settled(ran(2), ran(code=0)).flaky == ("test_tc_2",) and settled(ran(2), ran(code=0)).passed
 
 
 @pytest.mark.spec("S3-119")

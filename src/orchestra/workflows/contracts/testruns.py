@@ -74,6 +74,24 @@ class TestRun(Struct, frozen=True, omit_defaults=True):
         return replace(self, tests=tests, summary=summary, passed=left == 0 and summary.passed > 0)
 
 
+def settled(first: TestRun, again: TestRun) -> TestRun:
+    """What two runs on the same files show: a test that failed in one of them only is flaky, and counts as passed.
+
+    Nothing passes without a run that passed.
+    """
+    if again.passed:
+        return replace(again, flaky=tuple(sorted({one.name for one in first.failing})) or (first.command,))
+    before, now = ({one.id: one.name for one in run.failing} for run in (first, again))
+    if again.summary is None or not before.keys() & now.keys() or before.keys() == now.keys():
+        return first
+    flaky = before.keys() ^ now.keys()
+    tests = tuple(replace(one, status="passed", reason="") if one.id in flaky else one for one in again.tests)
+    changed = sum(one.id in flaky for one in again.failing)
+    summary = replace(again.summary, passed=again.summary.passed + changed, failed=again.summary.failed - changed)
+    named = {name for key, name in {**before, **now}.items() if key in flaky}
+    return replace(again, tests=tests, summary=summary, flaky=tuple(sorted(named)))
+
+
 def run_of(outcome: CommandOutcome, runner: Runner, reports: Iterable[bytes], printed: str, at: str) -> TestRun:
     """A test run, from its outcome, the files its runner left and what it printed.
 
@@ -210,4 +228,5 @@ def _why(run: TestRun, failed: Sequence[FailedTest], summary: Summary, contract:
         return "; ".join(filter(None, parts))
     if not failed:
         return "no test passed"
-    return "; ".join(f"{one.id}: {one.category}" for one in failed)
+    parts = [f"{one.id}: {one.category}" for one in failed]
+    return "; ".join((*parts, f"flaky: {', '.join(run.flaky)}") if run.flaky else parts)

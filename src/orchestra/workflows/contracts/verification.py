@@ -11,8 +11,6 @@ Rules
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from orchestra.core.command import CommandOutcome, RunCommand
 from orchestra.core.context import Context
 from orchestra.core.inbox import free_name
@@ -21,7 +19,7 @@ from orchestra.core.work import AskPerson
 from orchestra.workflows.contracts.effects import ReadTests
 from orchestra.workflows.contracts.shapes import Work
 from orchestra.workflows.contracts.testcommand import TestCommand, reporting, selecting
-from orchestra.workflows.contracts.testruns import TestRun
+from orchestra.workflows.contracts.testruns import TestRun, settled
 
 FOLDER = "{artifacts}"  # stands for the folder that a test run writes its report into (core/command.py)
 MOST_ASKED = 5  # times that a person is asked about a missing environment in one place
@@ -73,12 +71,10 @@ async def settled_run(here: Context, work: Work, name: str, command: TestCommand
     """The run, after its failing tests were run again (rule 3)."""
     if run.passed or run.error:
         return run
-    first = {one.name for one in run.failing}
     for _ in range(work.job.reruns):
-        again = await run_tests(here, work, f"{name}-again", command)
-        if again.passed:
-            flaky = tuple(sorted(first)) or (run.command,)
-            return replace(again, flaky=flaky)
+        run = settled(run, await run_tests(here, work, f"{name}-again", command))
+        if run.passed:
+            break
     return run
 
 
