@@ -14,8 +14,10 @@ from rich.cells import cell_len
 
 from orchestra.core.accounts import Spending, money
 from orchestra.core.cells import cut
+from orchestra.core.reading import effect_of
 from orchestra.core.records import Event
 from orchestra.core.text import clean
+from orchestra.core.work import ModelCall
 
 _BETWEEN = " · "
 
@@ -53,7 +55,7 @@ class Status(Struct):
         """Count an event."""
         self.paced(pace)
         self.spent.setdefault(event.runId, Spending()).add(event)
-        if event.type != "PHASE_STARTED" and event.payload.get("effect") == "ModelCall":
+        if event.type != "PHASE_STARTED" and effect_of(event) == ModelCall.__name__:
             self.spoke = event.runId
 
     def row(self, width: int, now: float) -> str:
