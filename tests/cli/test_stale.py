@@ -161,7 +161,8 @@ def test_an_answer_to_a_question_of_a_replaced_edition_is_refused_by_name(projec
 
 def test_the_ending_of_a_waiting_run_names_the_documents_that_it_wrote(project: Project) -> None:
     waits = project.run("start", "chain", "goal=비", "ask=true", "--provider", f"scripted:{project.script}")
-    left = "left in your files: 계약/brief.md, 계약/apart.md, 계약/design.md; written without a patch, so undo leaves them"
+    files = "계약/brief.md, 계약/apart.md, 계약/design.md"
+    left = f"left in your files: {files}; written without a patch, so undo leaves them"
     assert waits.returncode == 3 and left in waits.stderr, waits.stderr
 
 

@@ -96,7 +96,7 @@ def settled(events: Sequence[Event], without: Iterable[str] = ()) -> list[Event]
 
 
 def settled_before(events: Iterable[Event], redone: Iterable[str]) -> frozenset[str]:
-    """The keys that were settled before the first of the steps `redone` began (rule 6). All of them if there is none."""
+    """The keys that were settled before the first of the steps `redone` began (rule 6); all of them without one."""
     steps = steps_of(events)
     first = min((steps[key].began for key in redone if key in steps), default=None)
     return frozenset(key for key, step in steps.items() if step.ended >= 0 and (first is None or step.ended < first))

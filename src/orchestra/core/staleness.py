@@ -64,7 +64,7 @@ def finished_children(events: Sequence[Event], newest: Newest) -> list[FinishedC
 
 
 def kept_again(events: Sequence[Event], keys: Collection[str], newest: Newest) -> list[Event]:
-    """Those of the events that a new run keeps after a failure or with another answer: these keys, and what is in files.
+    """Those of the events that a new run keeps after a failure or with another answer: these keys, and what files hold.
 
     The flow need not come to what lies below a replaced edition: the patches there are in the files. So are the texts
     of the project's files that the run looked at. (Those of its own folder are not: a new run writes its own.)

@@ -180,9 +180,9 @@ class Changes:
 def _written(events: Iterable[Event]) -> Iterator[str]:
     """The paths of the project's files that looks wrote."""
     for event in events:
-        if effect_of(event) == "WriteFile" and (seen := outcome_as(event, Seen)) is not None:
-            if seen.inside == "project":
-                yield seen.path
+        seen = outcome_as(event, Seen) if effect_of(event) == "WriteFile" else None
+        if seen is not None and seen.inside == "project":
+            yield seen.path
 
 
 def _journaled(summary: RunSummary) -> Journaled:

@@ -83,8 +83,7 @@ def lineage_of(events: Iterable[Event]) -> Lineage:
         created,
         tuple(MadeEdition(name, inputs, _is_replaced(name, newest)) for name, inputs in began.items()),
         tuple(
-            MadeFile(path, seen.inside, seen.file, seen.edited, made_in)
-            for (_, path), (seen, made_in) in files.items()
+            MadeFile(path, seen.inside, seen.file, seen.edited, made_in) for (_, path), (seen, made_in) in files.items()
         ),
         tuple(children.values()),
     )
