@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -335,6 +336,21 @@ def test_another_answer_redoes_what_follows_it_and_keeps_the_rest(tmp_path: Path
     assert records(done.stdout)[-1]["result"] == "b2"
     assert project.runs[0].events.read_bytes() == before
     conforms(project)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_fork_may_have_another_provider_also_if_it_is_driven_later(tmp_path: Path, apart: bool) -> None:
+    project = again.project(tmp_path / "p", says("left", "l1"), says("right", "r1"), says("both", "b1"))
+    _, run = start(project, "two")
+    _answer_both(project, run, "red", "green")
+    other = project.path / "다른.yaml"
+    other.write_text(json.dumps({"replies": [says("left", "l2"), says("both", "b2")]}))
+    words = ("fork", run, "--answer", "left", "파랑", "--provider", f"scripted:{other}")
+    if apart:
+        run = project.run(*words, "--no-drive").stdout.strip()
+        words = ("resume", run)
+    done = project.run(*words, "--no-input", "--json")
+    assert records(done.stdout)[-1]["result"] == "b2", done.stderr
 
 
 def _answers(event: Any) -> bool:

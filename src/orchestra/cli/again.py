@@ -13,6 +13,7 @@ from orchestra.core.errors import UsageError
 from orchestra.core.fork import NewAnswer
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
+from orchestra.providers.choose import Models
 from orchestra.runs.answers import who as person
 from orchestra.runs.asked import find_asked
 
@@ -82,8 +83,16 @@ def retry(
     help="Answer this question of the run differently. Everything that does not depend on the answer is kept.",
 )
 @click.option("--no-drive", is_flag=True, help="Only create the new run.")
+@options.models
 @options.driving
-def fork(run: str | None, at: str, answer: tuple[str, str] | None, no_drive: bool, how: options.Driving) -> int:
+def fork(
+    run: str | None,
+    at: str,
+    answer: tuple[str, str] | None,
+    no_drive: bool,
+    who: options.Answering,
+    how: options.Driving,
+) -> int:
     """Start a new run that keeps settled steps of RUN, and drive it from there. RUN stays as it is.
 
     \b
@@ -91,12 +100,14 @@ def fork(run: str | None, at: str, answer: tuple[str, str] | None, no_drive: boo
     orchestra fork last --answer implement.1/colour green
     orchestra fork last --at 12
     """
-    drive = Drive(how)
-    folder = which.newest(drive.app, run)
+    app = App(how.project)
+    folder = which.newest(app, run)
     if at and answer:
         raise UsageError("--at and --answer: give one of them; --answer keeps what does not depend on the answer")
     if at and not at.isdecimal():
         raise UsageError(f"--at {at!r}: an event's id is a number (orchestra logs {folder.id} lists them)")
+    models = _models(app, folder, who)
+    drive = Drive(how, models)
 
     def make() -> RunFolder:
         again = drive.app.again
@@ -109,9 +120,23 @@ def fork(run: str | None, at: str, answer: tuple[str, str] | None, no_drive: boo
     if not at and not answer:
         _refuse_completed(folder, drive.app.runs.vouched(folder).fold.state.status)
     if no_drive:
-        click.echo(make().id)
+        new = make()
+        if models:
+            drive.app.keep_models(new, models)
+        click.echo(new.id)
         return 0
     return drive.drive(make)
+
+
+def _models(app: App, folder: RunFolder, who: options.Answering) -> Models | None:
+    """The models that the flags choose for a fork of this run; None if they choose none."""
+    created = app.runs.first_of(folder.id) if any(who) else None
+    if created is None:
+        return None
+    models = options.chosen(who, app.terms.models(app.runs.root_of(folder), created))
+    if models:
+        options.warn_of_unknown_prices(models, app.project.providers)
+    return models
 
 
 def _new_answer(app: App, folder: RunFolder, question: str, text: str) -> NewAnswer:
