@@ -335,6 +335,21 @@ def test_an_edited_file_makes_only_what_depends_on_it_again(tmp_path: Path) -> N
     assert refused.returncode == 2 and "agents/research.md" in refused.stderr and len(project.teams) == known
 
 
+def test_an_agent_may_leave_a_file_of_an_earlier_phase_or_run_as_it_is(tmp_path: Path) -> None:
+    rows = (("planner", "vision.md", (), ""), ("integrator", "summary.md", ("vision.md",), ""))
+    phases = ((1, ("planner",), "solo"), (2, ("integrator", "planner"), "turns"))
+    unchanged = {"text": "변경 사항 없음", "repeat": True}
+    replies = (says("planner", VISION), says("integrator", SUMMARY), unchanged)
+    project = TeamProject(tmp_path / "project", *replies, rows=rows, phases=phases)
+    assert project.orchestrate().returncode == 0
+    drafts = [one for one in project.calls() if one["phase"] == "execute"]
+    assert len(drafts) == 3  # and no update: what the integrator had been given did not change
+    given = ("--input-run", "last", "--provider", project.other_script(unchanged))
+    result = project.run("orchestrate", TEAM, TASK, *given, "--no-input")
+    assert result.returncode == 0, result.stderr
+    assert [project.artifact(name) for name in ("vision.md", "summary.md")] == [f"{VISION}\n", f"{SUMMARY}\n"]
+
+
 def test_a_reviewer_that_finds_nothing_more_ends_the_rounds(tmp_path: Path) -> None:
     first, second = says("research", "서버가 하나뿐이다.", "evaluate"), says("research", "변경 사항 없음")
     project = TeamProject(tmp_path / "project", *STANDARD[:3], first, *STANDARD[4:7], second, STANDARD[8])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from orchestra.workflows.team.definitions import Agent, Artifact, Definition, Member, Phase, Task, Team
-from orchestra.workflows.team.shapes import DECIDE, DRAFT, REVIEW, Action, Brief, Job, Work, block, changes
+from orchestra.workflows.team.shapes import DECIDE, DRAFT, REVIEW, Action, Brief, Job, Sources, Work, block, changes
 
 PHASE = Phase(2, ("research",), "turns", 7)
 
 
-def prompt(action: Action, *files: str, form: str = "team") -> str:
+def prompt(action: Action, *files: str, form: str = "team", shown: Sources = MappingProxyType({})) -> str:
     """What an agent is sent for an action on these files."""
     agent = Agent(
         name="research",
@@ -23,12 +25,19 @@ def prompt(action: Action, *files: str, form: str = "team") -> str:
     row = Artifact("artifacts/a.md", "research", line=9)
     team = Team(name="t", members=(Member("research", line=5),), phases=(PHASE,), artifacts=(row,), source="t.md")
     work = Work(Job(definition=Definition(team, (agent,), Task("블로그", ("t",), "방향"))))
-    sent = Brief(work, agent, action, PHASE, files, {}).prompt()
+    sent = Brief(work, agent, action, PHASE, files, shown).prompt()
     return f"{sent.system}\n{sent.user}"
 
 
 def test_the_files_that_an_agent_writes_are_named() -> None:
     assert "Now write `artifacts/a.md`, `artifacts/나.md`." in prompt(DRAFT, "artifacts/a.md", "artifacts/나.md")
+
+
+def test_an_agent_that_writes_again_in_a_later_phase_may_leave_its_files_as_they_are() -> None:
+    shown = {"artifacts/a.md": "# A"}
+    assert "reply: No changes" in prompt(DRAFT, "artifacts/a.md", shown=shown)
+    assert "reply: No changes" in prompt(DRAFT, "artifacts/a.md", "artifacts/decisions.json", shown=shown)
+    assert "reply: No changes" not in prompt(DRAFT, "artifacts/a.md", "artifacts/b.md", shown=shown)
 
 
 @pytest.mark.parametrize(

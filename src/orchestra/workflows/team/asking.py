@@ -25,7 +25,7 @@ from orchestra.core.work import AskPerson, ModelCall, ModelReply
 from orchestra.workflows.team.decisions import read_decisions
 from orchestra.workflows.team.definitions import DECISIONS
 from orchestra.workflows.team.replies import AgentReply, Question, read_reply
-from orchestra.workflows.team.shapes import DRAFT, MOST_QUESTIONS, REPAIRS, Brief, labels
+from orchestra.workflows.team.shapes import MOST_QUESTIONS, REPAIRS, Brief, labels
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ async def write(ctx: Context, place: str, brief: Brief) -> AgentReply:
 
 
 def _read_files(brief: Brief, may_ask: bool, text: str) -> AgentReply:
-    reply = read_reply(text, brief.files, first=brief.action is DRAFT)
+    reply = read_reply(text, brief.files, needed=brief.needed)
     if reply.questions and not may_ask:
         raise ContractError("agent_reply", "you have asked often enough: decide, and write your files")
     if DECISIONS in reply.files:

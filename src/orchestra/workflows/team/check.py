@@ -174,8 +174,9 @@ def _calls(definition: Definition, phase: Phase) -> Iterator[Call]:
     makes = {agent: len(definition.artifacts_of(agent)) for agent in phase.agents}
     for agent in (name for name in phase.agents if makes[name]):
         yield Call(phase.number, agent, "planner", "draft", True, sees[agent], reads[agent])
-        if definition.late(phase, agent):
-            yield Call(phase.number, agent, "planner", "update", True, sees[agent] + makes[agent], reads[agent])
+        if late := definition.late(phase, agent):
+            certain = not set(late) <= set(before)  # one that an earlier phase made may stay as it is
+            yield Call(phase.number, agent, "planner", "update", certain, sees[agent] + makes[agent], reads[agent])
     reviews = definition.reviews(phase)
     for certain in (True, *[False] * (MOST_ROUNDS - 1)):
         for review in reviews:

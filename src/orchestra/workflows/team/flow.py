@@ -66,9 +66,9 @@ async def run_phase(work: Work, phase: Phase, board: Board, ctx: Context) -> Boa
     done = Settled(phase.number)
     if phase.builds:
         board = await build(ctx, work, phase, board)
-    board = await draft(ctx, work, phase, board)
+    before, board = board, await draft(ctx, work, phase, board)
     if phase.mode == "turns":
-        board = await update(ctx, work, phase, board)
+        board = await update(ctx, work, phase, before, board)
         board, done = await review_rounds(ctx, work, phase, board)
     await settle(ctx, done)
     return await look_at_files(ctx, work.definition, phase, board.settled(done))
@@ -83,11 +83,12 @@ async def draft(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
     return await _together(ctx, work, phase, board, DRAFT, shown)
 
 
-async def update(ctx: Context, work: Work, phase: Phase, board: Board) -> Board:
-    """One update of each agent whose declared input another agent made in this turn (S4-82, S4-83)."""
+async def update(ctx: Context, work: Work, phase: Phase, before: Board, board: Board) -> Board:
+    """One update of each agent whose declared input another agent made or changed in this turn (S4-82, S4-83)."""
     shown: dict[str, dict[str, Text]] = {}
     for name in phase.agents:
-        own, late = work.definition.artifacts_of(name), board.only(work.definition.late(phase, name))
+        own, inputs = work.definition.artifacts_of(name), work.definition.late(phase, name)
+        late = board.only(path for path in inputs if board.text(path) != before.text(path))
         if own and late:
             shown[name] = {**late, **board.only(own)}
     return await _together(ctx, work, phase, board, UPDATE, shown)

@@ -195,7 +195,7 @@ class Progress:
         if self.definition is None:
             return
         try:
-            reply = read_reply(outcome_of(event).text, self.definition.artifacts_of(step.agent), first=False)
+            reply = read_reply(outcome_of(event).text, self.definition.artifacts_of(step.agent))
         except ContractError:
             return  # of another version
         self.drafts |= reply.files

@@ -61,17 +61,17 @@ class AgentReply(Struct, frozen=True):
     unchanged: bool = False
 
 
-def read_reply(text: str, own: Sequence[str], *, first: bool) -> AgentReply:
+def read_reply(text: str, own: Sequence[str], *, needed: Sequence[str] = ()) -> AgentReply:
     """The artifacts and questions in a reply of the agent that makes the files `own`.
 
-    `first`: the files do not exist yet, so all of them must be there, unless the agent asks a question.
+    `needed`: those that do not exist yet. All of them must be there, unless the agent asks a question.
     """
     said = _unfenced(split_thinking(text)[1].strip())
     if not said:
         raise ContractError(_REASON, "the reply is empty")
     if is_unchanged(said):
-        if first:
-            raise ContractError(_REASON, f"the reply says that nothing changed, but {_named(own)} does not exist yet")
+        if needed:
+            raise ContractError(_REASON, f"the reply says that nothing changed, but {_named(needed)} does not exist yet")
         return AgentReply({}, unchanged=True)
     blocks = _blocks(said)
     if not blocks:
@@ -83,8 +83,8 @@ def read_reply(text: str, own: Sequence[str], *, first: bool) -> AgentReply:
         raise ContractError(_REASON, f"the reply has only {_named([one.name for one in out])}; you write {_named(own)}")
     if blank := [path for path, body in files.items() if not body.strip()]:
         raise ContractError(_REASON, f"the block of {blank[0]} is empty")
-    lacking = [path for path in own if path not in files and path != DECISIONS]
-    if first and lacking and not questions:
+    lacking = [path for path in needed if path not in files and path != DECISIONS]
+    if lacking and not questions:
         raise ContractError(_REASON, f"the reply lacks {_named(lacking)}: head each file by a line `=== {lacking[0]}`")
     return AgentReply(files, out, questions)
 

@@ -26,7 +26,7 @@ from orchestra.core.model import Prompt
 from orchestra.core.records import Phase as CorePhase
 from orchestra.core.records import Role
 from orchestra.core.scopes import Labels
-from orchestra.workflows.team.definitions import Agent, Definition, Phase
+from orchestra.workflows.team.definitions import DECISIONS, Agent, Definition, Phase
 from orchestra.workflows.team.replies import KINDS
 
 Native = Literal["draft", "update", "review", "revise", "decide", "build", "settle"]
@@ -115,6 +115,12 @@ class Brief(Struct, frozen=True):
     round: int = 1
 
     @property
+    def needed(self) -> tuple[str, ...]:
+        """The files that the agent has to write: those of a draft that no earlier phase or run made."""
+        files = [path for path in self.files if path != DECISIONS] or self.files
+        return tuple(path for path in files if self.action is DRAFT and path not in self.sources)
+
+    @property
     def inputs(self) -> dict[str, object]:
         """The inputs of the edition that the call is made in."""
         definition = self.work.definition
@@ -135,7 +141,7 @@ class Brief(Struct, frozen=True):
             *(block(name, str(text)) for name, text in self.sources.items()),
             "" if self._judges and self.agent.form == "team" else self.agent.prompt.strip(),  # it is about writing
             *told,
-            _ASKED[self.action.native].format(files=_names(self.files)),
+            (_ASKED_AGAIN if self._writes_again else _ASKED[self.action.native]).format(files=_names(self.files)),
             f"Your last reply could not be used: {problem.rstrip('.')}. Reply again, as described." if problem else "",
         ]
         return Prompt(self._system(), "\n\n".join(filter(None, parts)))
@@ -154,11 +160,16 @@ class Brief(Struct, frozen=True):
         return "\n\n".join(filter(None, parts))
 
     @property
+    def _writes_again(self) -> bool:
+        return self.action is DRAFT and bool(self.files) and not self.needed
+
+    @property
     def _judges(self) -> bool:
         return self.action.native in ("review", "decide")
 
 
 _FORMS = {"review": "review", "decide": "decide"}
+_ASKED_AGAIN = "Now bring {files} up to date with your inputs. If nothing is to be changed, reply: No changes"
 _ASKED: dict[Native, str] = {
     "draft": "Now write {files}.",
     "update": "Inputs came into being while you wrote. Bring {files} up to date with them, or reply: No changes",

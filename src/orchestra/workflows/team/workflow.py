@@ -193,7 +193,7 @@ def _details(params: Mapping[str, Any], folder: RunFolder, event: Event) -> Iter
         return
     try:
         own = msgspec.convert(params, Job).definition.artifacts_of(step.agent)
-        reply = read_reply(outcome_of(event).text, own, first=False)
+        reply = read_reply(outcome_of(event).text, own)
     except (msgspec.ValidationError, ContractError):
         return  # of another version
     for one in reply.out:
