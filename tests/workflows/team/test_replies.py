@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from orchestra.core.errors import ContractError
@@ -36,6 +38,13 @@ def test_several_files_are_blocks_and_talk_before_them_is_left_out() -> None:
 def test_a_header_in_a_code_block_is_text_unless_it_names_an_artifact() -> None:
     reply = read_reply("=== artifacts/a.md\nA\n```\n=== b.txt\n```\n=== artifacts/b.md\nB", TWO, needed=TWO)
     assert reply.files["artifacts/a.md"] == "A\n```\n=== b.txt\n```\n"
+
+
+def test_korean_in_decomposed_form_is_the_same_name_and_the_same_phrase() -> None:
+    own = ("artifacts/시장 분석.md",)
+    reply = read_reply(unicodedata.normalize("NFD", "=== artifacts/시장 분석.md") + "\n# 시장", own, needed=own)
+    assert reply.files == {own[0]: "# 시장\n"} and not reply.out
+    assert read_reply(unicodedata.normalize("NFD", "변경 사항 없음"), own).unchanged
 
 
 def test_a_thought_is_no_part_of_the_file() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, get_args
+from unicodedata import normalize
 
 from msgspec import Struct
 
@@ -91,7 +92,7 @@ def read_reply(text: str, own: Sequence[str], *, needed: Sequence[str] = ()) -> 
 
 def is_unchanged(text: str) -> bool:
     """Whether a reply is the agreed phrase for "nothing changed" (rule 4)."""
-    return _UNCHANGED.fullmatch(text.strip().strip("*_`\"'").strip()) is not None
+    return _UNCHANGED.fullmatch(normalize("NFC", text.strip().strip("*_`\"'").strip())) is not None
 
 
 def asks(text: str) -> bool:
@@ -114,7 +115,7 @@ def _blocks(text: str) -> list[tuple[str, str]]:
     for line in text.splitlines():
         found = _HEADER.fullmatch(line)
         if found and (not fence or _is_own(found[1])) and _is_header(found[1]):
-            blocks.append((QUESTION if found[1].lower() == QUESTION else found[1], []))
+            blocks.append((QUESTION if found[1].lower() == QUESTION else normalize("NFC", found[1]), []))
             fence = ""
             continue
         fence = _fence_after(fence, line)
