@@ -91,7 +91,7 @@ def test_the_agreed_phrase_means_that_nothing_changed(text: str) -> None:
 
 def test_only_files_that_do_not_exist_yet_must_be_in_a_reply() -> None:
     assert read_reply("=== artifacts/b.md\nB", TWO, needed=TWO[1:]).files == {"artifacts/b.md": "B\n"}
-    with pytest.raises(ContractError, match="but artifacts/b.md does not exist yet"):
+    with pytest.raises(ContractError, match=r"but artifacts/b\.md does not exist yet"):
         read_reply("변경 사항 없음", TWO, needed=TWO[1:])
 
 

@@ -13,9 +13,18 @@ from orchestra.workflows.team.decisions import Decision, decisions_text
 from orchestra.workflows.team.definitions import DECISIONS, Definition
 from orchestra.workflows.team.effects import Settled
 from orchestra.workflows.team.findings import ReviewFinding
+from orchestra.workflows.team.replies import AgentReply
 from orchestra.workflows.team.shapes import NOT_THERE, Text
 
 BUILT = "files that were changed for you"  # the heading of what an agent's child run built
+
+
+class KeptOut(Struct, frozen=True):
+    """A block of an agent's reply that is no artifact of the agent (S4-65)."""
+
+    agent: str
+    name: str
+    why: str
 
 
 class Board(Struct, frozen=True):
@@ -24,6 +33,7 @@ class Board(Struct, frozen=True):
     files: Mapping[str, Text] = {}  # by path
     phases: tuple[Settled, ...] = ()  # those that have ended
     built: Mapping[str, str] = {}  # by agent: the files that its child run changed
+    out: tuple[KeptOut, ...] = ()
 
     @property
     def findings(self) -> tuple[ReviewFinding, ...]:
@@ -48,13 +58,16 @@ class Board(Struct, frozen=True):
         """The board with another text of a file."""
         return replace(self, files={**self.files, path: text})
 
-    def with_files(self, files: Mapping[str, Text]) -> Board:
-        """The board with these files new or replaced."""
-        return replace(self, files={**self.files, **files})
+    def after(self, agent: str, reply: AgentReply) -> Board:
+        """The board with the files of an agent's reply."""
+        out = (KeptOut(agent, one.name, one.why) for one in reply.out)
+        return replace(self, files={**self.files, **reply.files}, out=(*self.out, *out))
 
     def joined(self, others: Iterable[Board]) -> Board:
         """The board with the files of these, which do not share any (S4-46)."""
-        return self.with_files({path: text for other in others for path, text in other.files.items()})
+        boards = (self, *others)
+        files = {path: text for board in boards for path, text in board.files.items()}
+        return replace(self, files=files, out=tuple(one for board in boards for one in board.out))
 
     def with_built(self, agent: str, files: str) -> Board:
         """The board after an agent's child run."""
@@ -92,6 +105,7 @@ class Result(Struct, frozen=True):
     findingsOpen: int
     findingsClosed: int
     decisions: int
+    keptOut: tuple[KeptOut, ...] = ()
 
     @classmethod
     def of(cls, board: Board) -> Result:
@@ -102,4 +116,5 @@ class Result(Struct, frozen=True):
             sum(one.is_open for one in board.findings),
             sum(not one.is_open for one in board.findings),
             len(board.decisions),
+            board.out,
         )

@@ -102,7 +102,7 @@ async def _together(
     async def one(name: str, here: Context) -> Board:
         files = work.definition.artifacts_of(name)
         brief = Brief(work, work.definition.agent(name), action, phase, files, shown[name])
-        return Board().with_files((await write(here, action.native, brief)).files)
+        return Board().after(name, await write(here, action.native, brief))
 
     made = await ctx.fan_out({name: partial(one, name) for name in shown}, limit=work.job.workers)
     return board.joined(made.values())

@@ -72,7 +72,9 @@ def read_reply(text: str, own: Sequence[str], *, needed: Sequence[str] = ()) -> 
         raise ContractError(_REASON, "the reply is empty")
     if is_unchanged(said):
         if needed:
-            raise ContractError(_REASON, f"the reply says that nothing changed, but {_named(needed)} does not exist yet")
+            raise ContractError(
+                _REASON, f"the reply says that nothing changed, but {_named(needed)} does not exist yet"
+            )
         return AgentReply({}, unchanged=True)
     blocks = _blocks(said)
     if not blocks:

@@ -173,5 +173,5 @@ async def revise(ctx: Context, work: Work, phase: Phase, now: Rounds, texts: Seq
         if now.decisions:
             sources["decisions"] = "\n".join(f"- {one.chosen} ({one.rationale})" for one in now.decisions)
         brief = Brief(work, work.definition.agent(name), REVISE, phase, files, sources, now.round)
-        board = board.with_files((await write(ctx, f"{name}-revise", brief)).files)
+        board = board.after(name, await write(ctx, f"{name}-revise", brief))
     return replace(now, before=before, board=board)

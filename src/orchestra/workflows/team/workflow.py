@@ -22,7 +22,7 @@ from orchestra.workflows.headline import again, headline, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
 from orchestra.workflows.team.board import Result
-from orchestra.workflows.team.decisions import Decisions, read_decisions
+from orchestra.workflows.team.decisions import Decisions, Disagreement, read_decisions
 from orchestra.workflows.team.definitions import DECISIONS, Definition
 from orchestra.workflows.team.effects import HANDLERS, Settled
 from orchestra.workflows.team.files import TeamFiles
@@ -274,5 +274,6 @@ TEAM = Workflow(
         "run-meta": (Meta, "run-meta.json of a team's run"),
         "agent-log": (LogLine, "a line of logs/AGENT.jsonl of a team's run"),
         "decisions": (Decisions, f"{DECISIONS} of a team's run"),
+        "disagreement": (Disagreement, f"`conflict` of a decided conflict in {DECISIONS}"),
     },
 )
