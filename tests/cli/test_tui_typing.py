@@ -43,7 +43,13 @@ def test_hangul_is_typed_at_the_real_cursor_and_taken_back_by_what_a_person_sees
             tui.type(typed)
             wanted = (row, (column, top))
             tui.wait(lambda wanted=wanted: (tui.row.rstrip(), tui.cursor) == wanted, why=repr(typed))  # type: ignore[misc]
-        # A flag and a family are one character: what is left of them goes with one key.
+        # A flag and a family are one character: what is left of them goes with one key. They are drawn in cells that
+        # every terminal counts alike.
+        tui.type(f"{FAMILY}{FLAG}x")
+        tui.wait(lambda: (tui.row.rstrip(), tui.cursor) == (f"> {FAMILY[0]}KRx", (7, top)))
+        for left in (f"> {FAMILY[0]}KR", f"> {FAMILY[0]}", ">"):
+            tui.type(BACK)
+            tui.wait(lambda left=left: tui.row.rstrip() == left)  # type: ignore[misc]
         tui.type(f"가{FLAG}{BACK}나{FAMILY}{BACK}e\u0301{BACK}{ENTER}")
         tui.wait_for(HELLO)
         assert goals(project) == ["가나"]
@@ -106,6 +112,11 @@ def test_commands_are_completed_explained_and_refused_in_one_line(tmp_path: Path
         refused = [row for row in tui.log if "/nonsense" in row]
         assert len(refused) == 2 and refused[1].startswith("orchestra: there is no command /nonsense")
         assert runs_of(project) == []
+        tui.type(f"/agent q{TAB}")
+        tui.wait(lambda: tui.row.startswith("> /agent quick"), why="no agent was offered")
+        tui.type(f"{CTRL_U}/loop 고쳐라 --che{TAB}")
+        tui.wait(lambda: tui.row.startswith("> /loop 고쳐라 --check"), why="no option was offered")
+        tui.type(CTRL_U)
         tui.type("@한글")
         tui.wait(lambda: any("@한글 문서.md" in row for row in tui.below[2:]), why="no file was offered")
         tui.type(f"{CTRL_U}/help{ENTER}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import click
 from orchestra import __version__
 from orchestra.cli import options
 from orchestra.cli.advice import typed_as
-from orchestra.cli.conversation import Conversation, Wishes
+from orchestra.cli.conversation import AUTO, MODES, Conversation, Wishes
 from orchestra.cli.driving import Drive
 from orchestra.cli.editor import KeptHistory
 from orchestra.cli.tui.face import TuiFace
+from orchestra.cli.tui.hosted import OTHER, following
 from orchestra.cli.tui.names import names
 from orchestra.cli.tui.plain import Plain
 from orchestra.cli.tui.screen import Screen
@@ -24,6 +25,8 @@ from orchestra.cli.tui.surface import Surface
 from orchestra.cli.tui.talk import Talk
 from orchestra.cli.tui.words import Words
 from orchestra.core.errors import RunLocked
+from orchestra.workflows.evidence.workflow import sessions_of
+from orchestra.workflows.project import Project
 
 _SESSION = "tui"
 _MOST_SESSIONS = 100  # that are tried for a free one
@@ -43,7 +46,7 @@ def begin(
 async def _begin(
     project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
 ) -> int:
-    words = Words(names(), lambda: found.files())
+    words = Words(names(), lambda: found.files(), lambda *typed: _following(found, *typed))
     screen: Surface
     screen = Plain(plain) if plain else Screen(words, colour=not os.environ.get("NO_COLOR"))
     face = TuiFace(screen)
@@ -69,6 +72,22 @@ def _free(sessions: list[str], enter: Callable[[str], Conversation]) -> Conversa
         except RunLocked:
             continue
     return enter(sessions[-1])
+
+
+def _following(project: Project, name: str, words: list[str], begun: str) -> Iterator[tuple[str, str]]:
+    """What may follow a command of the UI, of the conversation, or of `orchestra`."""
+    choices: dict[str, Callable[[], Iterable[str]]] = {
+        "/agent": lambda: ("default", *project.config.evidence.agents),
+        "/mode": lambda: (*MODES, AUTO),
+        "/steps": lambda: (AUTO,),
+        "/stream": lambda: ("on", "off", AUTO),
+        "/session": sessions_of(project).ids,
+    }
+    if name not in choices:
+        command = "show" if name in ("/watch", "/attach", "/runs") else OTHER.get(name, name[1:])
+        yield from following(command, words, begun, project.path)
+    elif not words:
+        yield from ((one, "") for one in dict.fromkeys(choices[name]()) if one.startswith(begun))
 
 
 def _given(who: options.Answering) -> Iterator[tuple[str, str]]:

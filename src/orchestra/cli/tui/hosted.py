@@ -17,11 +17,12 @@ import io
 import re
 import shlex
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import ShellComplete
 
 from orchestra.cli.commands import COMMANDS
 from orchestra.cli.driving import Drive
@@ -130,6 +131,27 @@ def words_of(name: str, rest: str, *, goal: bool) -> list[str]:
         raise UsageError(f"/{name}: a quote is not closed ({error})") from error
 
 
+def following(name: str, words: list[str], begun: str, project: Path) -> Iterator[tuple[str, str]]:
+    """What may follow a command and the words behind it, as a shell completes it: runs, options, values."""
+    command = COMMANDS.get(name)
+    if command is None:
+        return
+    takes = {option for parameter in _command(name).params for option in parameter.opts}
+    where = ("-C", str(project)) if "-C" in takes else ()
+    completer = ShellComplete(program, {}, "orchestra", "")
+    for item in completer.get_completions([name, *where, *words], begun):
+        yield str(item.value), item.help or ""
+
+
+def _command(name: str) -> click.Command:
+    """A command of `orchestra`."""
+    table = program
+    assert isinstance(table, CommandTable)
+    command = table.get_command(click.Context(table), name)
+    assert command is not None
+    return command
+
+
 async def run_command(host: Hosting, name: str, rest: str, project: Path, given: Given) -> None:
     """Run a command until it ends; its lines are printed by `host`, which has the run that it wants driven.
 
@@ -140,10 +162,7 @@ async def run_command(host: Hosting, name: str, rest: str, project: Path, given:
         raise UsageError(f"/{name} needs a terminal of its own: orchestra {name}")
     if name == "logs" and {"-f", "--follow"} & set(rest.split()):
         raise UsageError("/logs -f: to read along with a run, /watch RUN")
-    table = program
-    assert isinstance(table, CommandTable)
-    command = table.get_command(click.Context(table), name)
-    assert command is not None
+    command = _command(name)
     takes = {option for parameter in command.params for option in parameter.opts}
     starts = not any(isinstance(one, click.Argument) and one.name == "run" for one in command.params)
     models = (part for flag in given if flag[0] in takes and (starts or flag[0] not in _LIMITS) for part in flag)

@@ -49,6 +49,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from orchestra.cli.editor import Letters, editing_keys
 from orchestra.cli.text import safe_painted
+from orchestra.cli.tui.simple import Simple
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.tail import Tail
 
@@ -132,7 +133,7 @@ class Screen:
         working = Condition(lambda: self._working)
         tail = Window(FormattedTextControl(self._tail), height=lambda: Dimension.exact(self._height), wrap_lines=False)
         entry = Window(
-            BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)]),
+            BufferControl(self._buffer, input_processors=[Simple(), BeforeInput(lambda: self._prompt)]),
             wrap_lines=True,
             dont_extend_height=True,
             height=lambda: Dimension(min=1, max=self._room),
@@ -353,6 +354,10 @@ class Screen:
         @keys.add("c-d", filter=here & Condition(lambda: not self._buffer.text))
         def leave(event: KeyPressEvent) -> None:
             self.left()
+
+        @keys.add("c-z", filter=here)
+        def suspend(event: KeyPressEvent) -> None:
+            event.app.suspend_to_background()
 
         @keys.add("tab", filter=here)
         def complete(event: KeyPressEvent) -> None:
