@@ -103,6 +103,22 @@ class Conversation:
     def __exit__(self, *error: object) -> None:
         self._held.close()
 
+    def choices(self, name: str) -> tuple[str, ...]:
+        """What may follow a command of the conversation, if it can be listed."""
+        match name:
+            case "/agent":
+                return tuple(dict.fromkeys(("default", *self._app.project.config.evidence.agents)))
+            case "/mode":
+                return (*MODES, AUTO)
+            case "/steps":
+                return (AUTO,)
+            case "/stream":
+                return ("on", "off", AUTO)
+            case "/session":
+                return tuple(self._sessions.ids())
+            case _:
+                return ()
+
     # -- what is said -------------------------------------------------------------------------------------------------
 
     async def begin(self) -> AsyncIterator[Heard]:

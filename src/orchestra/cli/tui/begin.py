@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import click
 from orchestra import __version__
 from orchestra.cli import options
 from orchestra.cli.advice import typed_as
-from orchestra.cli.conversation import AUTO, MODES, Conversation, Wishes
+from orchestra.cli.conversation import Conversation, Wishes
 from orchestra.cli.driving import Drive
 from orchestra.cli.editor import KeptHistory
 from orchestra.cli.tui.face import TuiFace
@@ -25,8 +25,6 @@ from orchestra.cli.tui.surface import Surface
 from orchestra.cli.tui.talk import Talk
 from orchestra.cli.tui.words import Words
 from orchestra.core.errors import RunLocked
-from orchestra.workflows.evidence.workflow import sessions_of
-from orchestra.workflows.project import Project
 
 _SESSION = "tui"
 _MOST_SESSIONS = 100  # that are tried for a free one
@@ -46,7 +44,7 @@ def begin(
 async def _begin(
     project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
 ) -> int:
-    words = Words(names(), lambda: found.files(), lambda *typed: _following(found, *typed))
+    words = Words(names(), lambda: found.files(), lambda *typed: _following(conversation, found.path, *typed))
     screen: Surface
     screen = Plain(plain) if plain else Screen(words, colour=not os.environ.get("NO_COLOR"))
     face = TuiFace(screen)
@@ -74,20 +72,14 @@ def _free(sessions: list[str], enter: Callable[[str], Conversation]) -> Conversa
     return enter(sessions[-1])
 
 
-def _following(project: Project, name: str, words: list[str], begun: str) -> Iterator[tuple[str, str]]:
+def _following(
+    conversation: Conversation, path: Path, name: str, words: list[str], begun: str
+) -> Iterator[tuple[str, str]]:
     """What may follow a command of the UI, of the conversation, or of `orchestra`."""
-    choices: dict[str, Callable[[], Iterable[str]]] = {
-        "/agent": lambda: ("default", *project.config.evidence.agents),
-        "/mode": lambda: (*MODES, AUTO),
-        "/steps": lambda: (AUTO,),
-        "/stream": lambda: ("on", "off", AUTO),
-        "/session": sessions_of(project).ids,
-    }
-    if name not in choices:
-        command = "show" if name in ("/watch", "/attach", "/runs") else OTHER.get(name, name[1:])
-        yield from following(command, words, begun, project.path)
-    elif not words:
-        yield from ((one, "") for one in dict.fromkeys(choices[name]()) if one.startswith(begun))
+    if not words:
+        yield from ((one, "") for one in conversation.choices(name) if one.startswith(begun))
+    command = "show" if name in ("/watch", "/attach", "/runs") else OTHER.get(name, name[1:])
+    yield from following(command, words, begun, path)
 
 
 def _given(who: options.Answering) -> Iterator[tuple[str, str]]:
