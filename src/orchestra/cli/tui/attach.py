@@ -129,6 +129,7 @@ class Attached:
                 self._face.line(run.where + text)
         for event in self._open.values():
             self._face.resumed(event)
+        self._face.screen.flush()  # seen at once: to ask, the run is read again
         if self.end is None:
             self._ask()
 
