@@ -118,7 +118,7 @@ CONFIG_RULES = """\
 - Flags win over environment variables, and these over the file.
 - An unknown key or a wrong type is refused (exit code 2) with the file, the line and the nearest known key.
 - Run orchestra in the project folder: that is where a relative `scripted:` file is looked for.
-- A budget needs prices: tokens of a model whose price nobody knows count as free, and you are told so.
+- A budget needs prices: tokens of a model without a known price count as free, and a notice reports it.
 - There are no secrets in this file: a provider names the variable that holds its key (`key_env`).
 
 `orchestra config show` prints what is in force, `orchestra config path` where it was found, and

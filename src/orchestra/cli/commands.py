@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("show", "What a run is, did and waits for."),
     "watch": ("watch", "Follow a run as it happens, whoever drives it."),
     "logs": ("show", "A run's events as lines; -f follows."),
-    "diff": ("show", "What a run changed, or wants to change."),
+    "diff": ("show", "What a run changed, or proposes to change."),
     "inspect": ("inspect", "Everything about one task of a task graph."),
     "trace": ("trace", "What the levels of a task graph did; or a request R1 and the evidence for it, both ways."),
     "requests": ("requests", "The requests of contracts, with the state that their executed tests show."),

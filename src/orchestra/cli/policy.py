@@ -45,7 +45,7 @@ def policy() -> None:
     type=click.Choice(["model", "person"]),
     default="model",
     show_default=True,
-    help="Who wants it: a model's task needs the whitelist, what a person typed (--check, tool run) does not.",
+    help="Who asks: a model's task needs the whitelist, what a person typed (--check, tool run) does not.",
 )
 @_json_option
 @options.project

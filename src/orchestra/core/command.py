@@ -204,7 +204,7 @@ def _recorded_form(command: RunCommand) -> _RecordedCommand:
 def command_digest(
     argv: tuple[str, ...], *, net: bool, errors: Errors = "apart", then: tuple[Stage, ...] = ()
 ) -> Digest:
-    """What a person grants when a rule asks about a command: exactly these words, and the network only if it is said.
+    """The digest that a person's grant of a command names: of exactly these words, and with the network only for `net`.
 
     Of a pipe it is the whole pipe. Without network and pipe it is the digest of the words, as journals have held it
     from the beginning.
