@@ -61,30 +61,28 @@ class Driving(NamedTuple):
     detach: bool = False
 
 
-def project(function: F) -> F:
-    """-C DIR, before or after the command."""
+def _project(default: Callable[[click.Context], Path], help: str) -> Callable[[F], F]:
+    """-C DIR, before or after the command; `default` gives the folder without it."""
     return click.option(
         "-C",
         "project",
         metavar="DIR",
         envvar="ORCHESTRA_PROJECT",
         type=click.Path(path_type=Path),
-        callback=lambda ctx, _, value: value or ctx.find_root().params.get("folder") or project_here(ctx),
-        help="Project folder (default: the nearest upwards with orchestra.config.yaml, .runs or .git; else here).",
-    )(function)
+        callback=lambda ctx, _, value: value or ctx.find_root().params.get("folder") or default(ctx),
+        help=help,
+    )
+
+
+def project(function: F) -> F:
+    """-C DIR, before or after the command."""
+    upwards = "the nearest upwards with orchestra.config.yaml, .runs or .git; else here"
+    return _project(project_here, f"Project folder (default: {upwards}).")(function)
 
 
 def project_exactly(function: F) -> F:
     """-C DIR for a command that makes a project: without it, the current folder."""
-    return click.option(
-        "-C",
-        "project",
-        metavar="DIR",
-        envvar="ORCHESTRA_PROJECT",
-        type=click.Path(path_type=Path),
-        callback=lambda ctx, _, value: value or ctx.find_root().params.get("folder") or Path(),
-        help="Project folder (default: here).",
-    )(function)
+    return _project(lambda ctx: Path(), "Project folder (default: here).")(function)
 
 
 def project_here(ctx: click.Context) -> Path:

@@ -28,8 +28,14 @@ from orchestra.core.secretfiles import secret_by_name
 from orchestra.core.text import clean
 from orchestra.patch.git.repository import find_repository
 from orchestra.patch.git.status import uncommitted
+from orchestra.policy.policy import Policy
 
 _NAMED = 5  # files in a notice
+
+
+def about_another(run_id: str, policy: Policy) -> dict[str, Any]:
+    """The facts of an undo or an apply: the run that it is about, and the policy of now."""
+    return {"inputRunId": run_id, "aside": True, "policy": msgspec.to_builtins(policy)}
 
 
 class Recorded(Struct, frozen=True):

@@ -13,6 +13,7 @@ from orchestra.core.run import name_part
 from orchestra.core.text import count
 from orchestra.core.work import Applied
 from orchestra.providers.choose import Models
+from orchestra.workflows.beginning import about_another
 from orchestra.workflows.commit.flow import commit
 from orchestra.workflows.commit.shapes import Committed, Job
 from orchestra.workflows.commit.states import TABLE
@@ -26,10 +27,6 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     if not job.runs or job.to is None:
         raise UsageError("a commit is made by its own command: orchestra apply RUN --branch NAME")
     return job, models
-
-
-def _facts(project: Project, job: Job) -> dict[str, Any]:
-    return {"inputRunId": job.run, "aside": True, "policy": msgspec.to_builtins(project.policy)}
 
 
 def _headline(event: Event) -> str:
@@ -52,7 +49,7 @@ COMMIT = Workflow(
     table=TABLE,
     prepare=prepare,
     reserved=frozenset(Job.__struct_fields__),
-    facts=_facts,
+    facts=lambda project, job: about_another(job.run, project.policy),
     id_parts=lambda job: ("commit", name_part(job.run)),
     headline=_headline,
     printed=printed,

@@ -9,6 +9,7 @@ import msgspec
 from orchestra.core.errors import UsageError
 from orchestra.core.run import name_part
 from orchestra.providers.choose import Models
+from orchestra.workflows.beginning import about_another
 from orchestra.workflows.description import Workflow
 from orchestra.workflows.project import Project
 from orchestra.workflows.undo.flow import undo
@@ -23,10 +24,6 @@ def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:
     if not job.runs:
         raise UsageError("an undo is started by its own command: orchestra undo RUN")
     return job, models
-
-
-def _facts(project: Project, job: Job) -> dict[str, Any]:
-    return {"inputRunId": job.run, "aside": True, "policy": msgspec.to_builtins(project.policy)}
 
 
 def _id_parts(job: Job) -> tuple[str, str]:
@@ -52,7 +49,7 @@ UNDO = Workflow(
     table=TABLE,
     prepare=prepare,
     reserved=frozenset(Job.__struct_fields__),
-    facts=_facts,
+    facts=lambda project, job: about_another(job.run, project.policy),
     id_parts=_id_parts,
     printed=printed,
     title="an undo",
