@@ -345,7 +345,7 @@ def test_a_fork_may_have_another_provider_also_if_it_is_driven_later(tmp_path: P
     _answer_both(project, run, "red", "green")
     other = project.path / "다른.yaml"
     other.write_text(json.dumps({"replies": [says("left", "l2"), says("both", "b2")]}))
-    words = ("fork", run, "--answer", "left", "파랑", "--provider", f"scripted:{other}")
+    words: tuple[str, ...] = ("fork", run, "--answer", "left", "파랑", "--provider", f"scripted:{other}")
     if apart:
         run = project.run(*words, "--no-drive").stdout.strip()
         words = ("resume", run)
