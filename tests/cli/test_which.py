@@ -140,6 +140,40 @@ def test_tab_completes_runs_providers_and_workflows(tmp_path: Path) -> None:
     assert completed("show", "20") == []
 
 
+def test_tab_in_bash_completes_words_that_bash_itself_splits(tmp_path: Path) -> None:
+    project = waiting(tmp_path / "p", "고치기", "fix it")
+    script = project.run("completion", "bash").stdout
+
+    def replies(replaced: str, *words: str) -> list[str]:
+        """What bash puts in the place of `replaced`, the end of the line. `words` is how it splits the line."""
+        line = " ".join(words).replace("@ ", "@")
+        told = f'COMP_LINE=$2; replaced=$1; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))\n{script}'
+        told += '_orchestra_completion "$0" "$replaced"; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(
+            ["bash", "--norc", "-c", told, PROGRAM, replaced, line, *words],
+            cwd=project.path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    assert replies("@", "orchestra", "show", "@") == ["@2", "@1"]
+    assert replies("@2", "orchestra", "show", "@", "2") == replies("@2", "orchestra", "show", "@2") == ["@2"]
+    assert replies("고", "orchestra", "show", "고") == [one.id for one in project.runs if "고" in one.id]
+    goal = ("orchestra", "loop", '"a b"', "--provider")
+    assert replies("anth", *goal, "anth") == ["anthropic"]
+    assert "local" in replies("", *goal, "")
+
+
+@pytest.mark.parametrize("words", [("more", "last"), ("more", "@1"), ("more", "1"), ("answer", "last")])
+def test_a_run_alone_is_no_goal_and_no_answer(tmp_path: Path, words: tuple[str, ...]) -> None:
+    project = waiting(tmp_path / "p", "fix it")
+    done = said(project.path, *words)
+    assert done.code == 2 and f"{words[1]} names a run" in done.err and len(project.runs) == 1
+
+
 def test_mistakes_on_the_command_line_look_like_all_others(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     for words in (["lop"], ["loop", "x", "--nope"], ["loop", "x", "--max-fixes", "x"], ["inspect"], ["show", "a", "b"]):

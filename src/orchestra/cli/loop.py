@@ -129,7 +129,7 @@ def _in_worktree(drive: Drive, job: Job, models: Models) -> WorktreeJob:
 
 
 @click.command(short_help="Go on from a finished run with another goal.")
-@options.run_then("goal", "GOAL")
+@options.run_then("goal", "GOAL", numbers=False)
 @options.checks("A command that must exit 0 (default: the checks of RUN). Repeatable.")
 @options.approval("a patch", default="the configuration's", variable=None)
 @options.max_fixes("How many fixes at most (default: as RUN).")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from orchestra.core.text import seconds_of
 from orchestra.providers.choose import Models, Providers, from_here
 
 _OPERATORS = "|&;<>"  # operators of a shell
+_NAMES_A_RUN = re.compile(r"last|@\d+|\d{4}-\d\d-\d\d_\d{3,}_\S+")  # and cannot be meant as anything else
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]
 
@@ -275,8 +277,12 @@ def run_or_default(function: F) -> F:
     return click.argument("run", metavar="[RUN]", required=False, shell_complete=run_names)(function)
 
 
-def run_then(name: str, metavar: str) -> Callable[[Command], Command]:
-    """[RUN] and one more argument. A single word is the other argument: the run is None then."""
+def run_then(name: str, metavar: str, *, numbers: bool = True) -> Callable[[Command], Command]:
+    """[RUN] and one more argument. A single word is the other argument: the run is None then.
+
+    A single word that only names a run is refused: the other argument was forgotten. A mere number is allowed as the
+    other argument only with `numbers`.
+    """
 
     def wrapped(function: Command) -> Command:
         @functools.wraps(function)
@@ -284,6 +290,8 @@ def run_then(name: str, metavar: str) -> Callable[[Command], Command]:
             if len(words) > 2:
                 raise click.UsageError(f"too many words: give a run and {metavar}, in quotes if it has several words")
             run = words[0] if len(words) == 2 else None
+            if run is None and (_NAMES_A_RUN.fullmatch(words[0]) or (words[0].isdecimal() and not numbers)):
+                raise click.UsageError(f"{words[0]} names a run, and {metavar} is missing: give {words[0]} {metavar}")
             return function(*arguments, **given, run=run, **{name: words[-1]})
 
         argument = click.argument(

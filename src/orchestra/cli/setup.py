@@ -116,15 +116,20 @@ def completion(shell: str | None, install: bool) -> int:
     zsh:  eval "$(orchestra completion zsh)"       (in ~/.zshrc)
     fish: orchestra completion fish | source       (in ~/.config/fish/config.fish)
     """
+    import importlib.resources
+
     from click.shell_completion import get_completion_class
 
     from orchestra.cli.program import program
 
     yours = Path(os.environ.get("SHELL", "bash")).name
     name = shell or (yours if yours in _SHELLS else "bash")
-    kind = get_completion_class(name)
-    assert kind is not None
-    script = kind(program, {}, "orchestra", _COMPLETES).source()
+    if name == "bash":
+        script = importlib.resources.files("orchestra.cli").joinpath("completion.bash").read_text(encoding="utf-8")
+    else:
+        kind = get_completion_class(name)
+        assert kind is not None
+        script = kind(program, {}, "orchestra", _COMPLETES).source()
     if not install:
         click.echo(script)
         return 0
