@@ -440,6 +440,7 @@ TRANSCRIPTS = {
     "docs/tasks.md": ("dag transcript", "demo_dag.py", ("Have it looked into", "What it made")),
     "docs/contracts.md": ("contracts transcript", "demo_contracts.py", ("What it was made of", "Is that tree")),
 }
+NO_PYTHON = "  there is no python on PATH: python3 is used\n"  # so it is on many machines
 SIDE_BY_SIDE = re.compile(r"(?:· 1 (?:declared|texts) .*\n)+")  # tasks that do not wait for each other
 
 
@@ -477,7 +478,7 @@ def printed(demo: str) -> str:
         )
         if done.returncode:
             raise SystemExit(f"the demo failed (exit code {done.returncode}):\n{done.stdout}")
-        text = done.stdout.replace(str(folder), "demo/1")
+        text = done.stdout.replace(str(folder), "demo/1").replace(NO_PYTHON, "")
     text = re.sub(r"(?<=sessions/)[0-9a-f]{8}(?=/)", "1a2b3c4d", settled(text))  # the digest of the project's path
     return SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_in_order)), text)
 
