@@ -257,7 +257,9 @@ class App:
         run = self.runs.vouched(folder)
         workflow = self.workflows.named(run.workflow)
         if (status := run.fold.state.status) in FINAL.values():
-            raise UsageError(f"run {folder.id} is {status}: nothing of it can be changed. A new run: orchestra retry")
+            verb, rest = ("more", ' "GOAL"') if status == "completed" else ("retry", "")
+            cure = f"A new run that goes on from it: orchestra {verb} {folder.id}{rest}"
+            raise UsageError(f"run {folder.id} is {status}: nothing of it can be changed. {cure}")
         if run.driven:
             raise RunLocked(folder.id, "another process")
         if workflow.changed is None:

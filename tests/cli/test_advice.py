@@ -141,7 +141,7 @@ def test_one_is_not_several_and_a_time_has_its_zone(tmp_path: Path) -> None:
     project = Tasks(tmp_path / "p", step("a", code="raise SystemExit(1)"))
     assert "waits for your approval: 1 task: g g" in told(project, "--approval", "always")
     done = project.run("approve", "last", "--no-input")
-    assert done.returncode == 1 and " UTC\n" in done.stderr.partition("tried again at ")[2]
+    assert done.returncode == 1 and " UTC\n" in done.stderr.partition("next attempt at ")[2]
     assert "summary done" in done.stderr and "evaluate done" not in done.stderr
     loop = Project(tmp_path / "q", role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", WRONG_PATCH))
     assert "after 1 fix." in loop.loop("--approval", "never", "--max-fixes", "1").stderr

@@ -47,6 +47,8 @@ def test_a_branch_gets_the_result_and_nothing_else_is_touched(tmp_path: Path) ->
         2,
         "orchestra: no run here has left changes; to apply a certain run: orchestra apply RUN\n",
     )
+    here = project.run("apply", run, "--commit", env=IDENTITY)
+    assert here.returncode == 1 and "or the run was undone" in here.stderr and "--branch NAME" in here.stderr
     assert project.run("apply", run, "--branch", "again", env=IDENTITY).returncode == 0  # known after an undo, too
     assert git(project.path, "diff", "again", "fix/더하기") == ""
     exists = project.run("apply", run, "--branch", "main", env=IDENTITY)

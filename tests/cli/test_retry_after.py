@@ -75,7 +75,7 @@ def test_a_moment_of_another_day_is_shown_with_its_day() -> None:
         for name, s in (("retryAt", 1), ("retryAt", 5), ("notBefore", 700))
     ]
     assert shown == [
-        "plan failed: busy; tried again at 23:59:59 UTC",
-        "plan failed: busy; tried again at 2026-02-01 00:00:03 UTC",
+        "plan failed: busy; next attempt at 23:59:59 UTC",
+        "plan failed: busy; next attempt at 2026-02-01 00:00:03 UTC",
         "plan failed: busy; asks not to be called before 2026-02-01 00:11:38 UTC",
     ]

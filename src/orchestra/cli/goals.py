@@ -73,8 +73,8 @@ def _file(name: str, path: str, typed: str) -> str:
     except (OSError, OddFile) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
-            f"the {name} {typed} names a file, and that cannot be read: {why}. One that begins with @ can come from"
-            " standard input (-)"
+            f"the {name} {typed} names a file, and that cannot be read: {why}. To give a {name} that"
+            " itself begins with @, use standard input (`-`)"
         ) from error
 
 

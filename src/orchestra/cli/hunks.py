@@ -13,7 +13,7 @@ _HELP = (
     "y - apply this hunk",
     "n - leave it out; n TEXT: tell the fixer why",
     "a - apply it and the rest of this file",
-    "d - leave out it and the rest of this file",
+    "d - leave it and the rest of this file out",
     "A - apply it and all that follow, in all files",
     "a 1,3 - apply these files, and no others",
     "e - edit it ($VISUAL, $EDITOR), then apply it",

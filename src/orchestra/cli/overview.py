@@ -64,12 +64,10 @@ def overview(app: App) -> Iterator[str]:
 
 
 def _line(one: RunSummary) -> str:
-    """A run in one line: number, goal, since when."""
-    since = took(max(0.0, seconds_between(one.fold.state.updatedAt, now())))
-    text = (
-        f"  {number_text(one.facts.number)} {brief(one.facts.goal or one.folder.id, _GOAL)} ({one.workflow}, {since})"
-    )
-    return safe(text)
+    """A run in one line: number, goal, when its last event was."""
+    ago = took(max(0.0, seconds_between(one.fold.state.updatedAt, now())))
+    goal = brief(one.facts.goal or one.folder.id, _GOAL)
+    return safe(f"  {number_text(one.facts.number)} {goal} ({one.workflow}, {ago} ago)")
 
 
 def _next(app: App, one: RunSummary) -> list[str]:

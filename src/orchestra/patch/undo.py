@@ -241,8 +241,11 @@ def _before(file: PatchFile, now: _Text, kept: Mapping[str, tuple[Edit, ...]] | 
     if isinstance(after, _Unknown):
         return _GONE
     if kept is None or file.path not in kept:
-        why = f"{file.path}: the run kept no record of its text before the patch (it is of an older version)"
-        return Refusal("conflict", f"{why}", file.path)
+        why = (
+            f"{file.path}: the run kept no record of its text before the patch: the change was there already (undo the"
+            " run that made it), or the run is of an older version"
+        )
+        return Refusal("conflict", why, file.path)
     text = replaced(kept[file.path], FileText(after or b"").lines)
     # A path that all patches together left as it was may have changed since. Its text is not needed, nor used (rule 4).
     return text if _hash(text) == file.before else _GONE

@@ -104,7 +104,7 @@ def again(event: Event) -> str:
     """The end of a failed step's line: when it is tried again."""
     step = StepEvent.of(event)
     if step.retryAt:
-        return f"; tried again at {clock(step.retryAt, event.ts)} UTC"
+        return f"; next attempt at {clock(step.retryAt, event.ts)} UTC"
     if step.notBefore:
         return f"; asks not to be called before {clock(step.notBefore, event.ts)} UTC"
     return ""

@@ -149,8 +149,9 @@ class Committing:
             return images
         net = net_change(patches, later, images)
         if net.unknown:
-            what = f"{', '.join(net.unknown)} changed since the run; what the run made of it is not known any more"
-            return Refusal("conflict", f"{what}; nothing was committed", net.unknown[0])
+            what = f"{', '.join(net.unknown)} changed since the run, whose result cannot be told from that"
+            cure = "take the later changes back first, or commit the files yourself"
+            return Refusal("conflict", f"{what}; nothing was committed: {cure}", net.unknown[0])
         if not net.files:
             return Refusal("conflict", f"run {first} changed no file; nothing was committed")
         return net.files
@@ -169,8 +170,8 @@ class Committing:
             return images
         other = [file.path for file in net if _data(images[file.path]) != file.after]
         if other:
-            what = f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not as the run left it"
-            return Refusal("conflict", f"{what}, so no commit of what is checked out can have it", other[0])
+            what = f"{', '.join(other)} changed since the run, or the run was undone; nothing was committed"
+            return Refusal("conflict", f"{what}. A branch of its own can have the result: --branch NAME", other[0])
         entries = read_index(repository.own / "index")
         if entries is None:
             return Refusal("conflict", "the index cannot be changed: a merge is not finished, or it is split or sparse")

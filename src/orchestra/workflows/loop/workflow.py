@@ -121,7 +121,9 @@ def _raised(params: Mapping[str, Any], fixes: int | None) -> dict[str, Any]:
     """A higher limit of fixes for a run that goes on: without a number, as many again (S1-71 holds for the new run)."""
     had = int(params.get("maxFixIterations", 3))
     if fixes is not None and fixes <= had:
-        raise UsageError(f"--max-fixes {fixes}: the run may make {had} already, and the kept ones count; say more")
+        raise UsageError(
+            f"--max-fixes {fixes}: the limit was {had}, and fixes that are kept count; give more than {had}"
+        )
     return {"maxFixIterations": had + max(had, 1) if fixes is None else fixes}
 
 
