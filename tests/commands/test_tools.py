@@ -448,3 +448,23 @@ def test_what_a_tool_is_given_is_enough_in_a_root_that_has_nothing_else(host: Ho
         command = [bwrap, "--unshare-all", *root, "--clearenv", "--setenv", "PATH", path, "--", tool.path, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.stdout.strip(), done.returncode) == (str(said), 0), done.stderr
+
+
+def test_the_projects_environment_serves_what_lies_in_it_and_nothing_else(host: Host) -> None:
+    venv.create(host.work / ".venv", symlinks=True, with_pip=False)
+    used = find_environment(str(host.work), {}, own="")
+    box = Toolbox(SYSTEM_PATH, host.work, environ=host.environ, environment=used)
+    assert box.serves(f"{host.work}/.venv/bin/tool") and box.serves(f"{host.work}/node_modules/.bin/tool")
+    assert not box.serves(f"{host.work}/tool") and not box.serves("/usr/bin/env")
+
+
+def test_of_an_installation_behind_a_link_both_places_are_mounted_and_else_one(host: Host) -> None:
+    real = host.root / "opt/3.12.4"
+    host.program("opt/3.12.4/bin/python3")
+    (real / "lib/python3.12").mkdir(parents=True)
+    host.link("opt/3.12", real)
+    (real / "pyvenv.cfg").touch()
+    box = host.box()
+    assert box.roots(f"{real}/bin/python3", trusted=True) == (str(real),)
+    linked = host.root / "opt/3.12"
+    assert box.roots(f"{linked}/bin/python3", trusted=True) == (str(linked), str(real))
