@@ -138,6 +138,16 @@ def test_a_name_does_not_come_to_mean_another_question_while_an_answer_is_on_its
     assert place.answers.answer(root, "y", question="a.1/colour").path == ("a.1",)
 
 
+def test_a_refused_answer_names_the_question_as_a_person_does(place: Place) -> None:
+    root = place.write("root", began("a", "a.1"))
+    place.write("a", asks("left~size", "left/size.1", options=["큰", "작은"]), parent="root", key="a.1")
+    with pytest.raises(UsageError, match="'중간' is no answer to left/size; the options are: 큰, 작은"):
+        place.answers.answer(root, "중간", question="left/size")
+    place.answers.answer(root, "큰", question="left/size")
+    with pytest.raises(UsageError, match=r"_root: 'a\.1/left/size' was already answered by .*; the first"):
+        place.answers.answer(root, "작은", question="left/size")
+
+
 def test_a_question_of_a_step_that_is_over_is_refused_by_its_name(place: Place) -> None:
     """Its run waits for something else now."""
     answered: Told = ("QUESTION_ANSWERED", "one.1", "10:00:03", {"questionId": "one", "outcome": {"by": "김"}})

@@ -31,7 +31,7 @@ from orchestra.patch.choosing import Part
 from orchestra.runs.choosing import Choice, Choosing, GateOf, pick
 from orchestra.runs.find import Runs
 from orchestra.runs.meant import Meant
-from orchestra.runs.tree import OpenRequest, Trees, named, names_of
+from orchestra.runs.tree import OpenRequest, Trees, given_name, named, names_of
 
 SHORT_DIGEST = len("sha256:") + 12  # characters of a digest that are enough to identify it
 _LISTED = 20  # requests in a message
@@ -105,7 +105,11 @@ class Answers:
         """Record an answer to the pending question, or to the one of this name; returns the request."""
         request = self._question(folder, question)
         said = self.checked(request.run.folder, request.event, text)
-        self._store.deliver(request.run.folder, request.id, message("answer", by or who(), text=said))
+        at, name = request.run.folder, clean(request.name)
+        if request.answered and (first := self._store.mail(at, request.id)) is not None:  # and no process took it yet
+            what = f"was already answered by {clean(first.by)} at {first.at}; the first answer stands"
+            raise UsageError(f"run {folder.id}: {name!r} {what}")
+        self._store.deliver(at, request.id, message("answer", by or who(), text=said))
         return request
 
     def checked(self, folder: RunFolder, request: Event, text: str) -> str:
@@ -248,7 +252,7 @@ def _allowed(folder: RunFolder, request: Event, text: str) -> str:
             return same[0]
     if options:
         raise UsageError(
-            f"run {folder.id}: {text!r} is no answer to {clean(asked.questionId)};"
+            f"run {folder.id}: {text!r} is no answer to {clean(given_name(asked.questionId, key_of(request)))};"
             f" the options are: {brief(', '.join(map(_shown, options)), 1000)}"
         )
     return text
