@@ -10,7 +10,7 @@ setup: $(BIN)/.ready
 # What orchestra itself needs to run, and no more: enough for the demos.
 $(BIN)/.runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orchestra needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 …")'
-	@echo "installing orchestra and what it needs to run into .venv (about 30 MB; once)" >&2
+	@echo "installing orchestra and what it needs to run into .venv (about 70 MB; once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python $(PIP) --editable .
 	@$(BIN)/python -m compileall -q src  # some machines write no bytecode by themselves; without it every start is slower
