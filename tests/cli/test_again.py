@@ -177,7 +177,7 @@ def test_a_loop_goes_on_beyond_its_last_fix(tmp_path: Path, words: tuple[str, ..
     shown = project.run("resume", run, "--no-input")
     assert f"orchestra retry {run} --max-fixes N" in shown.stderr + shown.stdout
     few = project.run("retry", run, "--max-fixes", "1")
-    assert few.returncode == 2 and "say more" in few.stderr and len(project.runs) == 1
+    assert few.returncode == 2 and "give more than 1" in few.stderr and len(project.runs) == 1
     code, said = retried(project, run, *words)
     new = said[-1]["runId"]
     assert code == 0 and project.calc().endswith(RIGHT)

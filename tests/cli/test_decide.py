@@ -136,7 +136,7 @@ def test_a_waiting_run_is_changed_and_its_journal_says_so(tmp_path: Path) -> Non
     project = Project(tmp_path / "p", role("planner", PLAN), role("developer", WRONG_PATCH), role("fixer", FIX_PATCH))
     assert project.loop("--max-fixes", "0").returncode == 3
     refused = project.run("resume", "last", "--max-fixes", "0")
-    assert refused.returncode == 2 and "say more" in refused.stderr
+    assert refused.returncode == 2 and "give more than" in refused.stderr
     words = ["--max-fixes", "1", "--approval", "never", "--check", project.check, "--check", "test -f calc.py"]
     assert project.run("resume", "last", *words, "--no-input").returncode == 3  # the patch still waits
     assert project.run("approve", "last", "--no-input", env={"LOGNAME": "가영"}).returncode == 0

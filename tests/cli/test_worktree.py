@@ -205,7 +205,7 @@ def test_work_that_reached_the_limit_of_fixes_goes_on_with_more_in_a_copy_of_its
     assert f"orchestra retry {run} --max-fixes N" in failed.stderr
     before = len(project.runs)
     refused = project.run("retry", run, "--max-fixes", "0", "--no-input")
-    assert refused.returncode == 2 and "say more" in refused.stderr and len(project.runs) == before
+    assert refused.returncode == 2 and "give more than" in refused.stderr and len(project.runs) == before
     assert project.run("retry", run, "--max-fixes", "1", "--no-input").returncode == 3
     assert len(copies(project)) == 2 and "a - b" in project.calc()
     kept = [event for event in project.events_of(copies(project)[1].parent.name) if event.type == "PHASE_STARTED"]
