@@ -121,6 +121,41 @@ def test_a_test_of_another_subtask_is_none_of_this_ones_cases(suite: str) -> Non
     assert unseen_cases(whole, contract()) == ("TC-2",)
 
 
+OTHERS = {  # the contract's file did not run; another file's TC-1 passed
+    "pytest": ("tests/test_a.py", '<testcase file="tests/test_b.py" classname="tests.test_b" name="test_tc_1"/>'),
+    "a function like the file": (
+        "tests/test_a.py",
+        '<testcase file="tests/test_b.py" classname="tests.tc_1.test_b" name="test_a"/>',
+    ),
+    "no files": ("tests/test_a.py", '<testcase classname="test_b.Case" name="test_tc_1"/>'),
+    "folders": ("tests/a.test.js", '<testcase classname="tests/b.test.js" name="tc_1"/>'),
+    "java": ("src/test/java/ATest.java", '<testcase classname="com.BTest" name="tc_1"/>'),
+}
+
+
+@pytest.mark.parametrize(("path", "test"), OTHERS.values(), ids=OTHERS)
+def test_where_the_own_file_did_not_run_no_other_test_proves_a_case(path: str, test: str) -> None:
+    own = msgspec.structs.replace(contract(), test_file_path=path)
+    found = run(f"<testsuites>{test}</testsuites>", passed=True)
+    assert (unseen_cases(found, own), passed_cases(found, own)) == (("TC-1", "TC-2"), ())
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("adder/adder_test.go", '<testcase classname="example.com/adder" name="TestAdd/tc_1"/>'),
+        ("src/test/java/ATest.java", '<testcase classname="com.ATest$Nested" name="tc_1"/>'),
+        ("tests/test_a.py", '<testcase file="tests/base.py" classname="tests.test_a.TestA" name="test_tc_1"/>'),
+    ],
+    ids=["go shows no files", "a class in the class", "a test of a base class"],
+)
+def test_the_own_tests_are_known_by_file_class_or_module(path: str, test: str) -> None:
+    own = msgspec.structs.replace(contract(), test_file_path=path)
+    others = '<testcase file="tests/test_b.py" classname="tests.test_b" name="test_tc_2"/>' if path[0] == "t" else ""
+    found = run(f"<testsuites>{test}{others}</testsuites>", passed=True)
+    assert passed_cases(found, own) == ("TC-1",)
+
+
 @pytest.mark.parametrize(
     ("suite", "known", "red", "passed"),
     [

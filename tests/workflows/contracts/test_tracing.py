@@ -68,7 +68,7 @@ class Journal:
 
 
 def case(number: int, status: Any = "passed") -> Case:
-    return Case(f"test_tc_{number}", status, "", "tests.test_a")
+    return Case(f"test_tc_{number}", status, "", "tests.AServiceTest")
 
 
 def change(

@@ -7,7 +7,19 @@ from types import MappingProxyType
 import pytest
 
 from orchestra.workflows.team.definitions import Agent, Artifact, Definition, Member, Phase, Task, Team
-from orchestra.workflows.team.shapes import DECIDE, DRAFT, REVIEW, Action, Brief, Job, Sources, Work, block, changes
+from orchestra.workflows.team.shapes import (
+    DECIDE,
+    DRAFT,
+    NOT_THERE,
+    REVIEW,
+    Action,
+    Brief,
+    Job,
+    Sources,
+    Work,
+    block,
+    changes,
+)
 
 PHASE = Phase(2, ("research",), "turns", 7)
 
@@ -38,6 +50,8 @@ def test_an_agent_that_writes_again_in_a_later_phase_may_leave_its_files_as_they
     assert "reply: No changes" in prompt(DRAFT, "artifacts/a.md", shown=shown)
     assert "reply: No changes" in prompt(DRAFT, "artifacts/a.md", "artifacts/decisions.json", shown=shown)
     assert "reply: No changes" not in prompt(DRAFT, "artifacts/a.md", "artifacts/b.md", shown=shown)
+    own_input = {"artifacts/a.md": NOT_THERE}  # an agent may read the file that it writes
+    assert "reply: No changes" not in prompt(DRAFT, "artifacts/a.md", shown=own_input)
 
 
 @pytest.mark.parametrize(

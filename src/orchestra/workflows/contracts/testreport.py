@@ -10,7 +10,7 @@ Rules
    names (`adder > tc_1 adds`, `TestAdd/tc_1`) the innermost that has one counts.
 5. A test of go that has tests inside is not counted, unless it failed and none of them did.
 6. Only tests of the contract's own test file belong to its cases: every subtask has a TC-1. Where a report does not
-   show the files of tests (go), all tests count.
+   show the files of tests (go), all tests count; else none counts where the file's own did not run.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _MOST_REASON = 600  # characters
 _MOST_TAIL = 4000
 _BARE = 25  # a shorter message says too little
 _MOST_OUTPUT = 1 << 20  # characters of output that are read
+_IN_CLASSES = (".py", ".java")  # files whose modules or classes have their names
 _SHORTEST_NAME = 4  # letters of a test case's name that may stand for the case
 _TC = re.compile(r"(?:(?<![^\W_])[tT][cC]|(?<=[a-z])TC)[-_](\d{1,9})(?!\d)")
 PRINTING: frozenset[Runner] = frozenset(("unittest", "go", "cargo"))  # runners whose output is read
@@ -348,19 +349,27 @@ def case_of(test: str, cases: Sequence[TestCase]) -> str:
 
 
 def tests_of(tests: Sequence[Case], path: str) -> Sequence[Case]:
-    """The tests of a test file; all tests, if none of them can be seen to be of it (rule 6)."""
-    return [one for one in tests if _is_of(one, path)] or tests
+    """The tests of a test file; all tests, if the report does not show the files of tests (rule 6)."""
+    own = [one for one in tests if _is_of(one, path)]
+    return own if own or any(_shows_file(one, path) for one in tests) else tests
 
 
 def _is_of(one: Case, path: str) -> bool:
     """Whether a test is of a file, by its file, class or module; or is the file itself, which could not be loaded."""
     stem = PurePosixPath(path).name.partition(".")[0]
-    if re.split(r"[./]", one.name)[-1] == stem:
+    if one.status == "failed" and re.split(r"[./]", one.name)[-1] == stem:
         return True
     place = one.file or one.group
     if one.file or "/" in place:
-        return f"/{place}".endswith(f"/{path}") or path.endswith(f"/{place}")
-    return stem in place.split(".")
+        module = f".{path.removesuffix('.py').replace('/', '.')}."  # pytest's file is that of an inherited test's base
+        return f"/{place}".endswith(f"/{path}") or path.endswith(f"/{place}") or module in f".{one.group}."
+    return stem in re.split(r"[.$]", place)
+
+
+def _shows_file(one: Case, path: str) -> bool:
+    """Whether a report shows which file a test is of: the file itself, a module of Python or a class of Java."""
+    suffix = PurePosixPath(path).suffix
+    return bool(one.file) or PurePosixPath(one.group).suffix == suffix or (bool(one.group) and suffix in _IN_CLASSES)
 
 
 def has_number(one: Case) -> bool:

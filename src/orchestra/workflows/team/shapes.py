@@ -118,7 +118,8 @@ class Brief(Struct, frozen=True):
     def needed(self) -> tuple[str, ...]:
         """The files that the agent has to write: those of a draft that no earlier phase or run made."""
         files = [path for path in self.files if path != DECISIONS] or self.files
-        return tuple(path for path in files if self.action is DRAFT and path not in self.sources)
+        there = {path for path, text in self.sources.items() if text != NOT_THERE}
+        return tuple(path for path in files if self.action is DRAFT and path not in there)
 
     @property
     def inputs(self) -> dict[str, object]:
