@@ -67,6 +67,14 @@ def test_a_closed_pipe_changes_no_exit_code(tmp_path: Path, tail: str) -> None:
         assert (tmp_path / "code").read_text().strip() == str(code)
 
 
+def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
+    """Services start programs so."""
+    waits = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    for command, code in ((loop(waits).replace(" '--no-input'", ""), 3), (f"{PROGRAM} tui", 2)):
+        done = subprocess.run(f"{command} <&-", shell=True, cwd=waits.path, capture_output=True, text=True)
+        assert (done.returncode, "internal error" in done.stderr) == (code, False)
+
+
 def test_a_terminal_that_goes_away_stops_no_run(tmp_path: Path) -> None:
     slow = role("developer", RIGHT_PATCH, delayMs=1500, chunk=20)
     project = Project(tmp_path / "p", role("planner", PLAN), slow)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import unicodedata
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from orchestra.cli.conversation import COMMANDS as TURNS
 from tests.support.evidence import main, planning, runs_of, said
 from tests.support.project import Project
+from tests.support.terminal import Terminal
 from tests.support.tui import BACK, CTRL_C, CTRL_U, ENTER, LEFT, NEW_LINE, TAB, UP, Tui
 
 HELLO = "안녕하세요! 무엇을 도울까요?"
@@ -160,3 +163,41 @@ def test_forty_columns_without_colours_show_all_of_it(tmp_path: Path) -> None:
         assert not any(b"\x1b[3" + digit in tui.raw for digit in (b"1", b"2", b"3", b"4", b"5", b"6", b"8"))
         assert max(len(row) for row in tui.rows) <= 40
         tui.leave()
+
+
+_TWO_PROMPTS = """
+import asyncio
+from prompt_toolkit.completion import DummyCompleter
+from orchestra.cli.tui.screen import Screen
+
+async def main():
+    screen = Screen(DummyCompleter(), colour=False)
+    shown = asyncio.ensure_future(screen.run())
+    await screen.ready()
+    screen.ask("what colour? ", print, "")
+    while screen._buffer.text != "blue, m":
+        await asyncio.sleep(0.01)
+    screen.close()  # answered elsewhere
+    said = asyncio.get_running_loop().create_future()
+    screen.ask("apply [y,n]? ", said.set_result, "yn")
+    screen.changed()
+    answer = await said
+    screen.end()
+    await shown
+    print(f"answer: {answer!r}")
+
+asyncio.run(main())
+"""
+
+
+def test_a_letter_of_an_answer_that_was_being_typed_approves_nothing(tmp_path: Path) -> None:
+    terminal = Terminal([sys.executable, "-c", _TWO_PROMPTS], tmp_path)
+    terminal.wait_for("what colour?")
+    terminal.type("blue, m")
+    terminal.wait_for("apply")
+    time.sleep(0.5)  # the letter comes when one alone would count
+    terminal.type("y")
+    terminal.wait_for("y")
+    terminal.type(f" best{ENTER}")
+    terminal.wait_for("answer: 'y best'")
+    assert terminal.end() == 0

@@ -5,13 +5,14 @@ Only modules that first.py may import (its rule 1) may be imported here.
 
 import sys
 
-from orchestra.cli.first import dump_no_core, leave_folder
+from orchestra.cli.first import dump_no_core, leave_folder, open_input
 
 
 def main() -> None:
     """The entry point of the `orchestra` program."""
     leave_folder()  # before anything else is imported
     dump_no_core()
+    open_input()
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from orchestra import __version__
 

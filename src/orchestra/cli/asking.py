@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
 from collections.abc import Coroutine
 from typing import Any
 
@@ -18,7 +18,7 @@ YES = ("y", "Y", "yes", "예", "네", "ㅛ")
 
 def can_ask(*, no_input: bool) -> bool:
     """Whether a person at a terminal can be asked."""
-    return not no_input and (host() is not None or (sys.stdin.isatty() and sys.stderr.isatty()))
+    return not no_input and (host() is not None or (os.isatty(0) and os.isatty(2)))
 
 
 def said(question: str) -> str:

@@ -7,6 +7,7 @@ Rules
    Python needs for `-m`. The program `orchestra`, and `python -P -m orchestra`, import nothing from that folder.
 2. No core dump contains a key. The limit of 0 applies to dumps that are files. A dump that is piped to another program
    has no limit (core(5)), so this process also excludes all its memory from dumps. Child processes inherit both.
+3. A standard input that is closed is an empty one: else the first file that is opened would get its number.
 """
 
 import os
@@ -40,3 +41,9 @@ def dump_no_core() -> None:
             file.write("0")
     except OSError:  # no /proc, or a read-only one
         pass
+
+
+def open_input() -> None:
+    """Open an empty standard input where it is closed, as some services start programs (rule 3)."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process

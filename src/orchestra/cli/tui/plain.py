@@ -39,7 +39,7 @@ def why_plain(flag: bool, environ: Mapping[str, str]) -> str:
         return "--screen-reader"
     if environ.get("ACCESSIBLE", "").lower() not in _NO:
         return f"ACCESSIBLE={environ['ACCESSIBLE']}"
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (os.isatty(0) and os.isatty(1)):
         return "no terminal"
     return "TERM=dumb" if environ.get("TERM", "dumb") == "dumb" else ""
 
@@ -116,8 +116,9 @@ class Plain:
         self._prompted = True
 
     def _write(self, text: str) -> None:
-        sys.__stdout__.write(text)  # type: ignore[union-attr]  # of a terminal
-        sys.__stdout__.flush()  # type: ignore[union-attr]
+        if sys.__stdout__ is not None:  # else it is closed
+            sys.__stdout__.write(text)
+            sys.__stdout__.flush()
 
     # -- what is typed ------------------------------------------------------------------------------------------------
 

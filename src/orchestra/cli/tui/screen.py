@@ -260,13 +260,13 @@ class Screen:
     # -- what is typed ------------------------------------------------------------------------------------------------
 
     def _typed(self) -> None:
-        if self._ask is None and self._buffer.text:
+        if self._buffer.text:
             self._typed_at = time.monotonic()
 
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        self._typed_at = 0.0  # Enter, or a letter that is an answer: the person waits
         if self._ask is None:
-            self._typed_at = 0.0  # Enter: the person waits
             self.heard(text)
             return False  # the buffer is emptied, and the text is in the history
         asked, then = self._ask
