@@ -7,11 +7,13 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from orchestra.core.disk import Disk
 from orchestra.core.errors import DurabilityError, RunLocked, UsageError
 from orchestra.core.redact import Redactor
+from orchestra.workflows.evidence.effects import SaveSession
 from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.sessions import FOLDER, Sessions, Told, Turn
 from tests.support.core import CountingDisk
@@ -181,3 +183,11 @@ def test_a_session_that_cannot_be_read_is_left_as_it_is_with_the_way_to_make_it_
         with pytest.raises(DurabilityError, match="orchestra sessions rebuild s1"):
             read("s1")
         assert path.read_text(encoding="utf-8") == "{"
+
+
+def test_a_turn_that_an_older_version_began_can_be_saved() -> None:
+    """It did not name the run before: the effect is the same with it and without."""
+    effect = SaveSession("s1", 2, "목표", "답", (Message("assistant", "답"),))
+    for previous in (effect.previous, "run-1"):
+        same = msgspec.structs.replace(effect, previous=previous)
+        assert same.identity() == "sha256:b134e71dc81551c736b5f33c1615d896fa683cdd6863399a5439ef41ec2d4d00"

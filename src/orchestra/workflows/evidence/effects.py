@@ -11,10 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from orchestra.core.context import Step
-from orchestra.core.effects import Effect
+from orchestra.core.effects import Effect, digest_of
 from orchestra.workflows.evidence.foundfiles import files_of
 from orchestra.workflows.evidence.memory import Message
 from orchestra.workflows.evidence.sessions import Sessions, Told
@@ -97,9 +98,12 @@ class SaveSession(Effect[Saved], frozen=True):
     goal: str
     answer: str
     messages: tuple[Message, ...]
-    previous: str = ""  # the run that saved the turn before
+    previous: str | UnsetType = UNSET  # the run that saved the turn before; runs of older versions do not name it
 
     outcome: ClassVar[Any] = Saved
+
+    def identity(self) -> str:
+        return digest_of([type(self).__name__, replace(self, previous=UNSET)])
 
     def public(self) -> dict[str, Any]:
         return {"session": self.session, "turn": self.turn}
@@ -124,5 +128,5 @@ class Handling:
 
     async def save(self, effect: SaveSession, step: Step) -> Saved:
         turn = Told(effect.turn, self._run_id, effect.goal, effect.answer)
-        saved = self._sessions.save(effect.session, effect.messages, turn, previous=effect.previous)
+        saved = self._sessions.save(effect.session, effect.messages, turn, previous=effect.previous or "")
         return Saved(effect.session, effect.turn, effect.messages, saved)
