@@ -14,7 +14,7 @@ from orchestra.cli.tui.tail import Tail, rows_of
 from orchestra.core.errors import UsageError
 from orchestra.core.records import Event
 from tests.support.evidence import main, planning, runs_of
-from tests.support.project import PLAN, PROGRAM, Project, role
+from tests.support.project import PLAN, PROGRAM, RIGHT_PATCH, Project, role
 from tests.support.project import ask as asked_of
 from tests.support.terminal import Terminal
 
@@ -116,3 +116,12 @@ def test_lines_of_a_pipe_are_taken_one_after_the_other(tmp_path: Path) -> None:
     assert '"파랑"' in "".join(path.read_text() for path in project.path.rglob("events.ndjson"))
     nothing = subprocess.run(command, input="", capture_output=True, text=True, cwd=project.path, timeout=60)
     assert nothing.returncode == 2 and "needs a terminal, or lines" in nothing.stderr
+
+
+def test_a_line_of_a_pipe_that_was_cut_off_approves_nothing(tmp_path: Path) -> None:
+    """`Add a test` of a writer that was killed begins with the letter that applies all of a patch."""
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}"]
+    done = subprocess.run(command, input="/loop g --check true\nA", capture_output=True, text=True, cwd=project.path)
+    assert done.returncode == 0 and "apply this" in done.stdout
+    assert project.types()[-1] == "APPROVAL_REQUESTED"

@@ -51,31 +51,31 @@ def start(
     app = drive.app
     drive.ask_consent()  # the workflow's code is loaded below
     kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}
-    job = app.job(name, _parameters(params, kinds, name))
+    job = app.job(name, _parameters(params, kinds))
     models = options.routed(who, app.project.providers)
     return drive.drive(lambda: app.start(name, job, models, input_run=input_run))
 
 
-def _parameters(texts: tuple[str, ...], kinds: dict[str, Any], workflow: str) -> dict[str, Any]:
+def _parameters(texts: tuple[str, ...], kinds: dict[str, Any]) -> dict[str, Any]:
     """The parameters by name; UsageError if one is given twice."""
     found: dict[str, Any] = {}
     for text in texts:
-        key, value = _parameter(text, kinds, workflow)
+        key, value = _parameter(text, kinds)
         if key in found:
-            cure = "; write a list as JSON" if typing.get_origin(kinds[key]) in (list, tuple, set, frozenset) else ""
+            cure = (
+                "; write a list as JSON" if typing.get_origin(kinds.get(key)) in (list, tuple, set, frozenset) else ""
+            )
             raise UsageError(f"{key} is given twice{cure}")
         found[key] = value
     return found
 
 
-def _parameter(text: str, kinds: dict[str, Any], workflow: str) -> tuple[str, Any]:
+def _parameter(text: str, kinds: dict[str, Any]) -> tuple[str, Any]:
     """The key and value of one KEY=VALUE, converted to the parameter's type."""
     key, equals, value = options.clean(text).partition("=")
     if not equals:
         raise UsageError(f"{text!r}: write KEY=VALUE, e.g. {next(iter(kinds), 'goal')}=…")
-    if key not in kinds:
-        raise UsageError(f"workflow {workflow} has no parameter {key!r}; it has {', '.join(kinds) or 'none'}")
-    return key, _value(value, kinds[key], key)
+    return key, _value(value, kinds.get(key, Any), key)  # an unknown one is refused with the whole job
 
 
 def _value(text: str, kind: Any, key: str) -> Any:

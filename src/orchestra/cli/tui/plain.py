@@ -99,8 +99,8 @@ class Plain:
     async def _next(self) -> None:
         data = await in_thread(self._next_line)
         self._reading = None
-        if not data:
-            self.left()
+        if not data or (self._ask is not None and not data.endswith(b"\n")):
+            self.left()  # a line that was cut off is no answer: its first word may be one
             return
         self._empty = False
         self._take(data.decode("utf-8", "replace").strip())
