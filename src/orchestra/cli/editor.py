@@ -40,6 +40,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 from wcwidth import iter_graphemes
 
+from orchestra.cli.emoji import PlainEmoji
 from orchestra.core.disk import Disk
 from orchestra.core.errors import OddFile
 from orchestra.core.files import MIB, open_bounded
@@ -151,6 +152,7 @@ def _session(history: History, commands: Sequence[str], letters: Letters | None 
         complete_while_typing=False,
         complete_style=CompleteStyle.READLINE_LIKE,
         reserve_space_for_menu=0,
+        input_processors=[PlainEmoji()],
         prompt_continuation=lambda width, number, wrapped: " " * width,
         output=output,
     )

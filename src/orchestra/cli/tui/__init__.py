@@ -4,7 +4,6 @@
     screen.py    the live rows at the bottom (prompt_toolkit), and the printer of finished lines
     tail.py      what is alive of running steps, as rows; pure
     status.py    the status row; pure
-    simple.py    emoji at the input line, in cells that every terminal counts alike; pure
     prose.py     a finished line of Markdown, painted; pure
     face.py      what happens in runs, told to a surface
     prompts.py   questions and approvals, asked at a surface

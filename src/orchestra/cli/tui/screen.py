@@ -48,8 +48,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from orchestra.cli.editor import Letters, editing_keys
+from orchestra.cli.emoji import PlainEmoji
 from orchestra.cli.text import safe_painted
-from orchestra.cli.tui.simple import Simple
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.tail import Tail
 
@@ -133,7 +133,7 @@ class Screen:
         working = Condition(lambda: self._working)
         tail = Window(FormattedTextControl(self._tail), height=lambda: Dimension.exact(self._height), wrap_lines=False)
         entry = Window(
-            BufferControl(self._buffer, input_processors=[Simple(), BeforeInput(lambda: self._prompt)]),
+            BufferControl(self._buffer, input_processors=[PlainEmoji(), BeforeInput(lambda: self._prompt)]),
             wrap_lines=True,
             dont_extend_height=True,
             height=lambda: Dimension(min=1, max=self._room),

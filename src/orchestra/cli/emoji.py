@@ -1,4 +1,4 @@
-"""Shows emoji of several characters at the input line in cells that every terminal counts alike. Pure.
+"""Draws emoji of several characters at an input line in cells that every terminal counts alike. Pure.
 
 Terminals disagree on how wide a family, a flag or a waving hand of some colour is: two cells, or two for each of its
 characters. The cursor would be elsewhere than where text is inserted, and what is drawn next would overwrite the
@@ -18,7 +18,7 @@ _LETTERS = range(0x1F1E6, 0x1F200)  # of flags
 _TONES = range(0x1F3FB, 0x1F400)
 
 
-def simple(character: str) -> str:
+def plain_emoji(character: str) -> str:
     """What is shown of what a person sees as one character."""
     if len(character) == 1:
         return character
@@ -29,8 +29,8 @@ def simple(character: str) -> str:
     return character[0] if _JOINER in character and wcwidth(character[0]) > 1 else character
 
 
-class Simple(Processor):
-    """Draws a line of the input so."""
+class PlainEmoji(Processor):
+    """Draws the text of an input line with plain emoji; the text itself stays as it is."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         """The line as it is drawn, and where the cursor is in it."""
@@ -39,7 +39,7 @@ class Simple(Processor):
             return Transformation(transformation_input.fragments)
         typed, drawn, shown = [0], [0], ""  # where each character begins: in the text, and as it is drawn
         for character in iter_graphemes(text):
-            shown += simple(character)
+            shown += plain_emoji(character)
             typed.append(typed[-1] + len(character))
             drawn.append(len(shown))
         if shown == text:
