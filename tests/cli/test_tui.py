@@ -107,13 +107,13 @@ def test_lines_of_a_pipe_are_taken_one_after_the_other(tmp_path: Path) -> None:
         role("developer", asked_of("어느 색?")),
     )
     command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}"]
-    lines = "처음?\n/nosuch\n/loop 색을 정해라 --check true\n파랑\n/inbx\n"
+    lines = "처음?\n/nosuch\n/loop 색을 정해라 --check true\n/status\n//status 색\n/inbx\n"
     done = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=project.path, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     said = done.stdout
     found = [said.index(one) for one in ("plain lines (no terminal)", "> 처음?", "첫 답", "/nosuch", "어느 색?")]
     assert found == sorted(found) and "did you mean /inbox" in said and "\x1b" not in said
-    assert '"파랑"' in "".join(path.read_text() for path in project.path.rglob("events.ndjson"))
+    assert '"/status 색"' in "".join(path.read_text() for path in project.path.rglob("events.ndjson"))
     nothing = subprocess.run(command, input="", capture_output=True, text=True, cwd=project.path, timeout=60)
     assert nothing.returncode == 2 and "needs a terminal, or lines" in nothing.stderr
 

@@ -62,10 +62,8 @@ def _parameters(texts: tuple[str, ...], kinds: dict[str, Any]) -> dict[str, Any]
     for text in texts:
         key, value = _parameter(text, kinds)
         if key in found:
-            cure = (
-                "; write a list as JSON" if typing.get_origin(kinds.get(key)) in (list, tuple, set, frozenset) else ""
-            )
-            raise UsageError(f"{key} is given twice{cure}")
+            is_list = typing.get_origin(kinds.get(key)) in (list, tuple, set, frozenset)
+            raise UsageError(f"{key} is given twice{'; write a list as JSON' if is_list else ''}")
         found[key] = value
     return found
 

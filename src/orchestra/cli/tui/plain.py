@@ -22,6 +22,7 @@ from prompt_toolkit.history import History
 from orchestra.cli.text import safe_painted
 from orchestra.cli.tui.hosted import in_thread
 from orchestra.cli.tui.status import Status
+from orchestra.cli.tui.surface import answer_of
 from orchestra.cli.tui.tail import Tail
 from orchestra.core.errors import UsageError
 
@@ -153,7 +154,7 @@ class Plain:
                 self._want()
             else:
                 self._ask = None
-                then(text)
+                then(answer_of(text))
             return
         if text and self._history is not None:
             self._history.append_string(text)

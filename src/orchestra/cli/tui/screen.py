@@ -51,6 +51,7 @@ from orchestra.cli.editor import Letters, editing_keys
 from orchestra.cli.emoji import PlainEmoji
 from orchestra.cli.text import safe_painted
 from orchestra.cli.tui.status import Status
+from orchestra.cli.tui.surface import answer_of
 from orchestra.cli.tui.tail import Tail
 
 _ROWS = 12  # all live rows together
@@ -277,7 +278,7 @@ class Screen:
         self._asked()
         self._answering = True
         try:
-            then(text.strip())
+            then(answer_of(text))
         finally:
             self._answering = False
         return True

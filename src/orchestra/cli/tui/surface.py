@@ -11,6 +11,12 @@ from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.tail import Tail
 
 
+def answer_of(text: str) -> str:
+    """What a line typed at a prompt answers: `//` stands for a `/` that begins no command, as in a message."""
+    text = text.strip()
+    return text[1:] if text.startswith("//") else text
+
+
 class Surface(Protocol):
     """Prints lines, shows what is alive if it can, and reads what a person types."""
 
