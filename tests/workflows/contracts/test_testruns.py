@@ -194,6 +194,8 @@ def test_only_a_test_that_fails_each_time_is_a_failure() -> None:
     assert result_of(both, contract(), {}, AT).recommendation.reason.endswith("; flaky: test_tc_2, test_tc_3")
     assert settled(ran(1, 2), ran(1, 2)) == ran(1, 2)
     assert settled(ran(1), ran(2)) == ran(1)  # no run passed
+    unrun = run('<testcase classname="test_a" name="test_tc_1"><failure message="x"/></testcase>')
+    assert settled(ran(1, 2), unrun) == ran(1, 2)  # test_tc_2 did not pass: it was not run again
     assert settled(ran(2), ran(code=0)).flaky == ("test_tc_2",) and settled(ran(2), ran(code=0)).passed
 
 

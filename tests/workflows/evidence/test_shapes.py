@@ -67,6 +67,7 @@ def test_the_files_of_the_evidence_have_their_lines_and_are_limited(tmp_path: Pa
     [
         ("grep -n 값 '가.py'", "12:값\n15-값", (12, 15)),
         ("rg --line-number 값 가.py | head -n 2", "12:값\n15:값", (12, 15)),
+        ("grep -n 값 가.py | cut -d: -f2-", "12:30 값", None),  # the numbers of the lines are cut off
         ("grep 값 가.py", "12:값", None),  # the file has `12:` there
         ("grep -n 값 가.py 나.py", "가.py:3:값\n나.py:4:값", (3, 3)),
         ("sed -n 50,60p 가.py", "a\nb\nc", (50, 52)),  # it has no line 53

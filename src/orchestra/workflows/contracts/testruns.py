@@ -75,16 +75,17 @@ class TestRun(Struct, frozen=True, omit_defaults=True):
 
 
 def settled(first: TestRun, again: TestRun) -> TestRun:
-    """What two runs on the same files show: a test that failed in one of them only is flaky, and counts as passed.
+    """What two runs on the same files show: a test that failed in one and passed in the other is flaky: it passed.
 
     Nothing passes without a run that passed.
     """
     if again.passed:
         return replace(again, flaky=tuple(sorted({one.name for one in first.failing})) or (first.command,))
     before, now = ({one.id: one.name for one in run.failing} for run in (first, again))
-    if again.summary is None or not before.keys() & now.keys() or before.keys() == now.keys():
-        return first
     flaky = before.keys() ^ now.keys()
+    passed = {one.id for run in (first, again) for one in run.tests if one.status == "passed"}
+    if again.summary is None or not before.keys() & now.keys() or not flaky or not flaky <= passed:
+        return first
     tests = tuple(replace(one, status="passed", reason="") if one.id in flaky else one for one in again.tests)
     changed = sum(one.id in flaky for one in again.failing)
     summary = replace(again.summary, passed=again.summary.passed + changed, failed=again.summary.failed - changed)

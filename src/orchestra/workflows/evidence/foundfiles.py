@@ -25,6 +25,7 @@ _PLACE = re.compile(r"^([^\s:\0][^:\0\n]{0,300}):(\d{1,7})[:-]", re.MULTILINE)
 _WORD = re.compile(r"[^\s'\"|]{1,300}")
 _NUMBER = re.compile(r"^(\d{1,7})[:-]", re.MULTILINE)  # of a line of one file, as `grep -n` writes it
 _NUMBERED = re.compile(r"-[A-Za-z]*n[A-Za-z]*|--line-number")
+_KEEPING = ("head", "tail", "sort", "grep")  # programs behind a pipe that leave a line as it is
 _RANGE = re.compile(r"(\d{1,7})(?:,\d{1,7})?p")
 
 
@@ -62,7 +63,8 @@ def _shown(project: Path, one: Evidence) -> Iterator[tuple[str, int]]:
     if len(files) != 1 or not shown:
         return
     if program in ("grep", "rg") and any(map(_NUMBERED.fullmatch, words)):
-        lines = [int(line) for line in _NUMBER.findall(one.text)]
+        whole = all(stage.argv[0] in _KEEPING for stage in then)
+        lines = [int(line) for line in _NUMBER.findall(one.text)] if whole else []
     elif program == "sed" and "-n" in words and not then:
         ranges = [int(found[1]) for word in words if (found := _RANGE.fullmatch(word))]
         lines = [ranges[0], ranges[0] + shown - 1] if len(ranges) == 1 else []
