@@ -95,7 +95,7 @@ def test_the_result_is_printed_on_standard_output_and_nothing_else(tmp_path: Pat
         ((), "workflow greet: name is missing. Its parameters: name, times"),
         (("name=x", "times=ten"), "times=ten: this is no int"),
         (("name=x", "tags=a,b"), "lists and objects are written as JSON"),
-        (("name=x", "colour=red"), "no parameter 'colour'; it has name, times"),
+        (("name=x", "colour=red"), "no parameter 'colour'. Its parameters: name, times"),
         (("name",), "write KEY=VALUE"),
         (("name=x", 'sizes={"a": "b"}'), "(an entry: expected float, got str)"),
         (("name=x", "name=y"), "name is given twice"),
