@@ -34,9 +34,10 @@ def test_two_thousand_lines_are_in_the_scrollback_once_and_the_cursor_stays_wher
         tui.wait(lambda: tui.row.startswith("> 한글입력"))
         cell, first = tui.cursor, len(tui.frames)
         assert cell == (10, 23)
-        tui.wait(lambda: any(row == "끝줄" for row in tui.rows))
+        tui.wait(lambda: numbers(tui)[-1] > 1500)  # well before the end, when the live rows become fewer
         samples = tui.frames[first:]
         assert len(samples) >= 20 and set(samples) == {cell}
+        tui.wait(lambda: any(row == "끝줄" for row in tui.rows))
         tui.type(f"{CTRL_U}")
         tui.wait(lambda: "/help" in tui.below[0])
         assert numbers(tui) == list(range(2000))
@@ -103,8 +104,9 @@ def test_a_resize_while_text_streams_loses_no_line_and_at_most_twelve_rows_are_l
         tui.paste("\n".join(f"줄 {number}" for number in range(12)) + " @c")
         tui.wait(lambda: any("@calc.py" in row for row in tui.below))
         tui.wait(lambda: any(row == "끝줄" for row in tui.rows))
-        found = numbers(tui)
-        assert found == list(range(2000))
+        found, printed = numbers(tui), iter(numbers(tui))
+        assert all(number in printed for number in range(2000))  # each, in order
+        assert len(found) <= 2000 + 5  # a row that is alive while the terminal resizes may stay (docs/design/0015)
         assert tui.most_live <= MOST_LIVE
         tui.type(f"\x03/exit{ENTER}")
         assert tui.end() == 0
