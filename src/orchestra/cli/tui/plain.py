@@ -4,8 +4,8 @@ Rules
 1. Lines are only appended. Nothing is drawn again, and no number ticks: a screen reader would read each of them.
 2. The terminal itself edits the line that is typed, and shows it. An answer is a line, with Enter.
 3. `> ` stands where a line is expected, when nothing runs. What is typed while something runs is taken too.
-4. From a pipe or a file a line is read only when one is expected, or asked for; at its end, the person leaves. So
-   `printf 'a question\n/cost\n' | orchestra tui` does one after the other.
+4. From a pipe or a file a line is read only when one is expected, or asked for: `printf 'a question\n/cost\n' |
+   orchestra tui` does one after the other. Its end leaves, with exit code 3 if an answer was asked for.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from orchestra.cli.tui.tail import Tail
 from orchestra.core.errors import UsageError
 
 _AT_ONCE = 65_536
+_WAITS = 3  # the exit code of a run that waits for a person
 _NO_LINE = (
     "the terminal UI needs a terminal, or lines on its standard input. For one question:"
     " orchestra agent:run --session s1 --goal TEXT, or orchestra chat:turn"
@@ -55,7 +56,7 @@ class Plain:
         self.tail = Tail()
         self.heard: Callable[[str], None] = lambda text: None
         self.interrupted: Callable[[], None] = lambda: None
-        self.left: Callable[[], None] = lambda: None
+        self.left: Callable[[int], None] = lambda code: None
         self.aside: Callable[[str], bool] = lambda text: False
         self.busy = False
         self.echoes = sys.stdin.isatty()
@@ -101,7 +102,8 @@ class Plain:
         data = await in_thread(self._next_line)
         self._reading = None
         if not data or (self._ask is not None and not data.endswith(b"\n")):
-            self.left()  # a line that was cut off is no answer: its first word may be one
+            # a line that was cut off is no answer: its first word may be one
+            self.left(_WAITS if self._ask is not None else 0)
             return
         self._empty = False
         self._take(data.decode("utf-8", "replace").strip())
@@ -139,7 +141,7 @@ class Plain:
     def _read(self) -> None:
         data = os.read(0, _AT_ONCE)
         if not data:
-            self.left()
+            self.left(0)
             return
         *lines, self._typed = (self._typed + data).split(b"\n")
         for line in lines:

@@ -94,7 +94,7 @@ class Screen:
         self.heard: Callable[[str], None] = lambda text: None
         self.aside: Callable[[str], bool] = lambda text: False
         self.interrupted: Callable[[], None] = lambda: None
-        self.left: Callable[[], None] = lambda: None
+        self.left: Callable[[int], None] = lambda code: None
         self.busy = False  # something runs
         self.colour = colour
         self._out = sys.stdout
@@ -354,7 +354,7 @@ class Screen:
 
         @keys.add("c-d", filter=here & Condition(lambda: not self._buffer.text))
         def leave(event: KeyPressEvent) -> None:
-            self.left()
+            self.left(0)
 
         @keys.add("c-z", filter=here)
         def suspend(event: KeyPressEvent) -> None:

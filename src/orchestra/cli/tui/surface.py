@@ -28,7 +28,7 @@ class Surface(Protocol):
     heard: Callable[[str], None]  # is called with what was typed
     aside: Callable[[str], bool]  # takes what was typed at a prompt if it is no answer, such as `/exit`
     interrupted: Callable[[], None]  # Ctrl-C at an empty line
-    left: Callable[[], None]  # the end of the input
+    left: Callable[[int], None]  # the end of the input, with the exit code
 
     def remember(self, history: History, /) -> None:
         """Use this history of what was typed."""
