@@ -97,7 +97,7 @@ def test_the_result_is_printed_on_standard_output_and_nothing_else(tmp_path: Pat
         (("name=x", "tags=a,b"), "lists and objects are written as JSON"),
         (("name=x", "colour=red"), "no parameter 'colour'. Its parameters: name, times"),
         (("name",), "write KEY=VALUE"),
-        (("name=x", 'sizes={"a": "b"}'), "(an entry: expected float, got str)"),
+        (("name=x", 'sizes={"a": "b"}'), 'sizes={"a": "b"}: an entry: expected float, got str'),
         (("name=x", "name=y"), "name is given twice"),
         (("name=x", "tags=[]", "tags=[]"), "tags is given twice; write a list as JSON"),
     ],

@@ -88,7 +88,7 @@ def _value(text: str, kind: Any, key: str) -> Any:
     except msgspec.ValidationError as wrong:
         if _takes_text(kind):
             return text
-        raise UsageError(f"{key}={text}: this is no {_name(kind)} ({misfit_text(wrong)})") from wrong
+        raise UsageError(f"{key}={text}: {misfit_text(wrong)}") from wrong
     except msgspec.DecodeError as wrong:
         if _takes_text(kind):
             return text

@@ -91,8 +91,8 @@ def test_the_callers_name_is_on_every_call_that_writes_code(tmp_path: Path) -> N
     ("params", "why"),
     [
         ({"scope": {"only": ["*a*b*c*d"]}}, "scope: *a*b*c*d: it is too long, or has more than 3 stars; split it"),
-        ({"scope": {"onyl": ["a"]}}, "Object contains unknown field `onyl`"),
-        ({"notes": [{"name": "x"}]}, "Object missing required field `content`"),
+        ({"scope": {"onyl": ["a"]}}, 'scope={"onyl": ["a"]}: Object contains unknown field onyl'),
+        ({"notes": [{"name": "x"}]}, 'notes=[{"name": "x"}]: [0].content is missing'),
     ],
 )
 def test_a_job_that_cannot_be_meant_is_refused_before_a_run_exists(
