@@ -10,38 +10,11 @@ import pytest
 
 from tests.support.evidence import ANSWER, decision, finalize, main, planning, runs_of
 from tests.support.evidence import ask as ask_of_worker
+from tests.support.hunks import HUNKS, LINES
 from tests.support.project import PLAN, PROGRAM, RIGHT, RIGHT_PATCH, Project, conforms, patch, reply, role
 from tests.support.terminal import Terminal
 from tests.support.tui import CTRL_C, ENTER, PROMPT, Tui
 
-LINES = [f"줄 {number}" for number in range(1, 41)]
-HUNKS = """\
-diff --git a/글.txt b/글.txt
---- a/글.txt
-+++ b/글.txt
-@@ -1,3 +1,3 @@
- 줄 1
--줄 2
-+둘
- 줄 3
-@@ -19,3 +19,3 @@
- 줄 19
--줄 20
-+스물
- 줄 21
-@@ -38,3 +38,3 @@
- 줄 38
--줄 39
-+서른아홉
- 줄 40
-diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def add(a, b):
--    return a - b
-+    return a + b
-"""
 ASKING = """
 import orchestra
 
@@ -68,6 +41,16 @@ def driver_of(project: Project) -> Terminal:
 def at_rest(tui: Tui) -> None:
     """Wait until nothing runs."""
     tui.wait(lambda: "/help" in tui.below[0] and not tui.below[0].startswith(" run "))
+
+
+def grant(tui: Tui, project: Project) -> None:
+    """Approve the patch that is asked about, and leave when the run has completed with it."""
+    tui.press("y")
+    tui.wait_for("completed")
+    at_rest(tui)
+    tui.leave()
+    assert project.calc().endswith(RIGHT)
+    conforms(project)
 
 
 @pytest.fixture
@@ -109,12 +92,7 @@ def test_a_patch_is_decided_on_hunk_by_hunk_with_single_keys_and_a_reason_for_th
         tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)  # the fixer was told why, and its patch waits
         shown = text.read_text().splitlines()
         assert (shown[1], shown[19], shown[38]) == ("둘", "줄 20", "서른아홉")
-        tui.press("y")
-        tui.wait_for("completed")
-        at_rest(tui)
-        tui.leave()
-    assert project.calc().endswith(RIGHT)
-    conforms(project)
+        grant(tui, project)
 
 
 @pytest.mark.spec("S5-85")
@@ -212,12 +190,7 @@ def test_a_driver_that_is_killed_is_followed_by_the_ui(project: Project) -> None
         tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
         os.kill(driver.pid, signal.SIGKILL)
         assert driver.end() == -signal.SIGKILL
-        tui.press("y")
-        tui.wait_for("completed")
-        at_rest(tui)
-        tui.leave()
-    assert project.calc().endswith(RIGHT)
-    conforms(project)
+        grant(tui, project)
 
 
 # -- kills ------------------------------------------------------------------------------------------------------------
@@ -251,9 +224,4 @@ def test_a_killed_ui_goes_on_with_its_turn_and_with_what_waits(tmp_path: Path) -
     with Tui(project) as tui:
         tui.say("/resume")
         tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
-        tui.press("y")
-        tui.wait_for("completed")
-        at_rest(tui)
-        tui.leave()
-    assert project.calc().endswith(RIGHT)
-    conforms(project)
+        grant(tui, project)

@@ -203,19 +203,20 @@ def _saved(run: RunFolder, summary: RunSummary) -> Iterator[tuple[Told, tuple[Me
 def _runs(app: App, session: str, store: Sessions) -> list[RunFolder]:
     """The runs of a session, each after the ones that it follows (rule 4)."""
     named = [folder for folder in app.runs.folders() if _is_named(app, folder, session)]
-    chain: list[RunFolder] = []
+    back: dict[str, RunFolder] = {}
     run = _newest(app, session, store, named)
-    while run is not None and run not in chain:
-        chain.insert(0, run)
+    while run is not None and run.id not in back:
+        back[run.id] = run
         before = job_of(app.runs.first_of(run.id)).get("previous", "")
         run = app.runs.exactly(before) if before else None
+    chain = dict(reversed(back.items()))
     for one in named:
         created = app.runs.first_of(one.id)
         origin = RunCreated.of(created).forkedFrom
-        follows = {job_of(created).get("previous"), origin.runId if origin else ""} & {other.id for other in chain}
-        if one not in chain and follows and list(_saved(one, app.runs.summary(one, keep=False))):
-            chain.append(one)  # such as the retry of a turn that was stopped
-    return chain
+        follows = job_of(created).get("previous") in chain or (origin is not None and origin.runId in chain)
+        if one.id not in chain and follows and list(_saved(one, app.runs.summary(one, keep=False))):
+            chain[one.id] = one  # such as the retry of a turn that was stopped
+    return list(chain.values())
 
 
 def _is_named(app: App, run: RunFolder, session: str) -> bool:
