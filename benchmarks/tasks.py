@@ -20,9 +20,9 @@ from measure import Row, Timed, interleaved, scratch, time_text
 
 from orchestra.commands.clock import Timekeeper
 from orchestra.commands.run import Runner
-from orchestra.commands.sandbox import Workshop
+from orchestra.commands.sandbox import RefusedCommand, Workshop
 from orchestra.commands.scratch import Scratch
-from orchestra.commands.tools import Tool, Toolbox
+from orchestra.commands.tools import Toolbox
 from orchestra.core.command import RunCommand
 from orchestra.core.context import Context, Handlers
 from orchestra.core.disk import Disk
@@ -64,9 +64,10 @@ def bench() -> list[Row]:
 def _contained(workshop: Workshop, policy: Policy) -> tuple[Command, Sandbox]:
     """What the runner makes of such a task."""
     effect = RunCommand(argv=("true",), timeoutMs=10_000, artifact="t", asker="model", keeps="files", task="t")
-    tool = workshop.resolve(effect, policy, granted=lambda argv: False)
-    if not isinstance(tool, Tool):
-        raise RuntimeError(f"`true` cannot run: {tool}")
+    found = workshop.resolve(effect, policy, granted=lambda command: False)
+    if isinstance(found, RefusedCommand):
+        raise RuntimeError(f"`true` cannot run: {found}")
+    (tool,) = found
     sandbox = workshop.sandbox(policy, tool, upper=None, layers=())
     return Command(argv=(tool.path,), cwd=str(workshop.workspace), env={"PATH": "/usr/bin"}, timeout_ms=10_000), sandbox
 

@@ -244,6 +244,8 @@ rebuilt from the events. `orchestra verify DIR` checks a folder against these ru
   inbox/<request>.json                an answer, approval or cancel on its way in
   inbox/models.json                   another model, budget or time, as given to `resume`; holds from then on
   lock                                held by the process that drives the run; holds its process id
+  .clock                              how long the run and all runs below it had worked a moment ago, for a time limit:
+                                      also work that a kill cut off; gone when the run has ended
   scratch/                            half-made files of a patch that is being applied
   workspace/                          the run's own copy of the project, if it builds for a team
 ```
@@ -259,8 +261,8 @@ their totals, and a resumed tree reads only the children that have not ended.
 
 ## A task graph
 
-`events.ndjson`, `state.json`, `logs/`, `inbox/`, `lock` and `scratch/` are as above. `paths.runs` in the configuration
-says where runs are.
+`events.ndjson`, `state.json`, `logs/`, `inbox/`, `lock`, `.clock` and `scratch/` are as above. `paths.runs` in the
+configuration says where runs are.
 
 ```text
 runs/<runId>/
@@ -299,7 +301,7 @@ runs/<runId>/
   reviews/phase<N>-<reviewer>-reviews-<file>.md   a review, all rounds
 ```
 
-`events.ndjson`, `state.json`, `report.md`, `inbox/`, `lock` and `scratch/` are as above.
+`events.ndjson`, `state.json`, `report.md`, `inbox/`, `lock`, `.clock` and `scratch/` are as above.
 
 ## Rules
 

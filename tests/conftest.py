@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from orchestra.core.collector import relax
 from tests.support.ramdisk import folder_in_memory, remove
 
 _SCRUBBED = (
@@ -33,7 +37,27 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if folder := folder_in_memory():
         config.option.basetemp = str(folder / "tests")
+        _use_for_temporary_files(folder / "tmp")
         config.add_cleanup(lambda: remove(folder))
+
+
+def _use_for_temporary_files(folder: Path) -> None:
+    """Each start of a sandbox makes hundreds of links among them, which takes a disk long."""
+    folder.mkdir()
+    folder.chmod(0o1777)  # some tests run as another user
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None
+
+
+def pytest_sessionstart() -> None:
+    """No garbage collection while tests are collected: what is made then stays. It would take a third of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+    relax()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,22 +66,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders. `mktemp` reads the names of all before it makes one: with thousands of tests that takes long."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
+@pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache for all tests of a worker: the proof that the sandbox holds is made once."""
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_real_home(homes: Iterator[Path], cache: Path) -> Iterator[None]:
+    """What fixtures of a module or of the session start has no real home and no key either."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(_SCRUBBED):
+                patch.delenv(name)
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            patch.delenv(name, raising=False)
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        patch.setenv("LANG", "C.UTF-8")
+        patch.setenv("HOME", str(_made(homes)))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> Iterator[None]:
-    for name in list(os.environ):
-        if name.startswith(_SCRUBBED):
-            monkeypatch.delenv(name)
-    home: Path = tmp_path_factory.mktemp("home")
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    monkeypatch.setenv("LANG", "C.UTF-8")
-    yield
+def clean_environment(no_real_home: None, homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(_made(homes)))
+
+
+def _made(homes: Iterator[Path]) -> Path:
+    home = next(homes)
+    home.mkdir(mode=0o700)
+    return home

@@ -8,7 +8,8 @@ What it does
 3. One run of the suite, on a copy with a probe at each sampled place, tells which tests reach it, and how long each
    takes. It is kept in the temporary folder for the same sources and sample.
 4. Each fault is put into a copy of its own, and the tests that reach it are run until one fails: those of the module
-   first, then those of its package, quick ones before slow ones, and of a parametrised test one case before the rest.
+   first, then those of its package, quick ones before slow ones, and of another parametrised test one case before the
+   rest.
    As many as take `--limit` seconds by step 3: so a busy machine does not change which tests are asked.
    Two faults at a time (`--jobs`). Nothing is written to the checkout.
 
@@ -38,7 +39,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src/orchestra")
-SEED = "843a096ae6e9ab6a123d70a51830347d2fa9ee10"  # the commit before the work that this sample first judged
+SEED = "6fd85ffde5d9e775e2869fd7bfb95d396c33f0fe"  # the commit before the work that this sample first judged
 # The share of each package in a sample; all others, and the modules beside them, share the rest. Not the faces.
 SHARES = {"core": 25, "workflows": 15, "patch": 12, "providers": 10, "worker": 6}
 OTHERS = 12
@@ -245,8 +246,8 @@ def asked_of(fault: Fault, tests: Sequence[Test], limit: float) -> list[Test]:
     cases: Counter[str] = Counter()  # of each parametrised test, those that were seen
     ordered = []
     for test in sorted(tests, key=lambda test: (test.seconds, test.name)):
-        whole = test.name.partition("[")[0]
-        ordered.append((cases[whole] > 0, (test.seconds + 0.01) * FARTHER[_distance(fault, test.name)], test))
+        whole, distance = test.name.partition("[")[0], _distance(fault, test.name)
+        ordered.append((distance > 0 and cases[whole] > 0, (test.seconds + 0.01) * FARTHER[distance], test))
         cases[whole] += 1
     found: list[Test] = []
     for _, _, test in sorted(ordered):

@@ -47,7 +47,7 @@ class App:
         overlay: Overlay | None = None,
         more: tuple[Workflow, ...] = (),
     ) -> None:
-        """`models` replaces the models of an existing run; `more` adds workflows to the known ones."""
+        """`models` are those of a run that goes on, or is made from another one; `more` adds workflows."""
         self.project = Project(
             path, environ=environ, config=config, overlay=overlay, find=lambda run: self.runs.find(run)
         )
@@ -59,7 +59,8 @@ class App:
         self.trees = self.answers.trees
         self.meant = self.answers.meant
         self.face: Face = Bell(GuardedFace(face or Silent()), self._notify)
-        self.refuse_unknown_roles(models or Models())
+        self._typed = models or Models()
+        self.refuse_unknown_roles(self._typed)
         wiring = Wiring(
             self.project,
             self.runs,
@@ -78,11 +79,12 @@ class App:
             face=self.face,
             handlers_for=wiring.handlers,
             before_end=wiring.before_end,
+            after_drive=wiring.after_drive,
             worked=wiring.worked,
             copies=self.project.copies,
         )
         self.again = Again(
-            self.project, self.workflows, self.runs, self.terms, self.engine, self.face, self.trees.changes
+            self.project, self.workflows, self.runs, self.terms, self.engine, self.face, self.trees.changes, models
         )
 
     # -- starting -----------------------------------------------------------------------------------------------------
@@ -196,9 +198,10 @@ class App:
         return workflow.derived(self.project, self.workflows.root, folder, left_alone)
 
     def refuse_unknown_roles(self, models: Models, workflow: Workflow | None = None) -> None:
-        """UsageError for a name that is no role and no agent."""
+        """UsageError for a name that is no role and no agent; the file's names may be those of another workflow."""
         for name in models.roles:
-            if wrong := self.workflows.wrong_role(name, workflow):
+            started = None if name in self.project.config.roles else workflow
+            if wrong := self.workflows.wrong_role(name, started):
                 raise UsageError(f"--role {name}: {wrong}")
 
     # -- driving ------------------------------------------------------------------------------------------------------
@@ -226,6 +229,7 @@ class App:
                 self.face.tell(Notice(root.id, f"{edited}: this run goes on with what it recorded when it began"))
             facts = self.runs.facts(run.created)
             project.resume_environment(facts.environment, chosen=ENVIRONMENT in facts.typed)
+            self.refuse_unknown_roles(self._typed, self.workflows.named(facts.workflow))
             if self.workflows.named(facts.workflow).needs_commands(job_of(run.created)):
                 for line in project.workshop.introduction():
                     self.face.tell(Notice(root.id, line))
@@ -286,11 +290,11 @@ class App:
     async def cancel(self, folder: RunFolder, reason: str = "") -> RunEnd | None:
         """Record a cancel and end the run; None: the process that drives the run will end it.
 
-        A patch that a kill cut short is finished first. Only for that the code of the workflow is needed: if it is not
-        here, nothing is recorded.
+        A patch that a kill cut short is finished first, also one of a child run. Only for that the code of the
+        workflow is needed: if it is not here, nothing is recorded.
         """
-        if self.answers.half_applied(folder):
-            self.workflows.named(self.runs.summary(folder).workflow)
+        for run in self.answers.half_applied(folder, only_open=True):
+            self.workflows.named(run.workflow)
         self.answers.ask_to_cancel(folder, reason=reason)
         return await self.engine.cancel(folder)
 

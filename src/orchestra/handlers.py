@@ -1,29 +1,31 @@
 """Makes the handlers of one run: one for each effect of models, commands and patches, and those its workflow adds.
 
-The engine calls `Wiring.handlers` when it drives a run, and `Wiring.before_end` before a run ends.
+The engine calls `Wiring.handlers` when it drives a run, `Wiring.before_end` before a run ends, and `Wiring.after_drive`
+before the run is released.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.commands.run import Runner, end_left_over
-from orchestra.config.borders import homes
 from orchestra.context.opening import recorded as opened_again
 from orchestra.context.rules import kept_rules
 from orchestra.context.treehash import tree_hash
 from orchestra.context.view import View
 from orchestra.core.accounts import children
 from orchestra.core.calls import PastCall, past_calls
+from orchestra.core.clockfile import ClockReading
 from orchestra.core.command import RunCommand
 from orchestra.core.context import Handlers, Verdict
 from orchestra.core.effects import Sleep
-from orchestra.core.errors import ForeignRun, SandboxError
+from orchestra.core.errors import DurabilityError, ForeignRun, SandboxError
 from orchestra.core.faces import Face
 from orchestra.core.ledger import Ledger
 from orchestra.core.looks import WriteFile
@@ -63,18 +65,28 @@ from orchestra.providers.contract import Remembers, Route
 from orchestra.providers.rawfiles import UNKNOWN, settle
 from orchestra.providers.setup import Choice
 from orchestra.providers.showing import Showing
-from orchestra.runs.find import Runs, RunSummary
+from orchestra.runs.find import Runs, RunSummary, trusted
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Running, Workflow
-from orchestra.workflows.guard import closed_folders, code_files, code_folders, environment_folders
+from orchestra.workflows.guard import code_files, code_folders, environment_folders
 from orchestra.workflows.project import Project
 
 
-class _Limits(Struct, frozen=True):
-    """What a tree of runs may spend and how long it may take."""
+class _Tree(Struct, frozen=True):
+    """A tree of runs that is driven here: its root, what it may spend and how long it may take."""
 
+    root: RunFolder
+    facts: RunCreated  # of the root
     budget: Budget
     clock: Timekeeper
+
+
+class _Driven(Struct, frozen=True):
+    """A run that is driven here, for its child runs: they are driven while it is, and a first event never changes."""
+
+    folder: RunFolder
+    facts: RunCreated
+    tree: _Tree
 
 
 class Wiring:
@@ -104,26 +116,27 @@ class Wiring:
         self._override = override
         self._providers: dict[tuple[str, str, str], Provider] = {}
         self._remembered: set[tuple[tuple[str, str, str], str]] = set()  # a provider, and a run whose calls it knows
-        self._trees: dict[str, _Limits] = {}  # by the id of the root
-        self._tree_of: dict[str | None, RunFolder] = {}  # the root of each run that was driven here
+        self._trees: dict[str, _Tree] = {}  # by the id of the root
+        self._driven: dict[str, _Driven] = {}  # by the id of the run, until it ends
 
     def handlers(self, ledger: Ledger, created: Event) -> Handlers:
         """The handler of each effect, for this run."""
         if misplaced := elsewhere(ledger.workspace, str(self._project.path)):
             raise ForeignRun(ledger.folder.id, misplaced)
-        project = self._project.at(RunCreated.of(created).copy).inside(RunCreated.of(created).folder)
-        root = self._root(ledger.folder, created)
+        facts = trusted(RunCreated.of(created), own=ledger.journal.own_first)
+        project = self._project.at(facts.copy).inside(facts.folder)
+        root = self._root(ledger.folder, facts)
         if self._override:
             self._terms.keep_models(root, project.providers.settled(self._override))
-        workflow = self._workflow(RunCreated.of(created).workflow)
-        models = workflow.routed(job_of(created), self._terms.models(root, created))
-        asking = self._asking(workflow, ledger.folder, created)
-        policy = with_tools(self._terms.policy(created), workflow.tools(job_of(created), project.config))
-        limits = self._limits(ledger, root, models)
+        workflow = self._workflow(facts.workflow)
+        models = workflow.routed(job_of(created), self._terms.models_by(root, facts))
+        asking = self._asking(workflow, ledger.folder, facts, self._driven)
+        policy = with_tools(self._terms.policy_by(facts), workflow.tools(job_of(created), project.config))
+        tree = self._tree(ledger, facts, root, models)
         gate = self._gatekeeper(project, models, asking)
         back = TakingBack(project.workspace, project.folder, project.copy, trees=self._journals, closed=gate.closed_to)
-        committing = Committing(project.copies, homes(project.environ), trees=self._journals)
-        if RunCreated.of(created).forkedFrom:  # a child that is made from another one begins with its calls
+        committing = Committing(project.copies, project.place.homes, trees=self._journals)
+        if facts.forkedFrom:  # a child that is made from another one begins with its calls
             for key in [key for key in self._providers if key[2] == root.id]:
                 self._remember(key, ledger.folder.id, ledger.events)
 
@@ -134,15 +147,15 @@ class Wiring:
         caller = Caller(
             ledger,
             route,
-            showing=Showing(self._view(project, root, created), ledger, self._face, most=project.config.context.bytes),
+            showing=Showing(self._view(project, tree), ledger, self._face, most=project.config.context.bytes),
             face=self._face,
-            budget=limits.budget,
+            budget=tree.budget,
             debug=project.environ.get("DEBUG_LLM_REQUESTS", "").lower() in ("1", "true", "yes"),
         )
         backoff = project.config.retries.backoff_base_sec
         return {
-            ModelCall: InTime(caller, limits.clock),
-            RunCommand: Runner(project.workshop, policy, ledger, limits.clock, backoff=backoff, face=self._face),
+            ModelCall: InTime(caller, tree.clock),
+            RunCommand: Runner(project.workshop, policy, ledger, tree.clock, backoff=backoff, face=self._face),
             ProposePatch: gate.propose,
             AutoApprove: gate.grant,
             RefusePatch: gate.refuse,
@@ -159,8 +172,8 @@ class Wiring:
                 refused=gate.refused_path,
                 hash_of=partial(tree_hash, project.workspace),
             ),
-            Sleep: InTime(sleep, limits.clock),
-            **_in_time(workflow.effects(Running(project, ledger, asking)), limits.clock),
+            Sleep: InTime(sleep, tree.clock),
+            **_in_time(workflow.effects(Running(project, ledger, asking)), tree.clock),
         }
 
     def gate(self, run: RunSummary) -> Gatekeeper:
@@ -168,27 +181,29 @@ class Wiring:
         project = self._project.at(run.facts.copy).inside(run.facts.folder)
         workflow = self._described(run.workflow)  # its code is not needed, and may be in a program of the person's
         models = workflow.routed(job_of(run.created), self._terms.models(self._runs.root_of(run.folder), run.created))
-        return self._gatekeeper(project, models, self._asking(workflow, run.folder, run.created))
+        return self._gatekeeper(project, models, self._asking(workflow, run.folder, self._runs.facts(run.created), {}))
 
-    def _limits(self, ledger: Ledger, root: RunFolder, models: Models) -> _Limits:
-        """The budget and the clock of a run's tree: made when its root is driven, and shared by the runs below."""
+    def _tree(self, ledger: Ledger, facts: RunCreated, root: RunFolder, models: Models) -> _Tree:
+        """A run's tree: its budget and its clock are made when its root is driven, and shared by the runs below."""
         is_root = ledger.folder.id == root.id
         if is_root or root.id not in self._trees:
             events = ledger.events if is_root else self._project.store.events(root, keep=False)
             seconds, asked = self._time(events[0], models)
             journals = self._unsummed(root, events)
             spans = itertools.chain.from_iterable(journal for _, journal in journals)
-            self._trees[root.id] = _Limits(
+            self._trees[root.id] = _Tree(
+                root,
+                RunCreated.of(events[0]),
                 budget_of(models.maxBudgetUsd, root.id, journals),
-                Timekeeper(seconds, spans, run_id=root.id, asked=asked),
+                self._clock(root, seconds, spans, asked=asked, claimed=is_root),
             )
-        self._tree_of[ledger.folder.id] = root
+        self._driven[ledger.folder.id] = _Driven(ledger.folder, facts, self._trees[root.id])
         return self._trees[root.id]
 
-    def _root(self, run: RunFolder, created: Event) -> RunFolder:
+    def _root(self, run: RunFolder, facts: RunCreated) -> RunFolder:
         """The run at the top of a run's tree. A parent that is driven in this process knows it."""
-        parent = RunCreated.of(created).parentRunId
-        return self._tree_of[parent] if parent in self._tree_of else self._runs.root_of(run)
+        parent = self._driven.get(facts.parentRunId or "")
+        return parent.tree.root if parent else self._runs.root_of(run)
 
     def _time(self, created: Event, models: Models) -> tuple[float, bool]:
         """How many seconds a tree may work, and whether that was asked for; `created` is its root's first event.
@@ -216,56 +231,81 @@ class Wiring:
 
     def worked(self, run: RunFolder) -> int:
         """How many milliseconds the tree of a run that is driven now has worked."""
-        return round(1000 * self._trees[self._tree_of[run.id].id].clock.worked) if run.id in self._tree_of else 0
+        return round(1000 * self._driven[run.id].tree.clock.worked) if run.id in self._driven else 0
+
+    def _clock(
+        self, root: RunFolder, seconds: float, events: Iterable[Event], *, asked: bool, claimed: bool
+    ) -> Timekeeper:
+        """The clock of a tree. Unless its root is claimed here, another process may have one of the same tree."""
+        found = self._project.store.kept_reading(root)
+        if claimed and found is None:
+            self._project.store.remove_reading(root)  # whatever is in its place
+        keep = partial(self._keep_reading, root) if claimed else None
+        return Timekeeper(seconds, events, run_id=root.id, asked=asked, found=found, keep=keep)
+
+    def _keep_reading(self, root: RunFolder, reading: ClockReading) -> None:
+        """Leave a reading of a tree's clock for the next process, if the disk takes it."""
+        with suppress(OSError, DurabilityError):  # a full disk stops the run where the journal needs it, not here
+            self._project.store.keep_reading(root, reading)
+
+    def after_drive(self, run: RunFolder) -> None:
+        """Stop the clock of a run's tree, before the claim of the run is given up."""
+        if run.id in self._trees:
+            self._trees[run.id].clock.stop()
 
     def before_end(self, ledger: Ledger, verdict: Verdict) -> None:
         """Finish a run, before its last event: end its commands, settle its files, delete its scratch folder."""
+        if ledger.folder.id in self._trees:
+            self._trees[ledger.folder.id].clock.stop(keep=False)
+        self._project.store.remove_reading(ledger.folder)
         end_left_over(ledger.events)
         settle(ledger)
+        self._driven.pop(ledger.folder.id, None)
         try:
             self._project.scratch(ledger.folder.id).remove()
         except SandboxError:
             pass  # no scratch folder can be made on this machine, so there is none to delete
 
-    def _asking(self, workflow: Workflow, run: RunFolder, created: Event) -> ApprovalPolicy | None:
+    def _asking(
+        self, workflow: Workflow, run: RunFolder, facts: RunCreated, driven: Mapping[str, _Driven]
+    ) -> ApprovalPolicy | None:
         """The project's approval mode of now, if it asks a person more often than the run's; else None.
 
         The mode is that of the outermost run of the tree whose workflow has one: a person started that.
         """
-        above = list(self._above(created))
+        above = list(self._above(facts, driven))
         if any("approval" in self._terms.changes(one) for one in (run, *(folder for folder, _ in above))):
             return None  # a person typed it
-        parent = RunCreated.of(self._runs.first_of(RunCreated.of(created).parentRunId or ""))
-        if parent.atEnd and RunCreated.of(created).copy:
+        if above and above[0][1].atEnd and facts.copy:
             return None  # a person is asked when its result comes to the project
         now_asks = workflow.approval(self._project.config)
         for _, parents in above:
-            now_asks = parents.approval(self._project.config) or now_asks
-        return asks_more(self._runs.facts(created), now_asks) if now_asks else None
+            now_asks = self._described(parents.workflow).approval(self._project.config) or now_asks
+        return asks_more(facts, now_asks) if now_asks else None
 
-    def _above(self, created: Event) -> Iterator[tuple[RunFolder, Workflow]]:
-        """The runs above a run and their workflows, the nearest first."""
-        while parent := RunCreated.of(created).parentRunId:
-            folder = self._runs.exactly(parent)
-            first = self._project.store.first(folder) if folder is not None else None
-            if folder is None or first is None:
+    def _above(self, facts: RunCreated, driven: Mapping[str, _Driven]) -> Iterator[tuple[RunFolder, RunCreated]]:
+        """The runs above a run, the nearest first, and how each began. Those that are `driven` are not read again."""
+        while parent := facts.parentRunId:
+            known = driven.get(parent)
+            folder = known.folder if known else self._runs.exactly(parent)
+            if folder is None:
                 return
-            created = first
-            yield folder, self._described(RunCreated.of(created).workflow)
+            facts = known.facts if known else RunCreated.of(self._project.store.first(folder))
+            yield folder, facts
 
-    def _view(self, project: Project, root: RunFolder, created: Event) -> View:
+    def _view(self, project: Project, tree: _Tree) -> View:
         """What the models of a run are shown of its workspace: the root of its tree has recorded that.
 
         Files that the configuration hides now are hidden too.
         """
-        first = RunCreated.of(created if created.runId == root.id else project.store.first(root))
+        first = tree.facts
         # An adopted run may have any record: only what a person typed opens a secret.
         opened = (*first.params.opened, *(file for file in first.context.show if not secret_by_name(file)))
         below = f"{project.folder}/" if project.folder else ""  # a file elsewhere is not in the run's workspace
         inner = dict.fromkeys(file.removeprefix(below) for file in opened if file.startswith(below))
         return View(
             project.workspace,
-            rules=kept_rules(root, first.rules),
+            rules=kept_rules(tree.root, first.rules),
             opened=tuple(opened_again(project.workspace, file) for file in inner),
             hidden=tuple(dict.fromkeys((*first.params.hides, *first.context.hide, *project.config.context.hide))),
             memory=project.memory,
@@ -276,13 +316,13 @@ class Wiring:
     def _gatekeeper(self, project: Project, models: Models, approval: ApprovalPolicy | None) -> Gatekeeper:
         """The gate of a run. What is closed or guarded is the project's, whatever folder the run works in."""
         code = code_files(project.config, project.config_path, project.place, project.providers, models)
-        closed, folders = closed_folders(project.config, project.place), code_folders(project.config, project.place)
-        own = (str(project.path / folder) for folder in OWN)
+        folders = code_folders(project.config, project.place)
+        own = (f"{project.path}/{folder}" for folder in OWN)
         places = dict.fromkeys((str(project.path), str(project.workspace)))
         return Gatekeeper(
             project.workspace,
             project.watchful,
-            closed=(*own, *closed),
+            closed=(*own, *project.closed),
             installed=tuple(name for place in places for name in environment_folders(place, project.environment)),
             code=code,
             code_folders=folders,

@@ -15,7 +15,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, get_args, overload
 
 from msgspec import Struct
 
@@ -24,8 +24,8 @@ from orchestra.core.engine import RunEnd
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.records import FINAL, OnAsk, RunStatus
 from orchestra.core.run import RunFolder
-from orchestra.core.text import seconds_of
-from orchestra.providers.choose import from_here
+from orchestra.core.text import dollars_of, seconds_of
+from orchestra.providers.spec import from_here
 from orchestra.runs.answers import told_apart
 from orchestra.workflows.own.context import typed
 from orchestra.workflows.own.definition import Definition, refuse_another
@@ -94,18 +94,21 @@ def run(
     `workflow` is the function or its name. The other parameters are the flags of the same name (`--provider` …).
     """
     own = workflow if isinstance(workflow, Definition) else None
+    if not own:
+        _refuse_no_workflow(workflow)
+    _refuse_unknown(on_ask)
     if own:
         refuse_another(own)
         if taken := _OPTIONS.intersection(own.names):
             raise UsageError(f"{own.name}: its parameter {min(taken)} is an option of orchestra.run; rename it")
-    app = App(Path(project), more=(described(own),) if own else ())
+    app = App(_folder(project), more=(described(own),) if own else ())
     name = own.name if own else str(workflow)
     job = own.job(**params) if own else app.job(name, params)
     routing = app.project.providers.routing(
         provider=from_here(provider),
         roles={agent: from_here(spec) for agent, spec in (roles or {}).items()},
         model=model,
-        budget=max_budget_usd,
+        budget=_dollars(max_budget_usd),
         seconds=_seconds(max_time),
     )
     folder = app.start(name, job, routing)
@@ -131,13 +134,33 @@ def resume(
     `workflow` is the function, for type checkers: it gives the result its type. UsageError if the run has another
     workflow.
     """
+    _refuse_unknown(on_ask)
     if workflow:
+        _refuse_no_workflow(workflow)
         refuse_another(workflow)
-    app = App(Path(project), more=(described(workflow),) if workflow else ())
+    app = App(_folder(project), more=(described(workflow),) if workflow else ())
     folder = app.runs.find(run_id)
     if workflow and (found := app.runs.summary(folder, keep=False).workflow) != workflow.name:
         raise UsageError(f"run {folder.id} is of workflow {found}, not of {workflow.name}")
     return _outcome(app, folder, on_ask)
+
+
+def _refuse_no_workflow(workflow: object) -> None:
+    """UsageError for what is neither a workflow nor the name of one."""
+    if not isinstance(workflow, str | Definition):
+        name = getattr(workflow, "__name__", repr(workflow))
+        raise UsageError(f"{name} is no workflow: write @orchestra.workflow above its `async def`")
+
+
+def _folder(project: str | os.PathLike[str]) -> Path:
+    """The project's folder; UsageError if there is none."""
+    try:
+        path = Path(project)
+    except TypeError:
+        raise UsageError(f"project={project!r}: want the path of a folder") from None
+    if not path.is_dir():
+        raise UsageError(f"project={str(project)!r}: {path.absolute()} is not a folder; give project= the path of one")
+    return path
 
 
 def _seconds(said: float | str | None) -> float | None:
@@ -145,6 +168,18 @@ def _seconds(said: float | str | None) -> float | None:
         return None if said is None else seconds_of(str(said))
     except ValueError:
         raise UsageError(f"max_time={said!r}: want seconds, or a text such as 90s, 15m, 2h") from None
+
+
+def _refuse_unknown(on_ask: OnAsk) -> None:
+    if on_ask not in get_args(OnAsk):
+        raise UsageError(f"on_ask={on_ask!r}: want one of {', '.join(get_args(OnAsk))}")
+
+
+def _dollars(said: float | None) -> float | None:
+    try:
+        return None if said is None else dollars_of(str(said))
+    except ValueError:
+        raise UsageError(f"max_budget_usd={said!r}: want an amount of dollars above 0") from None
 
 
 def _outcome(app: App, folder: RunFolder, on_ask: OnAsk) -> Outcome[Any]:

@@ -190,7 +190,7 @@ def test_everything_is_caught_in_named_places_only() -> None:
     named |= {"orchestra.core.rehearsal"}  # a flow that is replayed without its effects may raise anything
     named |= {"orchestra.core.branches", "orchestra.worker.launcher", "orchestra.worker.streams"}
     named |= {"orchestra.core.projections"}
-    named |= {"orchestra.cli.tui.talk", "orchestra.cli.tui.hosted"}  # the terminal UI's top level; a thread's error
+    named |= {"orchestra.cli.tui.talk", "orchestra.cli.tui.threads"}  # the terminal UI's top level; a thread's error
     named |= {"orchestra.workflows.own.effects", "orchestra.workflows.own.load"}  # a person's code may raise anything
     named |= {"orchestra.core.rehearsal"}  # it replays a person's code
     found = {

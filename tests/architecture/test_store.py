@@ -11,13 +11,14 @@ from tests.architecture.test_layers import MODULES, imports, nodes
 
 STORE = "orchestra.core.store"
 # What keeps runs in files, below the store: the files of a run are opened here and nowhere else.
-BELOW = {f"orchestra.core.{name}" for name in ("journal", "lock", "inbox", "adoption", "events", "lines")}
+BELOW = {f"orchestra.core.{name}" for name in ("journal", "lock", "inbox", "adoption", "clockfile", "events", "lines")}
 # What these modules offer to everyone: records, protocols, limits, pure functions. The rest is the store's alone.
 OPEN = {
     "orchestra.core.journal": {"Journal", "OnEvent"},
     "orchestra.core.lock": set[str](),
     "orchestra.core.inbox": {"CANCEL", "MODELS", "Message", "free_name", "message"},
     "orchestra.core.adoption": {"Adoption", "Vouching"},
+    "orchestra.core.clockfile": {"ClockReading"},
     "orchestra.core.events": {"Events"},
     "orchestra.core.lines": {"MOST_BYTES", "MOST_COST", "MOST_EVENTS", "objects", "weight"},
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestra.app import App
 from orchestra.core.run import RunFolder
 from tests.library.support import conforms
 from tests.support import again
@@ -351,6 +353,31 @@ def test_a_fork_may_have_another_provider_also_if_it_is_driven_later(tmp_path: P
         words = ("resume", run)
     done = project.run(*words, "--no-input", "--json")
     assert records(done.stdout)[-1]["result"] == "b2", done.stderr
+
+
+@pytest.mark.parametrize("words", [("retry", "RUN"), ("fork", "RUN", "--no-drive"), ("fork", "RUN", "--at", "3")])
+def test_a_kill_leaves_no_new_run_with_other_models_or_limits_than_were_typed(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    project = again.project(tmp_path / "p", *again.drafts(1, broken=0))
+    code, run = start(project, "drafts", "n=1")
+    assert code == 1
+    other = project.path / "other.json"
+    other.write_text(json.dumps({"replies": [says("agent-00", "d"), says("reviewer", "r")]}))
+    typed = ("--provider", f"scripted:{other}", "--max-budget-usd", "0.5", "--max-time", "77s")
+    command = [run if word == "RUN" else word for word in words]
+    made: set[str] = set()
+    for number in range(1, 60):
+        done = project.run(*command, *typed, "--no-input", env={"ORCHESTRA_CHAOS": f"{number}:after"})
+        app = App(project.path)
+        for new in {one.id for one in app.runs.folders()} - made - {run}:
+            made.add(new)
+            summary = app.runs.summary(RunFolder(project.path / ".runs/workflows" / new))
+            models = app.terms.models(summary.folder, summary.created)
+            assert (models.default, models.maxBudgetUsd, models.maxTimeSec) == (f"scripted:{other}", 0.5, 77), number
+        if done.returncode != -signal.SIGKILL or len(made) == 6:
+            break
+    assert made, done.stderr
 
 
 def _answers(event: Any) -> bool:

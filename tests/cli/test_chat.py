@@ -16,8 +16,9 @@ import pytest
 from orchestra.cli.chatface import AnswerText
 from orchestra.cli.conversation import COMMANDS, Conversation, Heard, Wishes
 from orchestra.cli.driving import Drive
-from orchestra.cli.editor import KeptHistory, after, before
+from orchestra.cli.editor import KeptHistory
 from orchestra.cli.face import LineFace
+from orchestra.cli.keys import after, before
 from orchestra.cli.options import Driving
 from orchestra.core.disk import Disk
 from orchestra.core.errors import RunLocked, UsageError

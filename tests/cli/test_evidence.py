@@ -91,8 +91,7 @@ def test_at_a_terminal_the_question_is_asked_until_it_is_yes_or_no(tmp_path: Pat
     project = Project(tmp_path / "p", {**QUESTION[0], "chunk": 4, "delayMs": 1500}, *QUESTION[1:])
     arguments = [PROGRAM, "agent:run", "--session", "s1", "--agent", "default", "--goal", "지우기"]
     terminal = Terminal([*arguments, "--provider", f"scripted:{project.script}"], project.path)
-    terminal.wait_for('characters  {"')  # what a model writes is in the live line as it comes
-    terminal.wait_for("answer(YES/NO)> ")
+    terminal.wait_for('characters  {"', "answer(YES/NO)> ")  # what a model writes is in the live line as it comes
     terminal.type("글쎄\n")
     terminal.wait_for("answer(YES/NO)> ")
     terminal.type("아니오\n")

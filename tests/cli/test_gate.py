@@ -13,6 +13,7 @@ import yaml
 from tests.support.project import (
     NOOP,
     PLAN,
+    PROGRAM,
     RIGHT,
     RIGHT_PATCH,
     Project,
@@ -26,6 +27,7 @@ from tests.support.project import (
 )
 from tests.support.repository import git, repository
 from tests.support.tasks import Tasks, step
+from tests.support.terminal import Terminal
 
 APPROVAL = '{"granted": true, "by": "person"}'
 
@@ -60,6 +62,25 @@ def test_no_patch_forges_a_persons_word_in_the_runs_folder(tmp_path: Path, appro
     assert not {"RUNS", "Runs"} & {path.name for path in project.path.iterdir()}
     assert "APPROVAL_GRANTED" not in project.types()
     conforms(project)
+
+
+@pytest.mark.spec("S1-74")
+def test_a_person_sees_all_that_would_be_applied_also_inside_an_escape_sequence(tmp_path: Path) -> None:
+    """A terminal shows nothing of a title (OSC), and Python runs it: `[` of a colour, and a line end that is none."""
+    hidden = "a + b\nname = '\x1b]'; __import__('os').getpid(); '\x07\x1b[1m'\n# \x85 not a line of its own"
+    developer = role("developer", patch("a - b", hidden.replace("\n", "\n+")))
+    project = Project(tmp_path / "p", role("planner", PLAN), developer)
+    waiting = project.loop("--approval", "risk")
+    assert waiting.returncode == 3, waiting.stderr  # a person must agree
+    assert "adds control characters" in waiting.stdout
+    shown = "+name = '\\x1b]'; __import__('os').getpid(); '\\x07\\x1b[1m'"
+    terminal = Terminal([PROGRAM, "resume"], project.path, size=(120, 40))
+    for key in ("v", "p"):  # the whole file, the whole patch
+        terminal.wait_for(shown, "apply this patch")
+        terminal.type(key)
+    terminal.wait_for("+# \\x85 not a line of its own", "apply this patch")
+    terminal.type("q")  # decide later
+    assert terminal.end() == 3
 
 
 def test_the_folders_that_the_configuration_names_are_closed_before_they_are_there(tmp_path: Path) -> None:

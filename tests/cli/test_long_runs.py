@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from orchestra.core.disk import Disk
 from orchestra.core.errors import ContractError
-from orchestra.core.run import RunFolder
-from orchestra.workflows.dag.files import TaskFiles
 from orchestra.workflows.dag.plan import MOST_TASKS, read_plan
-from orchestra.workflows.dag.states import TABLE
-from tests.support.core import KEY, new_ledger
-from tests.support.graph import POLICY, job, task
+from tests.support.core import KEY
+from tests.support.graph import POLICY, task, wanted, write_long_run
 from tests.support.inside import said
 from tests.support.memory import measured
 from tests.support.project import PROGRAM
@@ -24,40 +19,11 @@ RUN = "2026-01-01_001_dag_long"
 MOST_BYTES = 200_000_000
 
 
-class LazyDisk(Disk):
-    """Never syncs: a long journal is to be written."""
-
-    def sync(self, fd: int) -> None:
-        pass
-
-
-def wanted(count: int) -> str:
-    """A plan in which each task comes after four others."""
-    return json.dumps([task(f"t{n}", *(f"t{n - k}" for k in range(1, 5) if n >= k)) for n in range(count)])
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a graph of the most tasks there may be, which goes on."""
     project = tmp_path_factory.mktemp("long")
-    folder = RunFolder(project / ".runs" / "workflows" / RUN)
-    folder.path.mkdir(parents=True)
-    disk, text = LazyDisk(), wanted(MOST_TASKS)
-    files = TaskFiles(folder, disk)
-    ledger = new_ledger(folder, TABLE, disk=disk, projections=(files,))
-    ledger.open()
-    ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job(text)), "goal": "긴 일"})
-    plan = msgspec.to_builtins(read_plan(text, RUN, POLICY))
-    adopting = {"key": "adopt.1", "effect": "AdoptPlan"}
-    ledger.record("PHASE_STARTED", {**adopting, "intent": "x"}, "plan", 1)
-    ledger.record("PHASE_COMPLETED", {**adopting, "outcome": {"plan": plan, "added": False}}, "plan", 1)
-    ledger.record("APPROVAL_GRANTED", {"key": "approve.1", "effect": "AutoApprove"}, "plan", 1)
-    for number in range(MOST_TASKS):
-        step = {"key": f"t{number}/run.1", "effect": "RunCommand"}
-        ledger.record("PHASE_STARTED", {**step, "argv": ["echo"]}, "execute", 1)
-        outcome = {"exitCode": 0, "durationMs": 5, "status": "pass", "output": f"{number} 번째\n" * 40}
-        ledger.record("PHASE_COMPLETED", {**step, "outcome": outcome}, "execute", 1)
-    ledger.close()
+    write_long_run(project, RUN, MOST_TASKS, lines=40)
     return project
 
 

@@ -32,10 +32,10 @@ RECEIPT = Receipt(
 def test_every_fact_of_a_receipt_has_its_line() -> None:
     assert list(receipt_lines(RECEIPT)) == [
         "context: 2 files, 2 KB (1 named, 1 found, 1 outlined); left out: huge.py, lines 3-5, big.py",
-        "how        tokens (about)  score  file      lines   why",
-        "named      100             3.26   src/a.py  all     named in the goal",
-        "found      200             1.00   src/b.py  3-5, 9  terms: order_by",
-        "asked for  10              -      src/c.py  none    outline",
+        "how        tokens (about)  score  file              lines   why",
+        "named      100             3.26   src/a.py          all     named in the goal",
+        "found      200             1.00   src/\\x1b[31mb.py  3-5, 9  terms: order_by",
+        "asked for  10              -      src/c.py          none    outline",
         "terms found: order_by (12 files), alias (1 file)",
         "terms found nowhere: 정렬",
         "did not fit: huge.py, lines 3-5 (no room)",
@@ -83,8 +83,7 @@ def test_at_a_terminal_the_line_stands_alone_above_the_live_lines(project: Proje
     project.write_script(role("planner", PLAN, delayMs=600, chunk=5), role("developer", RIGHT_PATCH))
     arguments = [PROGRAM, "loop", "make add() in calc.py add", "--check", project.check]
     terminal = Terminal([*arguments, "--provider", f"scripted:{project.script}"], project.path)
-    terminal.wait_for("characters")  # the planner's text arrives
-    seen = terminal.wait_for("[y,n,a,d,e,?,q]? ")
+    seen = terminal.wait_for("characters", "[y,n,a,d,e,?,q]? ")  # the planner's text arrives first
     terminal.type("q\n")
     assert terminal.end() == 3
     assert "\r\n  context: 1 file, 1 KB (1 named)\r\n" in seen.replace("\x1b[K", "").replace(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from orchestra.core.run import digest
 from tests.library.support import configured, conforms
 from tests.support.project import Project, records
 
@@ -224,6 +225,41 @@ def test_a_run_records_the_files_of_the_run_it_began_with(project: Project) -> N
     refused = project.run("start", "reader", "--input-run", waiting)
     assert (refused.returncode, "is awaiting_input" in refused.stderr) == (2, True)
     assert project.run("start", "reader", "--input-run", "nothing").returncode == 2
+
+
+BOOK = """
+import orchestra
+
+@orchestra.workflow
+async def page(ctx: orchestra.Context) -> str:
+    return (await ctx.look("page", "page.md", "a page")).text
+
+@orchestra.workflow
+async def book(ctx: orchestra.Context) -> str:
+    await ctx.call("page", page)
+    await ctx.inside("site").call("inner", page)
+    await ctx.look("gone", "gone.md", "removed later")
+    return (await ctx.look("book", "BOOK.md", "a book")).text
+
+@orchestra.workflow
+async def reader(ctx: orchestra.Context) -> dict[str, str]:
+    return ctx.inputs
+"""
+
+
+def test_a_run_begins_with_the_files_of_a_whole_tree_as_they_are_now(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "site").mkdir()
+    (project.path / "book.py").write_text(BOOK)
+    project.configure(
+        "workflows: {" + ", ".join(f'{name}: "book.py:{name}"' for name in ("page", "book", "reader")) + "}"
+    )
+    assert project.run("start", "book", "--no-input").returncode == 0
+    (project.path / "BOOK.md").write_text("edited")
+    (project.path / "gone.md").unlink()
+    read = project.run("start", "reader", "--input-run", "last", "--no-input")
+    wanted = {"BOOK.md": "edited", "page.md": "a page", "site/page.md": "a page"}
+    assert json.loads(read.stdout) == {path: digest(text.encode()) for path, text in wanted.items()}, read.stderr
 
 
 def test_an_edition_of_other_inputs_is_named_with_the_inputs_that_differ(project: Project) -> None:

@@ -55,6 +55,8 @@ def test_a_root_whose_children_wait_has_their_status_and_says_how_to_answer(proj
     shown = json.loads(project.run("show", "last", "--json").stdout)
     assert (shown["runId"], shown["status"]) == (run, "awaiting_input")
     assert [one["name"] for one in shown["pending"]] == [LEFT, RIGHT]
+    assert all(one["question"] for one in shown["pending"])
+    assert [one["options"] for one in shown["pending"]] == [["빨강", "blue"], ["빨강", "blue"]]
     assert json.loads(project.run("show", run, "--json", "--own").stdout)["status"] == "running"
     commands = [f"orchestra answer {run} TEXT --question {name}" for name in (LEFT, RIGHT)]
     for words in (("runs",), ("show", run), ("inbox",), ("resume", run, "--no-input")):
@@ -69,6 +71,45 @@ def test_a_root_whose_children_wait_has_their_status_and_says_how_to_answer(proj
     assert "left/build.1: 왼쪽" in rows[1] and "right/build.1: 오른" in rows[3]
     assert "options: 빨강, blue (default)" in project.run("show", run).stdout
     assert "what depends on it: 왼쪽의 로고" in project.run("inbox").stdout
+
+
+def test_a_parked_parent_is_not_shown_as_stopped(project: Project) -> None:
+    run = started(project)
+    shown = project.run("show", run, "--own").stdout
+    assert "awaiting_input" in shown and "stopped" not in shown and "resume" not in shown and "answer" not in shown
+    assert f"{run} (crew, awaiting_input)" in project.run("lineage", run).stdout
+
+
+def test_a_damaged_child_is_named_by_verify_and_show_of_the_root(project: Project) -> None:
+    run = started(project)
+    good = project.run("verify", run)
+    assert (good.returncode, "4 child runs checked" in good.stdout) == (0, True)
+    child = next(one for one in project.runs if one.id != run and "leaf" in one.id)
+    events = child.events.read_bytes()
+    first, second, rest = events.split(b"\n", 2)
+    child.events.write_bytes(b"\n".join((first, second.replace(b'"ts":"2', b'"ts":"3'), rest)))
+    found = project.run("verify", run)
+    assert found.returncode == 1 and f"\n{child.id}: S1-" in found.stdout
+    assert project.run("verify", run, "--own").returncode == 0
+    shown = project.run("show", run)
+    assert (shown.returncode, shown.stdout.count(" asks: ")) == (0, 1), shown.stderr
+    for told in (shown.stdout, project.run("show", run, "--json").stderr):
+        assert f"child run {child.id} is damaged: orchestra verify {child.id} names the place" in told
+
+
+def test_what_a_failed_root_left_asking_is_not_to_be_answered_or_resumed(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "torn.py").write_text(TORN, encoding="utf-8")
+    project.configure('workflows: {torn: "torn.py:torn", leaf: "torn.py:leaf"}\n')
+    assert project.run("start", "torn", "--no-input").returncode == 1
+    [root] = [one.id for one in project.runs if "_torn_" in one.id]
+    [child] = [one.id for one in project.runs if "_leaf_" in one.id]
+    assert project.run("inbox").stdout == "nothing waits for you\n"
+    refused = project.run("answer", child, "x")
+    assert refused.returncode == 2 and f"run {root} above it has ended (failed)" in refused.stderr
+    shown = project.run("show", child).stdout
+    assert f"run {root} above it has ended: nothing goes on with this run" in shown and "resume" not in shown
+    assert answered(project) == []
 
 
 def test_several_questions_are_answered_by_their_names_only(project: Project) -> None:
@@ -227,6 +268,33 @@ def test_a_prompt_at_the_terminal_says_whose_it_is_and_stays_open_until_its_own_
     terminal.wait_for('{"left":"왼쪽=빨강","right":"오른쪽=blue"}')
     assert terminal.end() == 0
 
+
+TORN = """
+import asyncio
+from pathlib import Path
+
+import orchestra
+
+@orchestra.workflow
+async def leaf(ctx: orchestra.Context) -> str:
+    return await ctx.ask("colour", "colour?")
+
+@orchestra.workflow
+async def torn(ctx: orchestra.Context) -> list[str]:
+    async def asks(branch: orchestra.Context) -> str:
+        return await branch.call("leaf", leaf)
+
+    async def fails(branch: orchestra.Context) -> str:
+        await branch.step("wait", wait)
+        raise RuntimeError("torn")
+
+    return list((await ctx.fan_out({"a": asks, "b": fails})).values())
+
+async def wait() -> None:
+    runs = Path(".runs/workflows")
+    while not any("QUESTION_RAISED" in one.read_text() for one in runs.glob("*_leaf_*/events.ndjson")):
+        await asyncio.sleep(0.01)
+"""
 
 ASKS = """\
 import orchestra

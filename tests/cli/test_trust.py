@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 from orchestra.schemas import RECORDS
 from tests.support.inside import said
+from tests.support.project import PROGRAM, Project
+from tests.support.terminal import Terminal
 
 
 def test_a_project_that_asks_for_nothing_needs_no_consent(tmp_path: Path) -> None:
@@ -30,6 +33,27 @@ def test_what_a_configuration_asks_for_is_listed_until_a_person_agrees(tmp_path:
     taken = said(tmp_path, "trust", "--revoke")
     assert taken.code == 0 and "your consent is taken back" in taken.out
     assert said(tmp_path, "trust", "--show").out == asked.out
+
+
+def test_what_was_typed_before_the_question_is_no_consent(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "orchestra.config.yaml").write_text("loop: {approval: never}\n", encoding="utf-8")
+    for typed, code in (("", 5), ("y", 0)):
+        terminal = Terminal([PROGRAM, "trust"], project.path)
+        terminal.type("y")  # while the program begins
+        terminal.wait_for("Do you agree")
+        terminal.type(f"{typed}\n")
+        assert terminal.end() == code
+
+
+def test_where_nobody_can_be_asked_the_lines_are_told_and_how_to_agree(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.path / "orchestra.config.yaml").write_text("loop: {approval: never}\n", encoding="utf-8")
+    command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}"]
+    piped = subprocess.run(command, input="y\ngoal\n", capture_output=True, text=True, cwd=project.path)
+    assert piped.returncode == 5 and project.runs == []
+    assert "loop.approval: never" in piped.stderr and "orchestra trust --yes" in piped.stderr
+    assert "you did not agree" not in piped.stderr
 
 
 def test_the_schema_of_every_record_is_listed_and_printed(tmp_path: Path) -> None:

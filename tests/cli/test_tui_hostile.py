@@ -66,7 +66,7 @@ def test_a_hostile_run_changes_nothing_on_the_screen_but_text(tmp_path: Path) ->
         tui.wait(lambda: "/help" in tui.below[0])
         tui.say("/show last")
         tui.say("/runs --all")
-        tui.say("/context 나쁜")
+        tui.say("/context 나쁜 파일을 보라")
         tui.say("/nonsense")
         tui.wait_for("there is no command /nonsense")
         unharmed(tui, modes)
@@ -126,7 +126,8 @@ def test_a_hostile_run_of_another_process_is_shown_as_text(tmp_path: Path) -> No
 def test_plain_lines_are_only_appended_and_the_first_says_why(
     tmp_path: Path, flag: str, env: dict[str, str], why: str
 ) -> None:
-    turn = (planning(reason=evil("이유")), ask("더할까요?"), finalize(), decision(answer="하나\n둘"))
+    table = "| 이름 | 값 |\n|---|---|\n| 가 | 1 |\n| 나 | 2 |"
+    turn = (planning(reason=evil("이유")), ask("더할까요?"), finalize(), decision(answer=f"하나\n둘\n{table}"))
     project = Project(tmp_path / "p", *turn, role("planner", PLAN), role("developer", patch("a - b", "a + b")))
     command = [PROGRAM, "tui", *filter(None, [flag]), "--provider", f"scripted:{project.script}"]
     terminal = Terminal(command, project.path, env=env, size=(80, 24))
@@ -135,7 +136,7 @@ def test_plain_lines_are_only_appended_and_the_first_says_why(
     terminal.type("더하기?\n")
     assert "더할까요?" in terminal.wait_for("answer(YES/NO)> ")
     terminal.type("예\n")
-    terminal.wait_for("하나\r\n둘")
+    terminal.wait_for("하나\r\n둘\r\n이름: 가; 값: 1\r\n이름: 나; 값: 2\r\n")
     if why == "--screen-reader":
         terminal.type(f'/loop 고쳐라 --check "{project.check}"\n')
         terminal.wait_for("apply this patch")

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.core import KEY
 from tests.support.evidence import ANSWER, decision, finalize, main, planning, runs_of
 from tests.support.evidence import ask as ask_of_worker
+from tests.support.graph import write_long_run
 from tests.support.hunks import HUNKS, LINES
 from tests.support.project import PLAN, PROGRAM, RIGHT, RIGHT_PATCH, Project, conforms, patch, reply, role
 from tests.support.terminal import Terminal
@@ -118,6 +120,29 @@ def test_a_question_is_answered_by_digit_or_by_text_and_its_default_is_marked(tm
         tui.leave()
 
 
+def test_the_status_row_stays_with_the_run_that_was_started_when_a_child_run_begins(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    parent = """
+@orchestra.workflow
+async def parent(ctx: orchestra.Context) -> str:
+    return await ctx.call("child", asking)
+"""
+    (project.path / "asking.py").write_text(ASKING + parent, encoding="utf-8")
+    project.configure('workflows: {asking: "asking.py:asking", parent: "asking.py:parent"}\n')
+    with Tui(project) as tui:
+        tui.say("/start parent")
+        tui.wait_for("어느 색?")
+        tui.wait(lambda: "waits for you" in tui.below[0] or "waits for you" in tui.rows[tui.cursor[1] - 1])
+        assert any(" run @1 · parent · " in row for row in tui.rows)
+        child = next(run.id for run in project.runs if "parent" not in run.id.split("_")[2])
+        tui.kill()
+    with Tui(project) as tui:
+        tui.say(f"/watch {child}")
+        tui.wait_for("어느 색?")
+        tui.wait(lambda: any(f" run {child} · waits for you" in row for row in tui.rows))
+        tui.kill()
+
+
 # -- stopping ---------------------------------------------------------------------------------------------------------
 
 
@@ -128,9 +153,12 @@ def test_ctrl_c_once_stops_the_turn_and_twice_leaves(tmp_path: Path) -> None:
     with Tui(project) as tui:
         tui.say("천천히")
         tui.wait_for("한 글자씩 한 글자씩")
+        tui.say("그다음")
+        tui.wait(lambda: any(" · 1 to send" in row for row in tui.rows))
         tui.type(CTRL_C)
         tui.wait_for("stopped.")
         at_rest(tui)
+        assert "not sent: 그다음" in tui.log and not any("to send" in row for row in tui.rows)
         tui.say("다시")
         tui.wait_for("안녕!")
         at_rest(tui)
@@ -183,6 +211,17 @@ def test_an_answer_from_elsewhere_takes_the_prompt_away_and_gives_back_what_was_
     assert len(project.runs) == 1
 
 
+def test_a_foreign_run_that_is_adopted_while_it_is_shown_is_asked_about(project: Project) -> None:
+    assert project.loop(env={"ORCHESTRA_KEY": "somebody else's key, which is long enough"}).returncode == 3
+    with Tui(project) as tui:
+        tui.say(f"/watch {project.folder.id}")
+        tui.wait_for(f"orchestra adopt {project.folder.id}")
+        assert PATCH_PROMPT.strip() not in tui.row
+        assert project.run("adopt", project.folder.id, "--yes").returncode == 0
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        tui.kill()
+
+
 def test_a_driver_that_is_killed_is_followed_by_the_ui(project: Project) -> None:
     driver = driver_of(project)
     with Tui(project) as tui:
@@ -191,6 +230,59 @@ def test_a_driver_that_is_killed_is_followed_by_the_ui(project: Project) -> None
         os.kill(driver.pid, signal.SIGKILL)
         assert driver.end() == -signal.SIGKILL
         grant(tui, project)
+
+
+def test_a_call_that_is_made_again_by_another_driver_is_shown_once(tmp_path: Path) -> None:
+    slow = main("하나\n둘\n끊긴 글 " + "느린 글자 " * 400, "execute", chunk=5, delayMs=60_000)
+    project = Project(tmp_path / "p", planning("final_report"), slow)
+    words = ["chat:turn", "--session", "s", "--message", "천천히", "--provider", f"scripted:{project.script}"]
+    driver = Terminal([PROGRAM, *words], project.path)
+    driver.wait_for("planning-result")
+    with Tui(project) as tui:
+        tui.say("/watch last")
+        tui.wait_for("끊긴 글")
+        os.kill(driver.pid, signal.SIGKILL)
+        assert driver.end() == -signal.SIGKILL
+        tui.wait(lambda: any(" · no process" in row for row in tui.rows))
+        assert not any("끊긴 글" in row for row in tui.rows)  # nothing of it is alive
+        project.write_script(planning("final_report"), main("하나\n둘\n셋\n끝", "execute"))
+        assert project.run("resume", "last").returncode == 0
+        tui.wait(lambda: "끝" in tui.log)
+        at_rest(tui)
+        assert [tui.log.count(line) for line in ("하나", "둘", "셋", "끝")] == [1, 1, 1, 1]
+        assert not any("끊긴 글" in row or "느린" in row for row in tui.log)
+        tui.leave()
+
+
+def test_a_long_run_is_read_twice_until_it_is_shown_and_what_it_waits_for_is_known(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    run = "2026-01-01_001_dag_long"
+    size = write_long_run(project.path, run, 2000, lines=100).stat().st_size
+    with Tui(project, env={"ORCHESTRA_KEY": KEY}) as tui:
+        before = tui.has_read
+        tui.say(f"/watch {run}")
+        tui.wait_for("no process drives this run now")
+        # A third time at most, because what waits in the project is counted; and a part of it each time for the seal.
+        assert 1 < (tui.has_read - before) / size < 5
+        tui.leave()
+
+
+def test_a_run_that_was_stopped_is_told_at_the_start_and_gone_on_with(project: Project) -> None:
+    assert project.loop(env={"ORCHESTRA_CHAOS": "20:after"}).returncode == -signal.SIGKILL
+    with Tui(project) as tui:
+        tui.wait(lambda: tui.below[0] == " 1 stopped: /resume · /help")
+        for line, told in (
+            ("/runs", "stopped: no process drives it; /resume RUN continues it"),
+            ("/status", "every command: /help"),
+            ("/team --nonsense", "All of it: /team --help"),
+        ):
+            tui.say(line)
+            tui.wait_for(told)
+        tui.say("/watch nowhere")
+        tui.wait_for("(/runs lists them; -C DIR")
+        tui.say("/resume")
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        tui.kill()
 
 
 # -- kills ------------------------------------------------------------------------------------------------------------
@@ -205,9 +297,11 @@ def test_a_killed_ui_goes_on_with_its_turn_and_with_what_waits(tmp_path: Path) -
         tui.wait_for("한 글자씩 한 글자씩")
         tui.kill()
     developer = role("developer", patch("a - b", "a + b", summary="더하기로"))
-    project.write_script(planning("final_report"), main("끝난 답", "execute"), role("planner", PLAN), developer)
+    last = main("끝난 답", "execute", chunk=1, delayMs=2_000)
+    project.write_script(planning("final_report"), last, role("planner", PLAN), developer)
     with Tui(project) as tui:
         tui.wait_for("had stopped; it is finished first")
+        tui.wait(lambda: any(row.startswith(" run @1 · ") for row in tui.rows))
         tui.wait_for("끝난 답")
         at_rest(tui)
         tui.say(loop_of(project))

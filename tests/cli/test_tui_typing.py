@@ -25,6 +25,19 @@ def goals(project: Project) -> list[str]:
     return [text.partition("] ")[2] for text in said(project, "tui") if text.startswith("[AGENT_GOAL")]
 
 
+def test_bytes_that_are_no_utf_8_are_shown_as_such_and_end_nothing(tmp_path: Path) -> None:
+    """Hangul of a terminal that is set to EUC-KR."""
+    euc_kr = "한글".encode("euc-kr").decode("utf-8", "surrogateescape")
+    project = Project(tmp_path / "p", *CHAT, *CHAT)
+    with Tui(project) as tui:
+        for count in (1, 2):
+            tui.type(f"{euc_kr}a{ENTER}")
+            tui.wait(lambda count=count: "".join(tui.log).count(HELLO[:5]) == count)  # type: ignore[misc]
+        assert not [line for line in tui.log if "error" in line]
+        assert [goal.endswith("a") and "\ufffd" in goal for goal in goals(project)] == [True, True]
+        tui.leave()
+
+
 @pytest.mark.spec("S5-22", "S5-79")
 def test_hangul_is_typed_at_the_real_cursor_and_taken_back_by_what_a_person_sees(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", *CHAT)
@@ -167,11 +180,10 @@ def test_forty_columns_without_colours_show_all_of_it(tmp_path: Path) -> None:
 
 _TWO_PROMPTS = """
 import asyncio
-from prompt_toolkit.completion import DummyCompleter
 from orchestra.cli.tui.screen import Screen
 
 async def main():
-    screen = Screen(DummyCompleter(), colour=False)
+    screen = Screen(colour=False)
     shown = asyncio.ensure_future(screen.run())
     await screen.ready()
     screen.ask("what colour? ", print, "")

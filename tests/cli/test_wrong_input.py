@@ -39,7 +39,8 @@ from tests.support.project import (
         (["loop", "g", "--check", "true", "--approval", "maybe", "--provider", "S"], "'maybe' is not one of"),
         (["loop", "g", "--provider", "S"], "nothing can decide"),
         (["loop", "g", "--check", "true", "--role", "evaluator", "--provider", "S"], "want NAME=PROVIDER"),
-        (["loop", "g", "--check", "true", "--max-budget-usd", "0", "--provider", "S"], "range"),
+        (["loop", "g", "--check", "true", "--max-budget-usd", "0", "--provider", "S"], "'0': want an amount"),
+        (["loop", "g", "--check", "true", "--max-budget-usd", "nan", "--provider", "S"], "'nan': want an amount"),
         (
             ["loop", "g", "--check", "echo ghp_0123456789abcdefghijABCDEFGHIJ012345", "--provider", "S"],
             "holds a secret",
@@ -112,6 +113,27 @@ def test_a_run_goes_on_with_roles_that_exist_or_not_at_all(tmp_path: Path) -> No
     done = project.run("resume", "last", "--role", f"plannner=scripted:{project.script}")
     assert done.returncode == 2 and "--role plannner: there is no such role or agent" in done.stderr
     assert project.runs[0].events.read_bytes() == before
+
+
+def test_a_role_is_one_of_the_started_workflow_although_there_are_workflows_of_ones_own(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", role("planner", PLAN), role("developer", RIGHT_PATCH))
+    own = "import orchestra\n@orchestra.workflow\nasync def own(ctx: orchestra.Context) -> str:\n    return 'done'\n"
+    (project.path / "own.py").write_text(own)
+    script = f"scripted:{project.script}"
+    project.configure(f'workflows: {{own: "own.py:own"}}\nroles: {{writer: "{script}"}}\n')
+    wrong = project.run("loop", "x", "--role", f"developr={script}", "--no-input")
+    assert wrong.returncode == 2, wrong.stderr
+    assert "--role developr: there is no such role or agent; there are planner, developer" in wrong.stderr
+    assert wrong.stderr.count("planner") == 1
+    assert project.runs == list[object]()
+    anybody = project.run("start", "own", "--role", f"developr={script}", "--no-input")
+    assert anybody.returncode == 0, anybody.stderr  # its agents are not known
+    project.loop(goal="one")  # `writer` of the configuration may be an agent of another workflow
+    (loop,) = (run for run in project.runs if not run.id.endswith("own"))
+    before = loop.events.read_bytes()
+    again = project.run("resume", loop.id, "--role", f"plannner={script}")
+    assert again.returncode == 2 and "--role plannner: there is no such role or agent" in again.stderr
+    assert loop.events.read_bytes() == before
 
 
 def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
-from orchestra.commands.clock import Timekeeper
+from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.core.accounts import used
+from orchestra.core.clockfile import ClockReading
+from orchestra.core.effects import Sleep
 from orchestra.core.errors import StepFailed, TimeReached
 from orchestra.core.records import Event, EventType
-from orchestra.core.text import duration_text, seconds_of
+from orchestra.core.text import dollars_of, duration_text, seconds_of
 
 
 def completed(at: str, milliseconds: int) -> Event:
@@ -60,6 +64,28 @@ def test_a_sleep_counts_and_not_the_hours_in_which_nobody_drove_the_run() -> Non
     assert used([begun, over]) == 30
 
 
+def test_a_wait_for_a_retry_counts_as_far_as_the_journal_goes_and_the_process_that_waits_on_counts_the_rest() -> None:
+    retry_at = "2026-01-31T01:10:00.000Z"
+    failed = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", error={}, retryAt=retry_at)
+    assert used([failed]) == 0
+    assert used([failed], kept("01:00:30", 30)) == 30
+    beside = happened("01:04:00", "PHASE_STARTED", number=3, key="other.1", effect="ModelCall")
+    assert used([failed, beside]) == 240
+    again = happened("01:10:05", "PHASE_STARTED", number=4, key="plan.2", effect="ModelCall")
+    assert used([failed, beside, again]) == 600
+    retried = happened("01:10:05", "PHASE_STARTED", number=4, key="plan.1", effect="ModelCall", attempt=2)
+    failed_again = happened("01:10:05", "PHASE_FAILED", number=5, key="plan.1", effect="ModelCall", retryAt=retry_at)
+    assert used([failed, beside, retried, failed_again]) == 600
+
+
+def test_a_wait_for_a_retry_that_nobody_waited_to_its_end_counts_as_its_process_kept_it() -> None:
+    retry_at = "2026-01-31T01:10:00.000Z"
+    failed = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", error={}, retryAt=retry_at)
+    retried = happened("09:00:00", "PHASE_STARTED", number=3, key="plan.1", effect="ModelCall", attempt=2)
+    assert used([failed, retried]) == 0
+    assert used([failed, retried], kept("01:00:05", 5)) == 5
+
+
 def test_a_finished_child_need_not_be_read_for_the_time_it_took() -> None:
     """Its step has the reading of the tree's clock; only what came after that, or reaches past it, is added."""
     before = completed("2026-01-31T01:00:00.000Z", 500_000)
@@ -68,6 +94,28 @@ def test_a_finished_child_need_not_be_read_for_the_time_it_took() -> None:
     assert used([before, ended, across]) == 95
     open_child = [happened("01:00:20", "RUN_CREATED", run="child"), completed("2026-01-31T01:00:40.000Z", 20_000)]
     assert used([before, ended, across, *open_child]) == 115
+
+
+def kept(at: str, seconds: float) -> ClockReading:
+    return ClockReading(round(1000 * seconds), f"2026-01-31T{at}.000Z")
+
+
+def test_a_reading_beside_the_journal_has_what_was_cut_off_and_what_was_recorded_later_is_added() -> None:
+    cut_off = happened("01:00:00", "PHASE_STARTED", key="plan.1", effect="ModelCall")
+    assert used([cut_off]) == 0
+    assert used([cut_off], kept("01:00:50", 50)) == 50
+    again = completed("2026-01-31T01:01:00.000Z", 20_000)  # of which ten seconds came after the reading
+    assert used([cut_off, again], kept("01:00:50", 50)) == 60
+
+
+def test_a_reading_never_takes_from_what_the_journal_has() -> None:
+    """An older reading of the same run is genuine: as much as none."""
+    minute = completed("2026-01-31T01:01:00.000Z", 60_000)
+    assert used([minute], kept("00:59:00", 0)) == 60
+    assert used([minute], kept("01:01:00", 0)) == 60
+    child = happened("01:01:30", "PHASE_COMPLETED", key="child.1", effect="ChildRun", outcome={"treeMs": 90_000})
+    assert used([minute, child], kept("01:02:00", 30)) == 90
+    assert used([minute, child], kept("01:02:00", 100)) == 100
 
 
 def test_what_a_fork_copied_was_another_runs_time() -> None:
@@ -93,6 +141,17 @@ def test_a_duration_is_read_and_written(text: str, seconds: float) -> None:
 
 def test_a_duration_is_written_in_its_largest_unit() -> None:
     assert [duration_text(one) for one in (3600, 60, 90, 7260)] == ["1h", "1m", "90s", "121m"]
+
+
+@pytest.mark.parametrize(("text", "amount"), [("20", 20), ("0.5", 0.5), ("1e-3", 0.001)])
+def test_an_amount_of_dollars_is_read(text: str, amount: float) -> None:
+    assert dollars_of(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "1e999", "True", "$5", "다섯"])
+def test_what_is_no_amount_of_dollars_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        dollars_of(text)
 
 
 @pytest.mark.parametrize("text", ["", "h", "0", "-3", "nan", "inf", "2d", "1h30m", "두 시간", "1e99"])
@@ -121,3 +180,98 @@ def test_a_retry_waits_only_as_long_as_the_time_that_was_asked_for_lasts() -> No
     asyncio.run(Timekeeper(0.001, clock=still, asked=True).pause(0.001, "plan.1"))
     with pytest.raises(TimeReached):
         asyncio.run(Timekeeper(0.001, clock=still, asked=True).pause(60, "plan.1"))
+
+
+class Kept:
+    """The readings that a clock leaves, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._came = asyncio.Event()
+
+    def __call__(self, reading: ClockReading) -> None:
+        self.seconds.append(reading.ms / 1000)
+        self._came.set()
+
+    async def until(self, enough: Callable[[], bool]) -> None:
+        while not enough():
+            self._came.clear()
+            await self._came.wait()
+
+
+def test_while_something_works_the_clock_leaves_readings_and_while_a_person_thinks_it_leaves_none() -> None:
+    kept = Kept()
+
+    async def scenario() -> None:
+        keeper = Timekeeper(60, keep=kept)
+        with keeper.working():
+            await kept.until(lambda: len(kept.seconds) == 2)
+            await asyncio.sleep(0.02)  # so that there is more to keep
+        await kept.until(lambda: kept.seconds[-1] == round(keeper.worked, 3))  # the last one has all of it
+        count = len(kept.seconds)
+        await asyncio.sleep(0.3)
+        assert len(kept.seconds) == count
+        keeper.stop()
+        assert len(kept.seconds) == count  # there is nothing more to tell
+
+    asyncio.run(scenario())
+    assert kept.seconds == sorted(kept.seconds) and len(set(kept.seconds)) == len(kept.seconds)
+
+
+def test_many_short_steps_leave_no_reading_each_and_the_end_of_the_drive_leaves_one() -> None:
+    kept = Kept()
+
+    async def scenario() -> None:
+        keeper = Timekeeper(60, keep=kept, clock=iter(range(10_000)).__next__)
+        for _ in range(1000):
+            with keeper.working():
+                pass
+        assert kept.seconds == []
+        keeper.stop()
+        assert kept.seconds == [1000]
+        with keeper.working():
+            pass
+        keeper.stop()
+        assert kept.seconds == [1000]  # the claim of the run was given up
+
+    asyncio.run(scenario())
+
+
+def test_a_clock_goes_on_from_the_reading_it_finds_and_leaves_none_until_something_works() -> None:
+    kept_readings = Kept()
+    keeper = Timekeeper(60, found=kept("01:00:00", 50), keep=kept_readings, clock=lambda: 0.0)
+    assert keeper.left == 10
+    keeper.stop()
+    assert kept_readings.seconds == []
+
+
+def test_the_limit_that_is_offered_is_more_than_what_was_used() -> None:
+    limited = Timekeeper(10, found=kept("01:00:00", 100), run_id="R", asked=True, clock=lambda: 0.0)
+    assert "orchestra resume R --max-time 160s" in str(limited.over("plan.1"))
+
+
+class Door:
+    """A handler that may refuse a step before it begins; here it refuses none."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+
+    async def guard(self, effect: Any, key: str, *, redo: bool) -> Mapping[str, Any] | None:
+        self.came.append(key)
+        return {}
+
+    async def __call__(self, effect: Any, step: Any) -> str:
+        return "done"
+
+
+@pytest.mark.parametrize(("total", "asked", "begun"), [(1, True, True), (0, True, False), (0, False, True)])
+def test_no_step_is_begun_when_the_time_that_was_asked_for_is_used_up(total: float, asked: bool, begun: bool) -> None:
+    door = Door()
+    keeper = Timekeeper(total, clock=lambda: 0.0, asked=asked, run_id="r")
+    guarded = InTime(door, keeper).guard(Sleep(1.0), "plan.1", redo=False)
+    if begun:
+        assert asyncio.run(guarded) == {} and door.came == ["plan.1"]
+    else:
+        with pytest.raises(TimeReached, match="step plan"):
+            asyncio.run(guarded)
+        assert door.came == []

@@ -218,6 +218,10 @@ def test_what_lies_outside_the_workspace_is_the_environments(
         (4, "ERROR: file or directory not found: tests/test_new.py"),
         (5, "no tests ran in 0.01s"),
         (2, "usage: app.py [-h]\napp.py: error: unrecognized arguments: --new-flag"),
+        (
+            2,
+            "usage: __main__.py [-h]\n__main__.py: error: unrecognized arguments: --new-flag",
+        ),  # of a package of its own
         (1, NODE.format(name="./local", by="/w/a.js")),
         (1, NODE.format(name="/w/a.js", by="/w/a.js")),
         (1, NODE.format(name="@team/own", by="/w/a.js")),
@@ -259,16 +263,22 @@ def test_a_program_that_was_not_found_is_the_environments_unless_it_is_a_path_of
     ],
 )
 def test_a_refused_service_is_told_with_the_line_that_opens_it(text: str) -> None:
-    assert "sandbox: {loopback: [80, 5432]}" in refused_service(text, (80,), {5432})
-    assert refused_service(text, (5432,), {5432}) == ""
-    assert refused_service(text, (), set()) == "", "the check itself should have served it"
-    assert refused_service(text.lower().replace("refused", "fine"), (), {5432}) == ""
+    assert "sandbox: {loopback: [80, 5432]}" in refused_service(text, (80,), lambda: {5432})
+    assert refused_service(text, (5432,), lambda: {5432}) == ""
+    assert refused_service(text, (), set) == "", "the check itself should have served it"
 
 
 def test_a_refused_connection_without_a_port_is_told_what_to_write() -> None:
     text = "urllib.error.URLError: <urlopen error [Errno 111] Connection refused>"
-    assert "(sandbox: {loopback: [PORT]})" in refused_service(text, (), {22, 5432})
-    assert refused_service(text, (), set()) == "", "no service is there to be meant"
+    assert "(sandbox: {loopback: [PORT]})" in refused_service(text, (), lambda: {22, 5432})
+    assert refused_service(text, (), set) == "", "no service is there to be meant"
+
+
+def test_the_ports_of_the_machine_are_looked_up_only_for_a_check_that_was_refused() -> None:
+    def ports() -> set[int]:
+        raise AssertionError("the kernel walks every connection for this")
+
+    assert refused_service("localhost:5432: assert 1 == 2", (), ports) == ""
 
 
 # -- in runs ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from orchestra.config.sections import Config
-from orchestra.config.settings import FILE_NAME, find_config, policy_of, read_config
+from orchestra.config.settings import find_config, policy_of, read_config
+from orchestra.config.upward import FILE_NAME
 from orchestra.core.errors import UsageError
 from orchestra.policy.decide import decide
 from orchestra.policy.policy import TaskWishes, for_task

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestra.context.chunks import MOST, chunks, definitions
+from orchestra.context.chunks import LEAST, MOST, Definition, chunks, definitions
 from orchestra.core.shown import Lines
 
 LINES = st.lists(
@@ -60,3 +60,35 @@ def test_a_long_piece_is_cut_after_an_empty_line_with_little_indentation_behind_
     lines[MOST - 10] = lines[MOST - 20] = lines[MOST - 30] = ""
     lines[MOST - 19], lines[MOST - 9] = "y = 2", "        z = 3"
     assert chunks(lines, [])[0] == (1, MOST - 19)  # behind the empty line comes `y = 2`
+
+
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        (0, []),
+        (LEAST, [(1, LEAST)]),
+        (MOST, [(1, MOST)]),
+        (MOST + 1, [(1, MOST - 2), (MOST - 1, MOST + 1)]),
+    ],
+)
+def test_a_piece_is_cut_only_if_it_has_too_many_lines(size: int, found: list[Lines]) -> None:
+    lines = ["x = 1"] * size
+    if size >= MOST:
+        lines[MOST - 3] = ""  # a good place for a cut
+    assert chunks(lines, []) == found
+
+
+@pytest.mark.parametrize(("line", "found"), [(LEAST, [(1, MOST)]), (LEAST + 1, [(1, LEAST), (LEAST + 1, MOST)])])
+def test_a_chunk_has_so_many_lines_at_least(line: int, found: list[Lines]) -> None:
+    assert chunks(["x = 1"] * MOST, [Definition(line, "def f():")]) == found
+
+
+def test_of_two_equally_good_places_the_lower_one_is_cut_at() -> None:
+    lines = ["x = 1"] * (MOST + 9)
+    lines[MOST - 6] = lines[MOST - 16] = ""
+    assert chunks(lines, []) == [(1, MOST - 5), (MOST - 4, MOST + 9)]
+
+
+def test_comments_that_reach_up_to_the_chunk_before_begin_none_of_their_own() -> None:
+    lines = ["x = 1"] * 20 + ["def one():"] + ["# note"] * 30 + ["def two():"] + ["    pass"] * 20
+    assert chunks(lines, definitions("a.py", lines)) == [(1, 20), (21, 72)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.context.counts import Counts
+from orchestra.context.counts import FOLDER, MOST_ALL, MOST_BYTES, NAME, Counts, countable, counts_of
 from orchestra.context.walk import Found, walk
 
 from .support import write
@@ -50,6 +50,9 @@ def test_kept_counts_are_the_same_as_fresh_ones(root: Path, tmp_path: Path) -> N
     kept = counts(root, memory)
     for term in ("shar", "name3", "nam", "m7", "src", "nowhere"):
         assert where(kept, root, term) == where(fresh, root, term) == where(counts(root, None), root, term)
+    for term in (NAME + "name3", NAME + "m7", FOLDER + "src"):  # of paths only
+        assert where(kept, root, term) == where(fresh, root, term)
+    assert where(kept, root, FOLDER + "src") == {f"src/m{at}.py": 1 for at in range(40)}
     assert where(kept, root, "shar") == {f"src/m{at}.py": 1 for at in range(40)}
 
 
@@ -175,3 +178,30 @@ def test_a_table_is_written_when_more_than_twenty_files_were_counted(tmp_path: P
     first = table(memory).stat()
     made.bring_up_to_date([one._replace(mtime=OLD + 1) for one in files[:20]] + files[20:])
     assert table(memory).stat() == first
+
+
+def test_a_file_of_exactly_the_most_bytes_is_counted_by_its_text(tmp_path: Path) -> None:
+    made = Counts(write(tmp_path, {"a.py": "inside\n", "b.py": "inside\n"}), None)
+    made.bring_up_to_date([Found("a.py", MOST_BYTES, OLD), Found("b.py", MOST_BYTES + 1, OLD)])
+    assert made.occurrences("insid", made.numbers(["a.py", "b.py"])) == [("a.py", 1)]
+
+
+def test_files_are_counted_up_to_exactly_the_bytes_of_all_together() -> None:
+    most = MOST_ALL // MOST_BYTES
+    files = [Found(f"{at}.py", MOST_BYTES, OLD) for at in range(most + 1)]
+    assert countable(files) == files[:most]
+    assert countable([*files[: most - 1], Found("x.py", MOST_BYTES - 1, OLD), Found("y.py", 1, OLD)])[-1].path == "y.py"
+
+
+def test_the_counts_of_two_projects_are_remembered(tmp_path: Path) -> None:
+    first, second, third = (counts_of(tmp_path / name, None) for name in "abc")
+    assert counts_of(tmp_path / "b", None) is second and counts_of(tmp_path / "c", None) is third
+    assert counts_of(tmp_path / "a", None) is not first
+
+
+def test_a_table_without_any_term_is_kept_too(tmp_path: Path) -> None:
+    files = [Found(f"{at}", 0, OLD) for at in range(21)]
+    root = write(tmp_path / "project", {one.path: "" for one in files})
+    made = Counts(root, tmp_path / "memory")
+    made.bring_up_to_date(files)
+    assert Counts(root, tmp_path / "memory").numbers(["7", "none"]) == {7: "7"}

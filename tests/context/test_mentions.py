@@ -82,3 +82,23 @@ def test_a_long_text_does_not_take_long_and_its_end_counts() -> None:
 )
 def test_a_file_without_an_ending_is_named_by_a_word_that_is_no_ordinary_one(word: str, named: bool) -> None:
     assert bool(Names([word]).meant(word)) is named
+
+
+def test_a_word_of_three_letters_can_be_a_file() -> None:
+    assert [one.path for one in Names(["a.c", "x/a.h", "b"]).named_in(["see a.c, a.h and b"])] == ["a.c", "x/a.h"]
+
+
+def test_so_many_files_and_so_many_places_in_each_are_named() -> None:
+    paths = [f"m{at}.py" for at in range(61)]
+    assert [one.path for one in Names(paths).named_in(paths)] == paths[:60]
+    again = Names(paths).named_in([*paths, "m3.py:7", "m60.py:7"])
+    assert again[3].lines == ((7, 7),) and len(again) == 60
+    [one] = NAMES.named_in(f"src/app/query.py:{at}" for at in range(1, 42))
+    assert one.lines == tuple((at, at) for at in range(1, 41))
+
+
+@pytest.mark.parametrize(("more", "found"), [(0, True), (1, False)])
+def test_only_a_longer_text_is_read_without_its_middle(more: int, found: bool) -> None:
+    path = "src/app/query.py"
+    text = f"{' ' * (400_000 - 12)}{path}{' ' * (400_000 - 4 + more)}"
+    assert bool(named(text)) is found

@@ -66,3 +66,10 @@ def test_of_a_long_file_lines_that_fit_can_be_shown(root: Path) -> None:
     assert opened_file(root, "long.txt:5-9", 100) == Opened("long.txt", (5, 9))
     with pytest.raises(UsageError, match="110 bytes are more than a prompt may hold"):
         opened_file(root, "long.txt:5-14", 100)
+
+
+@pytest.mark.parametrize(("typed", "size"), [("x.py", 13), ("x.py:1-2", 8)])
+def test_what_fits_to_the_byte_is_shown(root: Path, typed: str, size: int) -> None:
+    assert opened_file(root, typed, size).path == "x.py"
+    with pytest.raises(UsageError, match=f"{size} bytes are more than a prompt may hold"):
+        opened_file(root, typed, size - 1)

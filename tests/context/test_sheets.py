@@ -52,3 +52,34 @@ def test_of_a_range_the_shown_lines_are_summed(ranges: list[tuple[int, int]], li
     shown = {at for first, last in sheet.shown for at in range(first, last + 1)}
     wanted = shown & set(range(lines[0], lines[1] + 1))
     assert sheet.shown_of(lines) == sum(len(f"line {at}\n") for at in wanted)
+
+
+def test_parts_are_joined_over_a_gap_of_three_lines() -> None:
+    sheet = Sheet("a.py", TEXT)
+    assert sheet.with_more([(10, 12), (16, 20)]) == ((10, 20),)
+    assert sheet.with_more([(10, 12), (17, 20)]) == ((10, 12), (17, 20))
+    assert sheet.with_more([(4, 9)]) == ((1, 9),) and sheet.with_more([(5, 9)]) == ((5, 9),)
+    assert sheet.with_more([(90, 97)]) == ((90, 100),) and sheet.with_more([(90, 96)]) == ((90, 96),)
+
+
+def test_a_gap_of_one_line_stays_where_exactly_these_lines_are_asked_for() -> None:
+    sheet = Sheet("a.py", TEXT)
+    sheet.exact = True
+    sheet.shown = sheet.with_more([(1, 5), (7, 98)])
+    assert (sheet.shown, sheet.gaps()) == (((1, 5), (7, 98)), ((6, 6), (99, 100)))
+    assert "line 5\n… line 6 not shown\nline 7\n" in sheet.content()
+    assert sheet.content().endswith("line 98\n… lines 99-100 not shown\n")
+    assert sheet.with_more([(6, 6), (99, 100)]) == sheet.everything
+
+
+def test_a_mark_below_an_unfinished_last_line_begins_a_line() -> None:
+    sheet = Sheet("a.txt", "one\ntwo", whole=False)
+    sheet.shown = sheet.with_more(sheet.everything)
+    assert sheet.content() == "one\ntwo\n… lines from 3 on not shown\n"
+    empty = Sheet("a.txt", "", whole=False)
+    assert empty.cost(empty.with_more(empty.everything)) == 0
+
+
+def test_the_bytes_of_one_line_and_of_none() -> None:
+    sheet = Sheet("a.py", TEXT)
+    assert [sheet.size_of(lines) for lines in ((3, 3), (3, 4), (4, 3), (0, 1), (100, 101))] == [7, 14, 0, 7, 9]

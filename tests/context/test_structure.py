@@ -60,3 +60,15 @@ def test_what_is_kept_is_bounded() -> None:
     assert kept.of("a.txt", texts[-1]) is made[-1]
     assert kept.of("a.txt", texts[0]) is not made[0]
     assert kept.of("a.txt", "\n" * 20) is not kept.of("a.txt", "\n" * 20), "lines weigh more than their characters"
+
+
+def test_a_text_of_exactly_an_eighth_is_kept_and_eight_of_them() -> None:
+    texts = [f"{number}{'x' * 700}" for number in range(9)]
+    weight = Structure("a.txt", texts[0]).weight
+    kept = Structures(most=8 * weight)
+    made = [kept.of("a.txt", text) for text in texts[:8]]
+    assert kept.of("a.txt", texts[0]) is made[0]  # asked for last now
+    kept.of("a.txt", texts[8])
+    assert kept.of("a.txt", texts[0]) is made[0] and kept.of("a.txt", texts[1]) is not made[1]
+    small = Structures(most=8 * weight - 1)
+    assert small.of("a.txt", texts[0]) is not small.of("a.txt", texts[0])

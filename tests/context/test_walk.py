@@ -61,3 +61,26 @@ def test_a_folder_of_very_many_files_is_bounded_and_said(tmp_path: Path) -> None
 def test_a_hostile_gitignore_is_no_obstacle(tmp_path: Path, line: str) -> None:
     write(tmp_path, {".gitignore": f"{line}\nb.py\n", "a" * 60 + ".py": "", "b.py": ""})
     assert paths(tmp_path) == [".gitignore", "a" * 60 + ".py"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "found", "more"),
+    [
+        ({"most": 4}, 4, False),
+        ({"most": 3}, 3, True),  # of the same folder
+        ({"most_entries": 5}, 4, False),
+        ({"most_entries": 4}, 4, True),  # there may be more
+        ({"most_entries": 3}, 3, True),
+    ],
+)
+def test_the_bounds_are_exact(tmp_path: Path, bounds: dict[str, int], found: int, more: bool) -> None:
+    write(tmp_path, {f"{at}.py": "" for at in range(4)})
+    taken = walk(tmp_path, **bounds)
+    assert (len(taken.files), taken.more) == (found, more)
+
+
+def test_a_folder_that_was_not_looked_at_is_more(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "b.py": ""})
+    (tmp_path / "sub").mkdir()
+    taken = walk(tmp_path, most=2)
+    assert ([one.path for one in taken.files], taken.more) == (["a.py", "b.py"], True)

@@ -72,7 +72,16 @@ def test_a_single_letter_is_no_term() -> None:
         *(("key", "key"), ("copy", "copy"), ("query", "quer"), ("queries", "quer"), ("class", "class")),
         *(("used", "used"), ("maps", "map"), ("mapped", "map"), ("falling", "fall"), ("adding", "add")),
         *(("ies", "ies"), ("playing", "play"), ("studying", "stud"), ("replayed", "repla")),
+        *(("lly", "lly"), ("ally", "ally"), ("badly", "badl"), ("egged", "egg"), ("begged", "beg"), ("types", "typ")),
     ],
 )
 def test_how_much_of_a_word_is_cut(word: str, cut: str) -> None:
     assert stem(word) == cut
+
+
+def test_the_longest_identifier_and_the_most_terms() -> None:
+    assert terms_of("a" * 80) == ("a" * 80,) and terms_of("a" * 81) == ()
+    assert dict(asked_for("xy z")) == {"xy": "xy"}
+    assert terms_of("한글") == ("한글",) and terms_of("한글로") == ("한글", "글로")
+    words = [f"w{chr(97 + at % 26)}{chr(97 + at // 26 % 26)}{chr(97 + at // 676)}x" for at in range(6_002)]
+    assert len(counted(" ".join(words))) == 6_001  # a word is counted whole, and then no other

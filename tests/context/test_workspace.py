@@ -206,13 +206,13 @@ def test_the_listing_has_the_best_folders_first_and_counts_the_rest(project: Pat
 
 
 def test_a_gigabyte_is_not_read_and_not_shown(tmp_path: Path) -> None:
-    root = write(tmp_path, {"a.py": "def needle(): pass\n"})
+    root = write(tmp_path, {"a.py": "def needle(): pass\n", "empty.py": ""})
     with open(root / "sparse.py", "wb") as file:
         file.truncate(1 << 30)
     with open(root / "text.py", "wb") as file:
         file.write(b"def first_lines(): pass\n" + b"x = 1\n" * 2_000_000)
         file.truncate(1 << 30)
-    got = shown(root, "fix needle in sparse.py and text.py, first_lines")
+    got = shown(root, "fix needle in sparse.py, empty.py and text.py, first_lines")
     assert "sparse.py" not in contents(got)
     assert "def first_lines" in contents(got)["text.py"] and "… lines from " in contents(got)["text.py"]
     assert [(one.path, one.why) for one in got.withheld] == [("sparse.py", "it is no text")]

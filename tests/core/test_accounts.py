@@ -16,6 +16,7 @@ from orchestra.core.accounts import (
     children_of,
     money,
     of_calls,
+    of_ended,
     summed,
 )
 from orchestra.core.calls import PastCall
@@ -50,6 +51,16 @@ def test_what_calls_took_is_summed_and_what_is_not_known_of_them_is_counted() ->
     assert call().usage == Usage()
 
 
+def test_what_was_reserved_for_a_call_that_a_kill_cut_off_is_lost_when_its_run_has_ended() -> None:
+    cut_off = call(status="open", costUsd=None, mostUsd=0.25)
+    twice = call(status="open", costUsd=None, mostUsd=0.25, lostUsd=0.5)
+    paid = call(costUsd=0.125, mostUsd=0.25, raw=RAW)
+    copied = call(status="open", costUsd=None, mostUsd=9, kept=True)
+    assert of_ended([cut_off, paid, copied]) == Account(2, 0.125, 0.25, unanswered=1, uncounted=True)
+    assert of_ended([cut_off, twice]).lostUsd == 1.0
+    assert of_calls([cut_off, paid, copied]).lostUsd == 0.0  # it may be made again
+
+
 @pytest.mark.parametrize(
     ("outcome", "usd", "unpriced"),
     [({"costUsd": 0.5}, 0.5, 0), ({"costUsd": 0}, 0, 0), ({"costUsd": None}, 0, 1), ({}, 0, 1), (None, 0, 0)]
@@ -62,7 +73,27 @@ def test_spending_grows_with_each_call_that_ended_here(outcome: object, usd: flo
     for number, type in kinds.items():
         spent.add(event(number, type, key="k", effect="ModelCall", outcome=outcome))
     spent.add(event(5, "PHASE_COMPLETED", key="k", effect="RunCommand", outcome={"costUsd": 7}))
+    for again in (4, 5):  # counted already
+        spent.add(event(again, "PHASE_COMPLETED", key="k", effect="ModelCall", outcome=outcome))
     assert (spent.calls, spent.usd, spent.unpriced) == (1, usd, unpriced)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens", "context"),
+    [
+        ({"inputTokens": 3, "outputTokens": 4}, 7, 3),
+        ({"inputTokens": 3, "outputTokens": 4, "totalTokens": 9}, 9, 3),  # thoughts may not be told apart
+        ({"totalTokens": 9}, 9, 1),
+        ({"outputTokens": 4}, 4, 1),
+        ({"inputTokens": -3, "outputTokens": "4"}, 0, 1),
+        (None, 0, 1),
+    ],
+)
+def test_the_tokens_of_a_call_are_those_that_its_provider_told(usage: object, tokens: int, context: int) -> None:
+    spent = Spending()
+    for number, told in enumerate(({"inputTokens": 1}, usage), start=1):
+        spent.add(event(number, "PHASE_COMPLETED", key="k", effect="ModelCall", outcome={"usage": told}))
+    assert (spent.tokens, spent.context) == (1 + tokens, context)
 
 
 def begun(number: int, key: str, type: EventType = "PHASE_STARTED", **more: object) -> Event:

@@ -58,7 +58,7 @@ def test_what_is_there_is_taken_at_once_and_a_waiter_that_is_canceled_leaves_not
         await asyncio.sleep(0.02)
         assert descriptors() == before
         put(file, "그만")
-        assert await arrivals.first(file.parent, reading(file), patience=3600.0) == "그만"
+        assert await arrivals.first(file.parent, reading(file)) == "그만"
         assert descriptors() == before
 
     asyncio.run(canceled())

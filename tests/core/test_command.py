@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from orchestra.core.command import MOST_STAGES, Keeps, RunCommand, Stage, command_digest, line_of, output_files, typed
 from orchestra.core.effects import digest_of
+from orchestra.core.run import digest
 
 
 def command(*then: Stage) -> RunCommand:
@@ -52,3 +55,22 @@ def test_a_grant_is_for_exactly_this_command() -> None:
 )
 def test_where_output_is_stored(keeps: Keeps, key: str, files: tuple[str, ...]) -> None:
     assert output_files("a", key, keeps) == files
+
+
+@pytest.mark.parametrize(
+    ("more", "recorded"),
+    [
+        ({"asker": "person", "keeps": "layer"}, ""),  # a check
+        ({"asker": "model", "keeps": "layer"}, ',"keeps":"layer","asker":"model"'),
+        ({"asker": "model", "keeps": "files", "task": "t"}, ',"task":"t"'),
+        ({"asker": "person", "keeps": "files", "task": "t"}, ',"task":"t","typed":true'),
+        ({"asker": "model", "keeps": "files"}, ',"keeps":"files","asker":"model"'),  # of no task
+        ({"asker": "person", "keeps": "nothing", "task": "t"}, ',"task":"t","keeps":"nothing","asker":"person"'),
+    ],
+)
+def test_a_waiting_run_of_an_older_version_finds_its_checks_and_tasks_by_their_digests(
+    more: dict[str, Any], recorded: str
+) -> None:
+    command = RunCommand(argv=("ls",), timeoutMs=1, artifact="a", **more)
+    digested = f'["RunCommand",{{"argv":["ls"],"timeoutMs":1,"artifact":"a"{recorded}}}]'
+    assert command.identity() == digest(digested.encode())

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from orchestra.core.context import Context, Retry, Step
+from orchestra.core.disk import Chaos, Disk
 from orchestra.core.editions import Keep, keeps
 from orchestra.core.effects import Sleep
-from orchestra.core.errors import ContractError, Drift, DurabilityError, StepFailed, Suspended
+from orchestra.core.errors import ContractError, DiskFull, Drift, DurabilityError, StepFailed, Suspended
+from orchestra.core.records import Event
 from tests.support.core import CountingDisk, Doer, Said, Say, live
 from tests.support.runs import read_events
 
@@ -82,6 +85,20 @@ def test_another_intent_under_a_recorded_key_is_drift_named_by_its_key(tmp_path:
         live(tmp_path, changed, {Say: doer})
     assert "--accept-drift draft.1" in str(drift.value)
     assert "fork" in str(drift.value)
+    assert 'text was "하나", and is "다른 것" now' in str(drift.value) and "sha256" not in str(drift.value)
+
+    async def another(ctx: Context) -> str:
+        return await ctx.now("draft")
+
+    with pytest.raises(Drift, match="it was Say, and is Now now"):
+        live(tmp_path, another, {Say: doer})
+
+    async def secret(ctx: Context) -> None:
+        await ctx.perform("draft", Say("s3cr3t-value-1234"))
+
+    with pytest.raises(Drift) as hidden:
+        live(tmp_path, secret, {Say: doer})
+    assert "s3cr3t" not in str(hidden.value)
     assert live(tmp_path, changed, {Say: doer}, accepted_drift=frozenset({"draft.1"})) == "하나"
 
 
@@ -140,7 +157,9 @@ def test_a_retry_is_a_step_with_a_name_and_a_journaled_deadline(tmp_path: Path) 
     flaky = Flaky(2)
     assert live(tmp_path, retried, {Say: flaky}) == "x"
     assert flaky.keys == ["call.1", "call.2", "call.3"]
-    failures = [e for e in read_events(tmp_path / "events.ndjson") if e.type == "PHASE_FAILED"]
+    events = read_events(tmp_path / "events.ndjson")
+    assert [e.payload.get("attempt") for e in events if e.type == "PHASE_STARTED"] == [None, 2, 3]
+    failures = [e for e in events if e.type == "PHASE_FAILED"]
     for event in failures:
         waited = datetime.fromisoformat(event.payload["retryAt"]) - datetime.fromisoformat(event.ts)
         assert waited.total_seconds() >= 0.015  # the longer of backoff and what the other side asked for (C-10)
@@ -327,6 +346,14 @@ def test_at_most_limit_branches_run_at_once(tmp_path: Path) -> None:
     assert most == 3
 
 
+def test_a_limit_below_0_is_a_mistake_and_not_no_branch_at_all(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> object:
+        return await ctx.fan_out({"a": lambda c: c.perform("s", Say("x"))}, limit=-1)
+
+    with pytest.raises(DurabilityError, match="the limit of branches is -1: give 1 or more"):
+        live(tmp_path, flow, {})
+
+
 def test_a_branch_after_one_that_does_not_exist_is_a_mistake(tmp_path: Path) -> None:
     async def flow(ctx: Context) -> None:
         async def branch(ctx: Context) -> None: ...
@@ -409,6 +436,34 @@ def test_a_handler_that_can_pause_waits_for_its_next_try_itself(tmp_path: Path) 
 
     assert live(tmp_path, flow, {Say: doer}) == "끝"
     assert doer.waited == [("s.1", True), ("s.2", True)]
+
+
+class Preparing(Doer):
+    """Prepares a step, and then the disk is full."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__()
+        self.dropped: list[str] = []
+        self._disk = disk
+
+    async def prepare(self, effect: Say, key: str, left: Event | None) -> Mapping[str, object]:
+        self._disk.chaos = Chaos(1, "enospc")
+        return {}
+
+    async def drop(self, key: str) -> None:
+        self.dropped.append(key)
+
+
+def test_what_was_prepared_for_a_step_whose_intent_cannot_be_written_is_dropped(tmp_path: Path) -> None:
+    """Otherwise the blocked process of a command would wait for ever."""
+    doer = Preparing(disk := Disk())
+
+    async def flow(ctx: Context) -> None:
+        await ctx.perform("s", Say("x"))
+
+    with pytest.raises(DiskFull):
+        live(tmp_path, flow, {Say: doer}, disk=disk)
+    assert doer.dropped == ["s.1"] and doer.redone == []
 
 
 def test_an_error_of_the_disk_in_a_step_stops_the_run_and_names_the_file_and_the_cure(tmp_path: Path) -> None:

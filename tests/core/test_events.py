@@ -172,7 +172,8 @@ def test_the_longest_line_that_a_view_has_whole_and_the_most_that_is_kept_in_mem
 
 
 @pytest.mark.parametrize(
-    ("text", "each"), [("x", 1), ("가", 2), ("\\uac00", 2), ("\\ud83d", 4), ("\\uD83D", 4), ("\U0001f600", 4)]
+    ("text", "each"),
+    [("x", 1), ("\\n", 1), ("가", 2), ("\\uac00", 2), ("\\ud83d", 4), ("\\uD83D", 4), ("\U0001f600", 4)],
 )
 def test_a_long_line_weighs_as_much_as_its_widest_character(text: str, each: int) -> None:
     line = b"x" * 65_536 + text.encode()

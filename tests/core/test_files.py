@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,9 @@ def test_a_file_of_the_folder_is_read_up_to_its_bound(folder: Path) -> None:
     assert list(lines_below(folder, "artifacts/ok.txt", 7)) == [b"one\n", b"two"]
     with pytest.raises(OddFile, match="has 7 bytes; no such file has more than 6 bytes"):
         read_below(folder, "artifacts/ok.txt", 6)
-    with pytest.raises(OddFile, match="has a line of more than 2 bytes"):
-        list(lines_below(folder, "artifacts/ok.txt", 7, longest=2))
+    assert list(lines_below(folder, "artifacts/ok.txt", 7, longest=4)) == [b"one\n", b"two"]
+    with pytest.raises(OddFile, match="has a line of more than 3 bytes"):
+        list(lines_below(folder, "artifacts/ok.txt", 7, longest=3))
     with pytest.raises(FileNotFoundError) as gone:
         read_below(folder, "artifacts/gone.txt", 7)
     assert gone.value.filename == str(folder / "artifacts/gone.txt")
@@ -77,3 +79,25 @@ def test_a_reply_that_a_later_attempt_moved_is_found_among_its_numbers(folder: P
     assert run.find(ref) == aside
     assert run.find(ArtifactRef("../밖.txt", 6, digest(b"secret"))) is None
     assert run.find(ArtifactRef("artifacts/link.txt", 6, digest(b"secret"))) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "number", "found"),
+    [
+        ((), 16, True),
+        ((), 17, False),  # sixteen numbers in a row are missing: the search is over
+        ((3,), 19, True),
+        ((3,), 20, False),
+        (range(10, 1000, 10), 1000, True),
+        (range(10, 1010, 10), 1001, False),  # so many attempts no call has
+    ],
+)
+def test_the_numbers_of_attempts_may_have_gaps_and_an_end(
+    folder: Path, others: Iterable[int], number: int, found: bool
+) -> None:
+    for other in others:
+        (folder / "artifacts" / f"plan.attempt-{other}.raw.txt").write_bytes(b"other")
+    aside = folder / "artifacts" / f"plan.attempt-{number}.raw.txt"
+    aside.write_bytes(b"reply")
+    ref = ArtifactRef("artifacts/plan.raw.txt", 5, digest(b"reply"))
+    assert RunFolder(folder).find(ref) == (aside if found else None)

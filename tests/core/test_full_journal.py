@@ -37,6 +37,19 @@ def begin(ledger: Ledger, text: str = LONG) -> Event:
     return ledger.record("PHASE_STARTED", {"key": f"step.{len(ledger.events)}", "text": text}, "plan", 1)
 
 
+def begin_exactly(ledger: Ledger, size: int) -> Event:
+    """Begin two more steps, so that the journal has exactly so many bytes; with one byte more it would be full."""
+    before = ledger.folder.events.stat().st_size
+    begin(ledger, "")
+    room = size - ledger.folder.events.stat().st_size
+    frame = size - room - before
+    with pytest.raises(JournalFull):
+        begin(ledger, "x" * (room - frame + 1))
+    last = begin(ledger, "x" * (room - frame))
+    assert ledger.folder.events.stat().st_size == size
+    return last
+
+
 def fill(ledger: Ledger, text: str = LONG) -> JournalFull:
     """Begin step after step until nothing more may be begun."""
     while True:
@@ -54,7 +67,10 @@ def test_nothing_more_is_begun_and_what_was_begun_and_the_run_can_still_end(tmp_
     path = ledger.folder.events
     assert str(path) in str(full) and "128 MiB and 150,000 events are the most" in str(full)
     assert f"orchestra report {RUN}" in str(full) and f"orchestra fork {RUN} --at EVENT" in str(full)
-    assert path.stat().st_size > MOST_BYTES - 15 * MIB or len(ledger.events) == MOST_EVENTS - 1000
+    if text:
+        last = begin_exactly(ledger, MOST_BYTES - 10 * MIB)
+    else:
+        assert len(ledger.events) == MOST_EVENTS - 1000
     assert read_journal(path, SEAL, keep=False).events[-1].id == last.id  # what fitted is there, what did not is not
     ledger.record("PHASE_COMPLETED", {"key": last.payload["key"], "outcome": {}}, "plan", 1)
     ledger.close()
@@ -74,6 +90,7 @@ def test_however_much_comes_of_what_was_begun_the_run_can_end(tmp_path: Path) ->
     with pytest.raises(JournalFull):
         for number in itertools.count():
             ledger.record("PHASE_COMPLETED", {"key": f"step.{number}", "outcome": {"text": LONG}}, "plan", 1)
+    assert ledger.folder.events.stat().st_size > MOST_BYTES - 2 * MIB - len(LONG) - 1000
     ledger.record("RUN_FAILED", {"exitCode": 1, "error": {"code": "X", "message": "x" * MIB}})
     ledger.close()
     assert ledger.folder.events.stat().st_size <= MOST_BYTES

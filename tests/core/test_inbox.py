@@ -89,6 +89,11 @@ def _changed(path: Path, folder: RunFolder) -> None:
     path.write_bytes(path.read_bytes().replace("더해라".encode(), "빼라".encode()))
 
 
+def _sealed_in_korean(path: Path, folder: RunFolder) -> None:
+    said = inbox.message("answer", "mallory", text="no")
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(said, seal="봉인")))
+
+
 @pytest.mark.parametrize(
     "forge",
     [
@@ -98,6 +103,7 @@ def _changed(path: Path, folder: RunFolder) -> None:
         lambda path, folder: path.symlink_to("/dev/zero"),
         lambda path, folder: path.mkdir(),
         _unsealed,
+        _sealed_in_korean,
         _copied,
         _of_another_request,
         _changed,

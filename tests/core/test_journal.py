@@ -10,8 +10,9 @@ import pytest
 
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.errors import DiskFull, JournalCorrupt
-from orchestra.core.journal import FileFollower, FileJournal, read_events
+from orchestra.core.journal import FileFollower, FileJournal, first_is_own, read_events, read_journal
 from orchestra.core.records import Event
+from orchestra.core.seal import Seal
 from tests.support.core import REDACTOR, SEAL, CountingDisk
 
 
@@ -114,6 +115,18 @@ def test_damage_in_the_middle_is_refused_with_the_line_number_and_nothing_is_ove
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_a_view_names_the_line_that_is_damaged(tmp_path: Path, number: int) -> None:
+    path = tmp_path / "events.ndjson"
+    lines = filled(path).splitlines(keepends=True)
+    lines[number - 1] = b"{\n"
+    path.write_bytes(b"".join(lines))
+    for read in (read_events, read_journal):
+        with pytest.raises(JournalCorrupt) as refused:
+            read(path)
+        assert refused.value.line == number
+
+
 def test_barriers_of_one_turn_of_the_loop_share_one_sync(tmp_path: Path) -> None:
     disk = CountingDisk()
     opened = journal(tmp_path / "events.ndjson", disk)
@@ -143,6 +156,22 @@ def test_a_barrier_with_nothing_new_costs_nothing(tmp_path: Path) -> None:
 
     asyncio.run(twice())
     assert disk.kinds == ["append", "sync"]
+
+
+def test_a_barrier_does_not_wait_for_what_was_written_after_it_was_asked_for(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    opened = journal(tmp_path / "events.ndjson", disk)
+
+    async def one() -> None:
+        opened.append(event(1))
+        waits = asyncio.ensure_future(opened.barrier())
+        await asyncio.sleep(0)  # now it has asked
+        opened.sync()
+        opened.append(event(2))
+        await waits
+
+    asyncio.run(one())
+    assert disk.kinds == ["append", "sync", "append"]
 
 
 def test_a_cancelled_waiter_does_not_take_the_others_with_it(tmp_path: Path) -> None:
@@ -182,6 +211,19 @@ def test_what_is_written_is_redacted_and_the_caller_goes_on_with_that(tmp_path: 
     assert b"s3cr3t" not in path.read_bytes()
     assert kept.payload["text"] == "key: ***REDACTED***"
     assert read_events(path) == [kept]
+
+
+@pytest.mark.parametrize(
+    ("seal", "damage", "own"),
+    [(SEAL, b"", True), (Seal(b"another key"), b"", False), (None, b"", False), (SEAL, b"{", False)],
+)
+def test_only_a_first_line_that_this_users_key_sealed_is_theirs(
+    tmp_path: Path, seal: Seal | None, damage: bytes, own: bool
+) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_bytes(damage + filled(path))
+    assert first_is_own(path, seal) is own
+    assert not first_is_own(tmp_path / "gone", seal)
 
 
 def test_the_journal_is_for_its_owner_only(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def test_only_a_reports_own_moments_are_put_into_the_zone() -> None:
     [
         (-1, "0.0 s"),
         (0.44, "0.4 s"),
+        (9.9, "9.9 s"),
+        (10, "10 s"),
         (12.9, "12 s"),
         (60, "1 min"),
         (185, "3 min 5 s"),
@@ -62,6 +64,8 @@ def test_durations(seconds: float, text: str) -> None:
         ("../../etc/passwd\0", "etc-passwd"),
         ("\u202eевил\u200b", "run"),
         ("", "run"),
+        (f"{'a' * 35} bbbb", f"{'a' * 35}-bbbb"),  # 40 bytes, the most there may be
+        (f"{'a' * 35} bbbbb", "a" * 35),
     ],
 )
 def test_a_goal_becomes_a_name_on_every_file_system(goal: str, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orchestra.core.looks import Act, Seen, judge
-from orchestra.core.newest import edition_of, editions_above
+from orchestra.core.newest import Newest, edition_of, editions_above
 from orchestra.core.records import Event, EventType
 from orchestra.core.tables import Fold
 
@@ -133,6 +133,33 @@ def test_a_key_that_is_none_of_an_edition_is_passed_over(key: str) -> None:
     ]
     fold = folded(CREATED, question("q", "a@1/q.1"), *odd, ("PHASE_STARTED", {"effect": "WriteFile", "path": 3}))
     assert list(fold.pending) == ["q"]
+
+
+def test_an_edition_that_comes_again_withdraws_nothing_below_itself() -> None:
+    newest = Newest()
+    assert newest.note(event(1, "PHASE_COMPLETED", key="plan/design@1.1", effect="Edition")) == []
+    newest.opened("plan/design@1/ask.1", "q1")
+    assert newest.note(event(2, "PHASE_COMPLETED", key="plan/design@1.1", effect="Edition")) == []
+    assert newest.opened_below("plan/design@1/") == [("q1", "plan/design@1/ask.1")]
+    found = newest.note(event(3, "PHASE_COMPLETED", key="plan/design@2.1", effect="Edition"))
+    assert found == [("q1", "plan/design@1/ask.1")]
+
+
+@pytest.mark.parametrize("outcome", [None, "text", 3])
+def test_an_outcome_of_a_look_that_does_not_fit_is_passed_over(outcome: object) -> None:
+    newest = Newest()
+    newest.note(event(1, "PHASE_COMPLETED", key="look@1.1", effect="Look", outcome=outcome))
+    assert (newest.files, newest.conflicts, newest.begun) == ({}, {}, {})
+
+
+def test_only_a_text_of_the_runs_own_that_it_began_to_write_is_known_as_such() -> None:
+    newest, file = Newest(), {"inside": "project", "path": "a.md"}
+    newest.note(event(1, "PHASE_STARTED", key="look@1.1", effect="WriteFile", **file, file=OURS))
+    newest.note(event(2, "PHASE_STARTED", key="look@2.1", effect="WriteFile", **file, file=EDIT, edited=True))
+    assert newest.begun == {"project:a.md": {OURS}}
+    done = event(3, "PHASE_COMPLETED", key="look@2.1", effect="WriteFile", outcome={**file, "file": EDIT})
+    newest.note(done)
+    assert (newest.begun, newest.files) == ({}, {"project:a.md": done})
 
 
 def test_the_editions_above_a_key() -> None:

@@ -171,6 +171,25 @@ def test_lines_that_wait_for_each_other_are_all_there_at_the_end(tmp_path: Path)
     assert disk.kinds.count("append") < 100
 
 
+def test_only_so_many_lines_wait_for_each_other(tmp_path: Path) -> None:
+    grown = tmp_path / "grown.jsonl"
+    lines = Lines(grown, Disk(), lambda: line, together=lambda event: True)
+    event = Event("1", "r", "2026-01-01T00:00:00Z", "PHASE_COMPLETED", {})
+
+    async def burst(count: int) -> None:
+        for _ in range(count):
+            lines.write(event)
+
+    async def bursts() -> None:
+        await burst(255)
+        assert not grown.exists()
+        await burst(1)
+        assert grown.read_bytes() == (line(event) or b"") * 256
+        lines.close()
+
+    asyncio.run(bursts())
+
+
 @pytest.mark.parametrize("kind", ["lines", "document"])
 def test_a_delayed_write_that_fails_is_told_by_the_next_call(tmp_path: Path, kind: str) -> None:
     run = tmp_path / "run"

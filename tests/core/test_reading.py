@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from orchestra.core.reading import (
     RunEnded,
     StepEvent,
     StepOutcome,
+    outcome_of,
 )
 from orchestra.core.records import EVENT_TYPES, Event, EventType
 from orchestra.core.shape import OUTCOME, PARAMS, PAYLOAD, misfit
@@ -171,3 +173,9 @@ def test_an_outcome_is_given_whole_as_the_record_of_its_effect() -> None:
 def test_fields_are_copied_as_they_were_recorded() -> None:
     event = _event({"argv": ["a"], "tier": None, "key": "k"})
     assert reading.recorded(event, "argv", "process", "tier") == {"argv": ["a"], "tier": None}
+
+
+@pytest.mark.parametrize(("effect", "read"), [("ModelCall", "답"), ("Mine", ""), ("", "답")])
+def test_only_an_outcome_of_orchestras_own_steps_is_read_as_one(effect: str, read: str) -> None:
+    """A workflow's own effect may have fields of the same names, which mean something else."""
+    assert (outcome_of(_event({"effect": effect, "outcome": {"text": "답"}})).text or "") == read

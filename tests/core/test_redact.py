@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestra.core.redact import _REACH as REACH
-from orchestra.core.redact import MASK, Redactor
+from orchestra.core.redact import MASK, Redactor, names_secret
 
 KNOWN = 'Kn0wn"va\\lue-한글/+='
 HEX = "0123456789abcdef"
@@ -319,6 +319,48 @@ def test_a_known_value_of_several_lines_is_masked_line_by_line_and_short_ones_ar
     assert redactor.text(harmless) == harmless
 
 
+@pytest.mark.parametrize(
+    ("value", "text", "masked"),
+    [
+        ("k-4711", "k-4711 k-471", f"{MASK} k-471"),  # six characters are the least
+        ("k-471", "k-471", "k-471"),
+        (f"{MIX[:16]}\n{MIX[20:35]}", f"{MIX[:16]} {MIX[20:35]}", f"{MASK} {MIX[20:35]}"),  # sixteen of a line
+    ],
+)
+def test_how_short_a_known_value_may_be(value: str, text: str, masked: str) -> None:
+    assert Redactor([value]).text(text) == masked
+
+
+def test_the_mask_itself_and_its_parts_are_no_secrets() -> None:
+    redactor = Redactor(["REDACTED", f"a{MASK}b"])
+    for text in ("REDACTED", f"{MASK} REDACTED", f"a{MASK}b"):
+        assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("OPENAI_API_KEY", True),
+        ("npm_token", True),
+        ("DB_PASSWORD", True),
+        ("TOKEN_FILE", False),
+        ("MAX_TOKENS", False),
+        ("SECRET_ID", False),
+        ("EDITOR", False),
+        ("KEY", False),
+    ],
+)
+def test_the_names_of_variables_that_hold_secrets(name: str, secret: bool) -> None:
+    assert names_secret(name) is secret
+
+
+def test_beside_masked_text_a_known_value_is_masked_and_a_format_is_not() -> None:
+    token = f"ghp_{MIX[:36]}"
+    assert R.text(f"{KNOWN}{MASK}{KNOWN}") == MASK * 3
+    assert R.text(f"{token}{MASK} {MASK}{token}") == f"{token}{MASK} {MASK}{token}"
+    assert R.text(f"{token} {MASK} {token}") == f"{MASK} {MASK} {MASK}"
+
+
 def test_a_record_keeps_its_shape_and_its_numbers() -> None:
     record = R.record(
         {
@@ -502,6 +544,26 @@ def test_secrets_side_by_side_are_one_mask_wherever_a_stream_is_cut() -> None:
             assert in_chunks(R, data, [at]) == R.data(data), at
 
 
+def test_secrets_side_by_side_in_a_long_line_are_one_mask() -> None:
+    first = "x" * (REACH - len(KNOWN))
+    stream = R.stream()
+    assert stream.feed(f"{first}{KNOWN}{KNOWN}{first}".encode()) == f"{first}{MASK}".encode()
+    assert stream.close() == first.encode()
+
+
+def test_how_much_of_an_unfinished_line_a_stream_holds_back() -> None:
+    assert R.stream().feed(b"x" * (2 * REACH - 1)) == b""
+    assert R.stream().feed(b"x" * (2 * REACH)) == b"x" * REACH
+    stream = R.stream()
+    assert [stream.feed(b"x" * count) for count in (REACH, REACH - 1, 1)] == [b"", b"", b"x" * REACH]
+
+
+def test_how_much_of_an_unfinished_key_block_a_stream_holds_back() -> None:
+    block = b"-----BEGIN PRIVATE KEY-----" + b"A" * 40_000
+    assert R.stream().feed(block[:32_767]) == b""
+    assert R.stream().feed(block[:32_768]) != b""
+
+
 def test_the_memory_of_a_stream_is_bounded() -> None:
     stream = R.stream()
     fed = shown = 0
@@ -527,6 +589,12 @@ def test_suspects_never_overlooks_what_text_or_record_would_mask(
 def test_a_known_value_that_is_escaped_in_a_line_is_suspected() -> None:
     known = Redactor(["비밀번호-열쇠"])
     assert known.suspects(b'{"text":"' + json.dumps("비밀번호-열쇠")[1:-1].encode() + b'"}')
+
+
+def test_a_known_value_is_suspected_whatever_way_its_characters_are_escaped() -> None:
+    assert Redactor(["ab\\cdefgh<"]).suspects(rb'{"text":"ab\\cdefgh\u003c"}')
+    known = Redactor(['ab"cd<efgh'])
+    assert known.suspects(rb'{"text":"ab\"cd\u003cefgh"}') and not known.suspects(rb'{"text":"ab\"cd\u003cefg"}')
 
 
 def test_suspects_is_quiet_about_ordinary_events() -> None:

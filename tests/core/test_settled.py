@@ -20,7 +20,7 @@ from orchestra.core.errors import Drift, JournalCorrupt, StepFailed, UsageError
 from orchestra.core.faces import Silent
 from orchestra.core.records import ErrorInfo, Event
 from orchestra.core.run import RunFolder
-from orchestra.core.settled import failures, settled, settled_before
+from orchestra.core.settled import failures, open_children, settled, settled_before
 from orchestra.core.tables import Table
 from tests.support.core import OPEN_TABLE, REDACTOR, Said, Say
 from tests.support.runs import read_events, store_of
@@ -269,6 +269,7 @@ def test_a_patch_that_was_not_applied_is_written_again() -> None:
     """A task whose command made it; the one beside it was rejected, and is only asked about again."""
     events = [
         event(1, "RUN_CREATED", ""),
+        event(1, "PHASE_STARTED", "t/open.1"),  # and never ended
         event(2, "PHASE_COMPLETED", "t/run.1", effect="RunCommand"),
         event(3, "PATCH_PRODUCED", "t/patch.1"),
         event(4, "APPROVAL_GRANTED", "t/approve.1"),
@@ -280,7 +281,7 @@ def test_a_patch_that_was_not_applied_is_written_again() -> None:
         event(10, "RUN_FAILED", "", error={"code": "TASKS_FAILED", "message": "2 of 2"}),
     ]
     assert failures(events) == {"t/run.1", "u/approve.1"}
-    assert [one.id for one in settled(events[:8])] == [f"0000000{n}" for n in (1, 2, 3, 4, 5, 6, 8)]
+    assert [one.id for one in settled(events[:9])] == [f"0000000{n}" for n in (1, 2, 3, 4, 5, 6, 8)]
 
 
 def test_only_what_was_settled_before_a_step_began_cannot_depend_on_it() -> None:
@@ -295,6 +296,7 @@ def test_only_what_was_settled_before_a_step_began_cannot_depend_on_it() -> None
         event(8, "PHASE_FAILED", "second.1"),
     ]
     assert settled_before(events, ("second.1", "first.1", "gone.1")) == {"early.1"}
+    assert settled_before(events, ("second.1",)) == {"early.1", "first.1", "beside.1"}  # it ended as it began
     assert settled_before(events, ()) == {"early.1", "first.1", "beside.1", "second.1"}
 
 
@@ -338,3 +340,39 @@ def test_a_folder_elsewhere_is_not_copied_for_a_run_that_names_it_as_its_copy(tm
     with pytest.raises(UsageError, match="that is no copy of the project"):
         lab.again(folder)
     assert not list((tmp_path / "p").rglob("비밀.txt"))
+
+
+@pytest.mark.parametrize(
+    ("later", "redone"),
+    [
+        ((), {"try.1"}),  # the run was stopped while it waited
+        ((("PHASE_FAILED", "try.2"),), {"try.1", "try.2"}),  # the attempts of one step
+        ((("PHASE_COMPLETED", "try.2"), ("PHASE_FAILED", "more.1")), {"more.1"}),  # it was made up for
+    ],
+)
+def test_an_attempt_counts_with_those_after_it(later: tuple[tuple[str, str], ...], redone: set[str]) -> None:
+    events = [event(1, "RUN_CREATED", ""), event(2, "PHASE_FAILED", "try.1", retryAt="2026-11-18T00:00:01Z")]
+    events += [event(number, type, key) for number, (type, key) in enumerate(later, start=3)]
+    assert failures([*events, event(9, "RUN_CANCELED", "")]) == redone
+
+
+def test_two_steps_of_one_name_are_no_attempts_of_one_step() -> None:
+    events = [
+        event(1, "RUN_CREATED", ""),
+        event(2, "PHASE_FAILED", "try.1", error={"code": "X", "message": "the first broke"}),
+        event(3, "PHASE_COMPLETED", "try.2"),
+        event(4, "RUN_FAILED", "", error={"code": "X", "message": "failed: the first broke"}),
+    ]
+    assert failures(events) == {"try.1"}
+
+
+def test_only_a_child_run_that_has_not_ended_is_open() -> None:
+    child = {"effect": "ChildRun", "workflow": "loop", "childRunId": "c"}
+    events = [
+        event(1, "RUN_CREATED", ""),
+        event(2, "PHASE_STARTED", "call.1", effect="ModelCall"),
+        event(3, "PHASE_STARTED", "done.1", **child),
+        event(4, "PHASE_COMPLETED", "done.1", effect="ChildRun"),
+        event(5, "PHASE_STARTED", "open.1", **child),
+    ]
+    assert open_children(events) == ["open.1"]

@@ -87,6 +87,7 @@ def test_a_fork_is_no_run_before_it_is_published(tmp_path: Path) -> None:
     begun_at = open_ledger(claim.folder.path)  # its id is another: only the listing is looked at here
     begun_at.close()
     assert list(store.runs([tmp_path])) == [] and claim.folder.path.name.startswith(".")
+    assert claim.folder.path.stat().st_mode & 0o077 == 0
     disk.operations.clear()
     new = store.publish_fork(claim)
     assert [run.id for run in store.runs([tmp_path])] == [new.id] == [claim.folder.id]

@@ -7,7 +7,7 @@ import pytest
 
 from orchestra.core.errors import IllegalEvent
 from orchestra.core.records import EVENT_TYPES, PHASES, Event, EventType, Phase, WorkflowState
-from orchestra.core.tables import Fold
+from orchestra.core.tables import Fold, Table
 
 
 def fold(*rows: tuple[EventType, dict[str, object]], phase: Phase = "execute") -> Fold:
@@ -96,3 +96,12 @@ def test_a_final_run_is_in_no_phase_and_waits_for_nothing(kind: EventType, statu
 def test_a_run_that_was_never_started_has_no_state() -> None:
     with pytest.raises(IllegalEvent, match="never started"):
         _ = Fold().state
+
+
+def test_a_forbidden_event_is_refused_with_those_that_are_possible() -> None:
+    table = Table.any("x")
+    assert table.next("new", "RUN_CREATED") == "open" == table.next("open", "PHASE_STARTED", "plan")
+    for state, possible in (("new", "RUN_CREATED"), ("ended", "nothing: the run is final")):
+        with pytest.raises(IllegalEvent) as refused:
+            table.next(state, "RUN_FAILED")
+        assert str(refused.value) == f"workflow x: RUN_FAILED cannot follow in state {state!r} (possible: {possible})"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from orchestra.core.text import (
+    and_more,
     brief,
     cell,
     checks_changed,
@@ -26,7 +27,7 @@ from orchestra.core.text import (
         ("  두\n줄\t\n", "두 줄"),
         ("a" + " " * 159, "a"),  # as much as is read
         ("a" + " " * 160, "a…"),  # more than is read: there may be something after it
-        ("\x1b[31m빨강\x1b[0m\x07", "빨강\\x07"),
+        ("\x1b[m빨\x07", "\\x1b[m빨\\x…"),
     ],
 )
 def test_a_text_is_one_line_of_at_most_so_many_characters(text: str, shown: str) -> None:
@@ -59,6 +60,7 @@ def test_three_bytes_are_a_token(text: str, tokens: int) -> None:
         (duration_text(60), "1m"),
         (duration_text(59), "59s"),
         (duration_text(90), "90s"),
+        (clean('x = "\x1b]"; run(); "\x07"\x1b[1m\r\n'), 'x = "\\x1b]"; run(); "\\x07"\\x1b[1m\n'),  # nothing is hidden
         (clean("\x9b \u202e \U000e0041"), "\\x9b \\u202e \\U000e0041"),
     ],
 )
@@ -93,3 +95,9 @@ def test_a_value_that_does_not_fit_its_type_is_named(value: object, kind: type, 
     with pytest.raises(msgspec.ValidationError) as wrong:
         msgspec.convert(value, kind)
     assert misfit_text(wrong.value) == why
+
+
+@pytest.mark.parametrize(("names", "shown"), [("ab", "a, b"), ("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")])
+def test_of_a_long_list_the_rest_is_counted(names: str, shown: str) -> None:
+    assert some(tuple(names), 3) == shown
+    assert and_more(names, 3, "\n- ") == ("\n- and 1 more" if len(names) == 4 else "")

@@ -121,6 +121,20 @@ def test_an_adopted_run_goes_on_and_then_vouches_for_itself(tmp_path: Path) -> N
     assert "line 4" in read_run(folder, KEY).foreign  # what the other user wrote is foreign to the first
 
 
+def test_what_a_person_typed_counts_only_in_a_first_line_of_this_user_s_key(tmp_path: Path) -> None:
+    folder = made(tmp_path / "r", "하나")
+    own = _driven_by(folder, KEY)
+    assert own.journal.own_first  # and so does each later process
+    own.close()
+    adopt(folder, read_run(folder, OTHER), key=OTHER)
+    for _ in range(2):  # by `adopted.json`, then by the journal's own record of it
+        adopted = _driven_by(folder, OTHER)
+        assert not adopted.journal.own_first
+        adopted.record("PHASE_COMPLETED", {"key": "next"}, phase="plan", iteration=1)
+        assert not adopted.journal.own_first
+        adopted.close()
+
+
 def _driven_by(folder: RunFolder, key: str) -> Ledger:
     with store_of(key).claim(folder) as claim:
         journal = claim.journal()

@@ -115,3 +115,16 @@ def test_a_wait_in_which_nothing_happens_wakes_up_seldom(tmp_path: Path, polling
             return count
 
         assert 1 <= asyncio.run(waits()) <= most
+
+
+def test_a_wait_that_is_over_takes_no_news_from_the_next_one(tmp_path: Path) -> None:
+    async def twice(watcher: Watcher) -> bool:
+        assert not await watcher.wait(0.01)
+        (tmp_path / "file").touch()
+        for _ in range(3):  # turns of the loop, in which nobody waits
+            await asyncio.sleep(0.01)
+        return await watcher.wait(LONG)
+
+    with Watcher() as watcher:
+        watcher.watch([tmp_path / "file"])
+        assert asyncio.run(twice(watcher))

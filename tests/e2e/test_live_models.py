@@ -218,7 +218,7 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.spec("S5-68")
-@pytest.mark.parametrize(("workflow", "tokens"), [("loop", 40), ("dag", 160)])
+@pytest.mark.parametrize(("workflow", "tokens"), [("loop", 40), ("dag", 60)])
 def test_a_workflow_on_a_real_small_model_keeps_the_contract(
     workflow: str, tokens: int, llama: str, tmp_path: Path
 ) -> None:
@@ -230,7 +230,7 @@ def test_a_workflow_on_a_real_small_model_keeps_the_contract(
         " context_tokens: 8192, max_output_tokens: "
         f"{tokens}}}}}\n"
     )
-    more = ("--check", project.check, "--max-fixes", "1") if workflow == "loop" else ()
+    more = ("--check", project.check, "--max-fixes", "0") if workflow == "loop" else ()
     arguments = (workflow, "list the files", *more, "--approval", "never", "--no-input", "--json")
     done = project.run(*arguments, env={"LLAMA_KEY": KEY}, timeout=240)
     assert done.returncode in (0, 1, 3, 5), done.stderr

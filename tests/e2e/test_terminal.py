@@ -40,8 +40,7 @@ def project(tmp_path: Path) -> Project:
 
 def test_a_patch_is_shown_with_what_it_is_for_and_approved(project: Project) -> None:
     terminal = start(project)
-    terminal.wait_for("1 execute done")
-    shown = terminal.wait_for(PROMPT)
+    shown = terminal.wait_for("1 execute done", PROMPT).partition("1 execute done")[2]
     assert "1. calc.py  modify +1 -1" in shown
     assert "더하기로 고친다" in shown and f"then runs: {project.check}" in shown and PLAN in shown
     terminal.type("a\n")

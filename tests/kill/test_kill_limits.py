@@ -1,7 +1,8 @@
 """SIGKILL at appends to the journals of a tree that has a budget or a time limit; then a new process goes on.
 
 However it is killed, a tree does not spend more than its budget and does not work much longer than its time: at most
-the one call that the kill cut off is not counted. With a higher limit it goes on to its end, and the sums are right.
+the one call that the kill cut off is not counted, because it is too short for a reading of the clock. With a higher
+limit it goes on to its end, and the sums are right.
 """
 
 from __future__ import annotations

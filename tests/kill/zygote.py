@@ -177,13 +177,13 @@ def _program(path: Path, project: Path, script: Path, counting: CountingDisk | N
 
     All that happens in this process counts as one disk, although each call of the library opens the project anew.
     """
+    assert App(project).project.keyring.seal  # made before anything is counted: it is made once for all cases
     spec = os.environ.get("ORCHESTRA_CHAOS")
     disk = counting or Disk(Chaos.from_spec(spec) if spec else None)
     orchestra.workflows.project.Disk = lambda *_: disk  # type: ignore[assignment,attr-defined]
     os.environ.pop("ORCHESTRA_CHAOS", None)
     release = _module(path, project.parent / "calls").release
     app = App(project)
-    assert app.project.keyring.seal
     found = app.runs.folders()
     if found:
         outcome = orchestra.resume(found[0].id, release, project=project)
@@ -317,6 +317,7 @@ def _disk(order: dict[str, Any]) -> CountingDisk | None:
 
 
 def _child(order: dict[str, Any], write: int) -> None:
+    gc.disable()  # a life is too short to need it
     code = 99
     try:
         if order.get("chaos"):

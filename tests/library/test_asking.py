@@ -15,6 +15,7 @@ from tests.support.project import Project, until
 from tests.support.runs import read_events
 
 WORKFLOWS = ".runs/workflows"
+NEW_FILE = "diff --git a/z b/z\nnew file mode 100644\n--- /dev/null\n+++ b/z\n@@ -0,0 +1 @@\n+a\n"
 
 
 def _run_that_asks(project: str) -> RunFolder:
@@ -91,13 +92,14 @@ async def odd_options(ctx: orchestra.Context) -> str:
 
 
 @pytest.mark.parametrize(
-    ("typed", "option"), [("빨강", "\x1b[31m빨강\x1b[0m"), ("LINE one", "line\none"), ("bell\\x07", "bell\x07")]
+    ("typed", "option"),
+    [(r"\x1b[31m빨강\x1b[0m", "\x1b[31m빨강\x1b[0m"), ("LINE one", "line\none"), ("bell\\x07", "bell\x07")],
 )
 def test_an_option_with_control_characters_is_answered_as_it_is_shown(tmp_path: Path, typed: str, option: str) -> None:
     project = Project(tmp_path / "p")
     assert orchestra.run(odd_options, project=project.path).status == "awaiting_input"
     app = App(project.path)
-    with pytest.raises(UsageError, match=r"the options are: 빨강, line one, bell\\x07"):
+    with pytest.raises(UsageError, match=r"the options are: \\x1b\[31m빨강\\x1b\[0m, line one, bell\\x07"):
         app.answers.answer(project.folder, "초록")
     app.answers.answer(project.folder, typed)
     assert orchestra.resume("last", odd_options, project=project.path).result == option
@@ -130,3 +132,56 @@ def test_on_ask_default_answers_no_approval(tmp_path: Path) -> None:
     done = project.loop("--on-ask", "default")
     assert done.returncode == 3
     assert project.state()["status"] == "awaiting_approval"
+
+
+@orchestra.workflow
+async def greedy(ctx: orchestra.Context, where: str) -> str:
+    async def asks(branch: orchestra.Context) -> str:
+        try:
+            return await branch.ask("colour", "Which?")
+        except:  # noqa: E722  # the mistake that is tested
+            return "caught"
+
+    if where == "branch":
+        return (await ctx.fan_out({"one": asks, "two": asks}))["one"]
+    if where == "child":
+        try:
+            return await ctx.call("choose", colour)
+        except BaseException:
+            return "caught"
+    if where == "patch":
+        try:
+            return str(await ctx.patch(NEW_FILE))
+        except BaseException:
+            return "caught"
+    return await ctx.step("after", str, await asks(ctx))
+
+
+@pytest.mark.parametrize(
+    ("where", "step"),
+    [("ask", "colour.1"), ("branch", "one/colour.1"), ("child", "choose.1"), ("patch", "approve.1")],
+)
+def test_a_workflow_that_catches_the_exception_by_which_it_waits_fails(tmp_path: Path, where: str, step: str) -> None:
+    project = Project(tmp_path / "p")
+    outcome = orchestra.run(greedy, where=where, project=project.path)
+    assert (outcome.status, outcome.exitCode) == ("failed", 1)
+    assert f"step {step} waits, but the workflow caught the exception by which it waits" in outcome.message
+    assert f"catch Exception, not BaseException. Correct that, then: orchestra retry {outcome.runId}" in outcome.message
+    again = orchestra.resume(outcome.runId, greedy, project=project.path)
+    assert (again.status, again.message) == (outcome.status, outcome.message)
+    conforms(project)
+
+
+@orchestra.workflow
+async def tidy(ctx: orchestra.Context) -> str:
+    try:
+        return await ctx.ask("colour", "Which?")
+    finally:
+        await ctx.step("tidy", len, "x")
+
+
+def test_a_step_in_a_finally_catches_nothing(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    assert orchestra.run(tidy, project=project.path).status == "awaiting_input"
+    assert project.run("answer", "last", "blue", "--no-drive").returncode == 0
+    assert orchestra.resume("last", tidy, project=project.path).result == "blue"

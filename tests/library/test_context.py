@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from datetime import datetime
 from pathlib import Path
@@ -240,6 +241,11 @@ def test_a_grant_is_for_exactly_this_command_and_no_other(tmp_path: Path) -> Non
     waiting = orchestra.run(granting, project=project.path)
     assert (waiting.status, waiting.exitCode) == ("awaiting_approval", 3)
     assert waiting.message == f"echo one (orchestra approve {waiting.runId})"
+    shown = project.run("show", "last").stdout
+    assert "• 1 execute waits for a grant: " in shown and "✗" not in shown and "NOT_GRANTED" not in shown
+    [pending] = json.loads(project.run("show", "last", "--json").stdout)["pending"]
+    assert (pending["subject"], pending["summary"], pending["files"]) == ("command", "echo one", [])
+    assert pending["digest"].startswith("sha256:")
     assert project.run("approve", "last", "--no-drive").returncode == 0
     again = orchestra.resume("last", project=project.path)
     assert again.message.startswith("echo one two (")  # the second is the first again, and was granted with it
@@ -471,7 +477,8 @@ async def leaving_badly(ctx: orchestra.Context) -> str:
 def test_a_child_that_fails_fails_its_step_with_its_message(tmp_path: Path) -> None:
     outcome = orchestra.run(failing_below, project=Project(tmp_path / "p").path)
     assert outcome.result is not None
-    assert outcome.result.startswith("child run ") and "is failed: RuntimeError: below" in outcome.result
+    assert outcome.result.startswith("child run ") and " failed: RuntimeError: below" in outcome.result
+    assert " is failed" not in outcome.result
 
 
 async def _branch(text: str, ctx: orchestra.Context) -> str:
@@ -526,8 +533,26 @@ def test_a_changed_step_is_drift_which_can_be_accepted(tmp_path: Path) -> None:
     (project.path / "drifting.py").write_text(code.replace("WORD", "LONGER"))
     stopped = project.run("answer", "last", "x")
     assert stopped.returncode == 1 and "--accept-drift size.1" in stopped.stderr
+    assert "it is a CallFunction as before, with other arguments" in stopped.stderr
     done = project.run("resume", "last", "--accept-drift", "size.1")
     assert (done.returncode, done.stdout) == (0, "4 x\n")
+
+
+def test_a_step_under_a_new_name_is_no_drift_and_one_that_is_counted_shifts_the_others(tmp_path: Path) -> None:
+    """Drift leaves a waiting run waiting (docs/library.md)."""
+    project = Project(tmp_path / "p")
+    code = "import orchestra\n\n@orchestra.workflow\nasync def drifting(ctx: orchestra.Context) -> str:\n"
+    rest = "    await ctx.sleep(0.01)\n    await ctx.step('size', len, 'x')\n    return await ctx.ask('go', 'Go?')\n"
+    (project.path / "drifting.py").write_text(code + rest)
+    project.configure('workflows: {drifting: "drifting.py:drifting"}\n')
+    assert project.run("start", "drifting", "--no-input").returncode == 3
+    (project.path / "drifting.py").write_text(code + "    await ctx.step('new', len, 'x')\n" + rest)
+    assert project.run("resume", "last", "--no-input").returncode == 3
+    for added, key in (("sleep(0)", "sleep.1: "), ("step('size', len, 'y')", "size.1: ")):
+        (project.path / "drifting.py").write_text(f"{code}    await ctx.{added}\n{rest}")
+        drifted = project.run("resume", "last", "--no-input")
+        assert drifted.returncode == 1 and f"step {key}" in drifted.stderr
+        assert project.state()["status"] == "awaiting_input"
 
 
 def test_two_functions_of_one_name_are_refused_where_the_first_is_used(tmp_path: Path) -> None:

@@ -286,6 +286,24 @@ class Notices:
             self.texts.append(news.text)
 
 
+@orchestra.workflow
+async def over_asking_twice(ctx: orchestra.Context) -> str:
+    return await ctx.call("below", asking_twice)
+
+
+def test_an_answer_to_a_child_run_that_an_edit_withdraws_is_named_as_it_was_asked(tmp_path: Path) -> None:
+    project, face = Project(tmp_path / "p"), Notices()
+    run = orchestra.run(over_asking_twice, project=project.path).runId
+    app = App(project.path, face=face, more=(described(over_asking_twice), described(asking_twice)))
+    root = next(folder for folder in project.runs if folder.id == run)
+    [asked] = app.trees.requests(root)
+    app.answers.answer(root, "빨강")
+    (project.path / "brief.md").write_text("edited")
+    asyncio.run(app.drive(root))
+    assert asked.name == "below.1/design@1/colour"
+    assert any(f"the answer '빨강' to {asked.name} counts for nothing" in text for text in face.texts), face.texts
+
+
 def test_an_answer_that_an_edit_withdraws_is_mentioned_taken_or_not(tmp_path: Path) -> None:
     project, face = Project(tmp_path / "p"), Notices()
     run = orchestra.run(asking_twice, project=project.path).runId
@@ -293,7 +311,7 @@ def test_an_answer_that_an_edit_withdraws_is_mentioned_taken_or_not(tmp_path: Pa
     app.answers.answer(project.folder, "빨강")  # recorded, and not taken by any process yet
     (project.path / "brief.md").write_text("edited")
     asyncio.run(app.drive(project.folder))
-    withdrawn = "the answer '빨강' to design@1~colour counts for nothing: what it was about has changed"
+    withdrawn = "the answer '빨강' to design@1/colour counts for nothing: what it was about has changed"
     assert face.texts.count(withdrawn) == 1
     app.answers.answer(project.folder, "파랑")
     asyncio.run(app.drive(project.folder))  # taken: the run waits for `go`
@@ -420,6 +438,37 @@ def test_a_long_edit_is_kept_as_a_file_of_the_run(tmp_path: Path) -> None:
     assert orchestra.resume(run, looking_at, project=project.path).result == long
     assert max(len(line) for line in project.folder.events.read_bytes().splitlines()[:-1]) < 10_000
     conforms(project)
+
+
+def test_an_edit_of_so_many_bytes_is_in_the_record_itself(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    run = orchestra.run(looking_at, project=project.path, path="a.md").runId
+    for size in (16_384, 16_385):
+        (project.path / "a.md").write_text("x" * size)
+        orchestra.resume(run, looking_at, project=project.path)
+    at_most, longer = [e.payload["outcome"] for e in events_of(project, run) if e.payload.get("effect") == "Look"]
+    assert at_most["text"] == "x" * 16_384 and "artifact" not in at_most
+    assert longer["artifact"]["bytes"] == 16_385 and "text" not in longer
+
+
+@orchestra.workflow
+async def told_of(ctx: orchestra.Context, text: str) -> None:
+    await ctx.edition("part", words=text, numbers=[text])
+
+
+@pytest.mark.parametrize(
+    ("length", "words", "numbers"),
+    [(76, "x" * 76, f'["{"x" * 76}"]'), (77, "x" * 77, None), (80, "x" * 80, None), (81, "x" * 80 + "…", None)],
+    ids=["76", "77", "80", "81"],
+)
+def test_of_an_input_the_first_characters_are_recorded_for_people(
+    tmp_path: Path, length: int, words: str, numbers: str | None
+) -> None:
+    project = Project(tmp_path / "p")
+    run = orchestra.run(told_of, project=project.path, text="x" * length).runId
+    [edition] = [e for e in events_of(project, run) if e.payload.get("effect") == "Edition"]
+    inputs = edition.payload["outcome"]["inputs"]
+    assert (inputs["words"]["said"], inputs["numbers"].get("said")) == (words, numbers)
 
 
 def test_a_secret_in_an_edited_file_is_masked_in_the_record_and_left_in_the_file(tmp_path: Path) -> None:

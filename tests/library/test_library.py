@@ -151,6 +151,10 @@ def test_a_forbidden_command_that_nobody_catches_is_exit_code_5(tmp_path: Path) 
     assert "never" in outcome.message
 
 
+async def undecorated(ctx: orchestra.Context) -> int:
+    return 1
+
+
 def test_what_is_wrong_before_there_is_a_run_is_raised_and_leaves_no_folder(tmp_path: Path) -> None:
     project = project_of(tmp_path)
     for params in ({}, {"topic": 3}, {"topic": "x", "more": 1}):
@@ -160,8 +164,22 @@ def test_what_is_wrong_before_there_is_a_run_is_raised_and_leaves_no_folder(tmp_
         orchestra.run("nothing", project=project.path)
     with pytest.raises(UsageError, match="is an option of"):
         orchestra.run(wants_model, project=project.path, model="y")
-    with pytest.raises(UsageError):
-        orchestra.run(written, project=project.path / "none", topic="x")
+    for wrong in (float("nan"), 0, -1, True, "viel"):
+        with pytest.raises(UsageError, match="want an amount of dollars above 0"):
+            orchestra.run(written, project=project.path, topic="x", max_budget_usd=wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="on_ask='never': want one of park, default"):
+        orchestra.run(written, project=project.path, topic="x", on_ask="never")  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="on_ask='never': want one of park, default"):
+        orchestra.resume("last", project=project.path, on_ask="never")  # type: ignore[call-overload]
+    for missing in (project.path / "none", 3):
+        with pytest.raises(UsageError, match=r"^project=") as refused:
+            orchestra.run(written, project=missing, topic="x")  # type: ignore[arg-type]
+        assert "-C" not in str(refused.value)
+    for plain in (undecorated, object()):
+        with pytest.raises(UsageError, match=r"is no workflow: write @orchestra\.workflow above its `async def`"):
+            orchestra.run(plain, project=project.path)  # type: ignore[call-overload]
+        with pytest.raises(UsageError, match="is no workflow"):
+            orchestra.resume("last", plain, project=project.path)  # type: ignore[call-overload]
     with pytest.raises(UsageError):
         orchestra.resume("last", project=project.path)
     (project.path / "orchestra.config.yaml").write_text("loop: {approval: never}\n")

@@ -235,7 +235,7 @@ def test_a_workflow_of_an_installed_package_needs_no_consent(tmp_path: Path) -> 
     info = site / "greetings-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n")
-    points = "[orchestra.workflows]\ngreet = greetings:greet\nworse = greetings.worse:f\n"
+    points = "[orchestra.workflows]\ngreet = greetings:greet\nworse = greetings.worse:f\nloop = greetings:loop\n"
     (info / "entry_points.txt").write_text(points)
     package = site / "greetings"
     package.mkdir()
@@ -247,9 +247,14 @@ def test_a_workflow_of_an_installed_package_needs_no_consent(tmp_path: Path) -> 
     assert '"name":"김"' in done.stdout
     bad = project.run("start", "worse", env=env)
     assert bad.returncode == 2 and "workflow worse of an installed package (greetings.worse:f)" in bad.stderr
-    assert ", greet, worse" in project.run("start", "nothing", env=env).stderr
-    unknown = project.run("verify", "last")  # without the package
-    assert unknown.returncode == 0, unknown.stdout
+    unknown = project.run("start", "nothing", env=env)
+    assert ", greet, worse" in unknown.stderr
+    unused = "orchestra has a workflow loop of its own; that of an installed package (greetings:loop) is not used"
+    assert unused in unknown.stderr
+    ours = project.run("start", "loop", "goal=x", "--provider", "scripted:none.yaml", env=env)
+    assert ours.stderr.count(unused) == 1 and unused not in project.run("start", "greet", env=env).stderr
+    without = project.run("verify", "last")  # without the package
+    assert without.returncode == 0, without.stdout
 
 
 @pytest.mark.parametrize(

@@ -294,3 +294,14 @@ def test_without_a_folder_to_write_in_first_nothing_is_written(root: Path) -> No
         refused = apply(root, patch, disk=Disk(), scratch=root.parent / place)
         assert isinstance(refused, Refusal) and refused.reason == "io_error"
         assert refused.message.endswith("Nothing was written") and snapshot(root) == before
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_file_of_exactly_16_mib_is_read(root: Path, more: int) -> None:
+    with (root / "a.txt").open("wb") as file:
+        file.truncate((16 << 20) + more)
+    found = read_images(root, changes_of(A))
+    if more:
+        assert isinstance(found, Refusal) and "at most 16 MiB" in found.message
+    else:
+        assert isinstance(found, dict) and len(found["a.txt"].data) == 16 << 20  # type: ignore[union-attr]

@@ -168,6 +168,12 @@ def test_two_files_without_git_lines_are_two_files() -> None:
 def test_the_signature_of_a_mailed_patch_is_no_removed_line() -> None:
     diff = make_diff("f", "a\n", "b\n")
     assert parse_diff(f"From 123\nSubject: [PATCH] x\n---\n f | 2 +-\n\n{diff}-- \n2.39.5\n\n") == parse_diff(diff)
+    assert parse_diff("-- \n2.39.5\n") == parse_diff("")
+
+
+@pytest.mark.parametrize("names", ["--- a/f\n+++ b/f", "diff --git a/f b/f\n--- a/f\n+++ b/f"])
+def test_names_that_end_the_diff_name_a_file_without_a_hunk(names: str) -> None:
+    assert changes_of(names) == (FileChange("modify", "f", "f", ()),)
 
 
 @pytest.mark.spec("S1-90", "S1-91")

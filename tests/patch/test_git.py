@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.patch.git.identity import Identity, identity
-from orchestra.patch.git.repository import Head, find_repository, wrong_branch
+from orchestra.patch.git.repository import FOLDER, Head, find_repository, wrong_branch
 from orchestra.patch.git.status import uncommitted
 from tests.support.repository import git, repository
 
@@ -139,7 +140,9 @@ def test_what_is_damaged_hostile_or_not_understood_is_said_and_never_waited_for(
     assert str(folder) in str(raised.value) or "git fsck" in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "-x", "a..b", "a/", "/a", "a.lock", ".a", "a~1", "HEAD", "a@{1}", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "-x", "a..b", "a/", "/a", "a.lock", ".a", "a~1", "HEAD", "a@{1}", "a\n", "a\x1f", "a\x7f"]
+)
 def test_a_name_that_git_refuses_is_no_branch(name: str, tmp_path: Path) -> None:
     assert wrong_branch(name)
 
@@ -153,3 +156,39 @@ def test_the_users_name_is_the_users_own(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "more").write_text("[user]\n\temail = hong@example.com\n")
     assert identity(home) == Identity("홍 길동", "hong@example.com")
     assert identity({**home, "GIT_AUTHOR_NAME": "other"}).name == "other"
+
+
+def made_tree(folder: Path, entry: str) -> str:
+    """The id of a tree with this one entry (`MODE KIND ID`, and its name)."""
+    done = subprocess.run(
+        ["git", "mktree", "-z"], cwd=folder, input=f"{entry}\0".encode(), capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+@pytest.mark.parametrize(("size", "fits"), [(4095, True), (4096, False)])
+def test_files_are_listed_below_folders_of_so_long_a_path(folder: Path, size: int, fits: bool) -> None:
+    inner = made_tree(folder, f"100755 blob {git(folder, 'rev-parse', 'HEAD:run.sh')}\trun.sh")
+    top = made_tree(folder, f"{FOLDER:06o} tree {inner}\t{'d' * size}")
+    seen = find_repository(folder, ())
+    assert seen is not None
+    with seen.objects() as objects:
+        if fits:
+            assert [path for path, _, _ in objects.files(top, 2)] == [b"d" * size + b"/run.sh"]
+            with pytest.raises(UsageError, match="more than 1 files"):
+                list(objects.files(top, 1))
+        else:
+            with pytest.raises(UsageError, match="paths without end"):
+                list(objects.files(top, 2))
+
+
+def test_a_file_that_changed_in_the_instant_of_the_index_is_compared_by_its_text(folder: Path) -> None:
+    """The same size and time as recorded, but the index was written no later: as git, nothing is taken on trust."""
+    file, index = folder / "run.sh", folder / ".git" / "index"
+    stamp = file.stat().st_mtime_ns
+    file.write_bytes(file.read_bytes().replace(b"run", b"RUN"))
+    os.utime(file, ns=(stamp, stamp))
+    os.utime(index, ns=(stamp, stamp))
+    assert found(folder)[1] == ("run.sh",)
+    os.utime(index, ns=(stamp + 1, stamp + 1))
+    assert found(folder)[1] == ()

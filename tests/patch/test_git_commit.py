@@ -12,10 +12,11 @@ from dulwich.repo import Repo
 from orchestra.core.context import Step
 from orchestra.core.copies import Copies
 from orchestra.core.disk import Disk
-from orchestra.core.work import CommitTo, WriteCommit
-from orchestra.patch.git.committing import Committing
+from orchestra.core.work import CommitTo, Refusal, WriteCommit
+from orchestra.patch.git.committing import Committing, _in_commit
 from orchestra.patch.git.repository import find_repository
 from orchestra.patch.git.writing import NewFile, build, move, write
+from orchestra.patch.undo import NetFile
 from tests.support.core import open_ledger
 
 WHO = b"first <first@example.com>"
@@ -51,6 +52,20 @@ def test_the_objects_of_a_commit_are_there_before_a_branch_names_it(tmp_path: Pa
         found = objects.find(tree, "폴더/새.txt")
         assert found is not None and objects.data(found[1], b"blob").decode() == "둘\n"
         assert objects.find(tree, "한글.txt") is not None
+
+
+def test_a_file_that_is_a_link_in_the_commit_is_not_committed_over_it(tmp_path: Path, first: str) -> None:
+    """The person has replaced the link by a file, and a run has changed the file: both would be committed."""
+    repository = find_repository(tmp_path, ())
+    assert repository is not None
+    with Repo(str(tmp_path)) as repo:
+        (tmp_path / "link").symlink_to("한글.txt")
+        repo.get_worktree().stage([b"link"])
+        parent = repo.get_worktree().commit(message=b"link", author=WHO, committer=WHO).decode()
+    with repository.objects() as objects:
+        found = _in_commit("", NetFile("link", b"mine", b"the run's", 0o644, 0o644), objects, objects.tree_of(parent))
+    assert isinstance(found, Refusal)
+    assert (found.path, found.message) == ("link", "link is no ordinary file in the commit; nothing was committed")
 
 
 @pytest.mark.parametrize("is_there", [True, False])

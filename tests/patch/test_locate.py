@@ -397,3 +397,60 @@ def test_git_applies_the_canonical_diff_to_the_same_end(
     run = subprocess.run(command, cwd=root, input=done.diff.encode(), capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (0, b"")
     assert (root / "f.txt").read_bytes() == new.encode()
+
+
+# --- borders of hunks -----------------------------------------------------------------------------------------------
+
+TEN = "".join(f"line {number}\n" for number in range(1, 11))
+
+
+def replacing(*numbers: int, context: tuple[int, ...] = ()) -> str:
+    """A hunk that replaces the first of these lines and removes the others; lines of `context` stand below them."""
+    removed = [f"-line {number}" for number in numbers]
+    return "\n".join(["@@ @@", *removed, f"+new {numbers[0]}", *(f" line {number}" for number in context)]) + "\n"
+
+
+@pytest.mark.parametrize("order", [(4, 5), (5, 4)])
+def test_hunks_of_neighbouring_lines_do_not_touch(order: tuple[int, int]) -> None:
+    both = "--- a/f.txt\n+++ b/f.txt\n" + "".join(replacing(number) for number in order)
+    assert patched(both, TEN) == TEN.replace("line 4", "new 4").replace("line 5", "new 5").encode()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_hunk_may_change_what_is_context_of_another(reverse: bool) -> None:
+    hunks = [replacing(2, context=(3, 4, 5, 6)), replacing(3, 4, 5)]
+    both = "--- a/f.txt\n+++ b/f.txt\n" + "".join(hunks[::-1] if reverse else hunks)
+    new = TEN.replace("line 2\nline 3\nline 4\nline 5\n", "new 2\nnew 3\n")
+    assert patched(both, TEN) == new.encode()
+
+
+def test_a_delete_that_removes_more_than_the_file_has_says_how_long_the_file_is() -> None:
+    said = refusal(make_diff("f.txt", "a\nb\nc\n", None), "a\nb\n")
+    assert "the file has 2 lines" in said.message
+    assert "line 3 is 'c'" in refusal(make_diff("f.txt", "a\nb\n", None), "a\nb\nc\n").message
+
+
+@pytest.mark.parametrize(("lines", "fits"), [([" a", "+ x", " b"], True), ([" a", "+x", " b"], False)])
+def test_a_file_that_is_indented_by_one_blank_takes_context_that_lost_its_prefix(lines: list[str], fits: bool) -> None:
+    """Only if the added line is indented like the file: else the whole hunk may be indented too little."""
+    done = patched(hunk(*lines), " a\n b\n")
+    assert done == b" a\n x\n b\n" if fits else isinstance(done, Refusal)
+
+
+@pytest.mark.parametrize(
+    ("lines", "new"),
+    [
+        ([" a", "-b", "+c"], b"a\nc"),  # as the file
+        ([" a", "-b", "\\ No newline at end of file", "+c"], b"a\nc\n"),  # the patch says what it changes
+        ([" a", "-b", "\\ No newline at end of file", "+c", "\\ No newline at end of file"], b"a\nc"),
+        ([" a", " b", "+c"], b"a\nb\nc"),
+    ],
+)
+def test_a_file_without_a_newline_at_its_end_gets_one_only_if_the_patch_says_so(lines: list[str], new: bytes) -> None:
+    assert patched(hunk(*lines), "a\nb") == new
+
+
+@pytest.mark.parametrize(("path", "said"), [("a.txt", "with exactly this text"), (".env", "with other text")])
+def test_a_guess_at_what_a_secret_file_holds_is_not_confirmed(path: str, said: str) -> None:
+    done = refusal(make_diff(path, None, "TOKEN=1\n"), "TOKEN=1\n", path)
+    assert "exists already" in done.message and said in done.message

@@ -142,3 +142,67 @@ def test_a_line_of_the_file_that_begins_with_a_sign_is_no_added_line_where_prefi
     old = "History\n+++++++\n\n* New\n  - one\n"
     raw = ("+++++++", "", "* New", "-  - one", "+    - one")
     assert "seems to begin with a `+`" in refusal(diff(*raw), old)
+
+
+@pytest.mark.parametrize(("theirs", "fits"), [("abcdefghiX", True), ("abcdefghXY", False)])
+def test_context_is_similar_from_nine_tenths_on(theirs: str, fits: bool) -> None:
+    old = f"one\n{theirs}\nthree\n"
+    found = patched(diff(" abcdefghij", "-three", "+3"), old)
+    assert found == old.replace("three", "3").encode() if fits else isinstance(found, Refusal)
+
+
+def test_a_hunk_without_omitted_lines_is_not_cut_to_make_its_quotes_fit() -> None:
+    """The context of its first half is prettified, so its added line cannot be trusted either."""
+    old = "say 'one'\nb = 1\nc = 2\nd = 3\ne = 4\n"
+    lines = (" say \u2018one\u2019", "-b = 1", "+b = 2", " c = 2", " d = 3", "+note = \u201cnew\u201d", " e = 4")
+    assert "typographic" in refusal(diff(*lines), old)
+
+
+def test_a_hunk_that_goes_on_below_the_end_of_the_file_is_refused() -> None:
+    lines = (" line 29", " line 30", " line 31", "+line 32", " line 33")
+    assert "Nothing" not in refusal(diff(*lines), FILE)
+
+
+@pytest.mark.parametrize(
+    ("lines", "old", "places"),
+    [
+        (
+            ("     if x:", "-\t\treturn 1", "+\t\treturn 7"),
+            "\tif x:\n\t\treturn 1\nmid\n\tif x:\n\t\treturn 1\n",
+            "1, 4",
+        ),
+        ((" a1", " k", "-x", "+y", " e", " b1"), "a1\nk\nx\ne\nother\nk\nx\ne\nb1\n", "1, 6"),
+        ((" uniqueaaa1", "-x", "+y", " uniquebbb1"), "uniqueaaa1\nx\nuniquebbb2\nuniqueaaa2\nx\nuniquebbb1\n", "1, 4"),
+    ],
+)
+def test_damaged_context_that_fits_two_places_is_refused_with_both(
+    lines: tuple[str, ...], old: str, places: str
+) -> None:
+    assert f"fits 2 places (lines {places})" in refusal(diff(*lines), old)
+
+
+@pytest.mark.parametrize(
+    ("lines", "fits"),
+    [
+        ((" wrong", " keep", "-x", "+y", " end"), True),
+        ((" keep", "-x", "+y", " end", " wrong"), True),
+        ((" w1", " w2", " keep", "-x", "+y", " end", " w3"), True),
+        ((" wrong", "-x", "+y", " end"), False),  # the side above would keep none
+        ((" keep", "-x", "+y", " wrong"), False),
+    ],
+)
+def test_outer_context_is_dropped_while_each_side_keeps_some(lines: tuple[str, ...], fits: bool) -> None:
+    done = patched(diff(*lines), "keep\nx\nend\n")
+    assert done == b"keep\ny\nend\n" if fits else isinstance(done, Refusal)
+
+
+@pytest.mark.parametrize(
+    ("lines", "old"),
+    [
+        ((" def abcdefghijkl(self):", " one", "-two", "+2"), "  def abcdefghijkl(self):\none\ntwo\n"),
+        ((" abcdefghij", "-gone", "+3"), "abcdefghiX\ngone\nother\ngone\n"),  # no line of it is unique
+        (("     if y:", "-\t\treturn 1", "+\t\treturn 7"), "\tif x:\n\t\treturn 1\n"),  # other words, not only tabs
+    ],
+)
+def test_context_that_only_resembles_the_file_s_is_refused(lines: tuple[str, ...], old: str) -> None:
+    assert "its context is not in the file" in refusal(diff(*lines), old)

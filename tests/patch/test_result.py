@@ -315,3 +315,10 @@ def test_any_text_gives_one_typed_result_and_always_the_same(text: str) -> None:
     result: Result = parse_result(text)
     assert isinstance(result, Patch | Ask | Noop | Unparsable)
     assert parse_result(text) == result
+
+
+def test_prose_below_the_closing_marker_that_looks_like_a_diff_is_prose() -> None:
+    diff = make_diff("f", "a\n", "b\n")
+    for prose in ("- it says b now", "+ that is all", " indented"):
+        assert patch_of(f"{canonical(diff)}{prose}\n").diff == diff
+        assert patch_of(canonical(diff).rstrip("\n") + f"\n{prose}").diff == diff

@@ -280,6 +280,10 @@ def test_new_executables_bidi_characters_and_colliding_names() -> None:
     )
     assert risks(executable) == ("makes x.sh executable",)
     assert "bidirectional" in risks([creating("a", "if x:\u202e # ok")])[0]
+    for character in "\x00\x08\x0b\x0e\x1b\x1f\x7f\x80\x9f":
+        [reason] = risks([creating("a", f"x{character}y")])
+        assert reason == "a: adds control characters, so what a terminal shows of it may not be what runs"
+    assert risks([creating("a", "\tx\x0c", "한글 👨\u200d👩\xa0é\r")]) == ()
     assert "differ only in case" in risks([creating("a/Read.md"), creating("a/read.md")])[0]
     assert "differ only in case" in risks([creating("가.md")], existing=["\u1100\u1161.md"])[0]
     assert risks([touching("a/Read.md")], existing=["a/Read.md", "b/read.md"]) == ()
@@ -405,3 +409,33 @@ def test_the_gate_raises_nothing_whatever_was_parsed(changes: tuple[FileChange, 
         refused = check(changes)
         assert refused is None or refused.message
         assert all(risks(changes))
+
+
+@pytest.mark.parametrize(
+    ("longest", "too_long"),
+    [
+        ("x" * 255, "x" * 256),
+        ("가" * 85, "가" * 85 + "x"),  # bytes, not characters
+        ("d/" * 63 + "x", "d/" * 64 + "x"),
+        ("/".join(("x" * 204,) * 5), "/".join(("x" * 204,) * 4 + ("x" * 205,))),
+    ],
+)
+def test_a_path_may_be_so_long(longest: str, too_long: str) -> None:
+    assert check([touching(longest)]) is None
+    refused = check([touching(too_long)])
+    assert refused is not None and refused.reason == "path_violation"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_guarded"),
+    [
+        ("flows/x.py", True),
+        ("flows/x-1.dist-info/entry_points.txt", True),
+        ("flows/readme.txt", False),
+        ("other/x.py", False),
+        ("other/x-1.dist-info/entry_points.txt", False),
+    ],
+)
+def test_what_python_would_import_from_a_folder_of_code_needs_a_person(path: str, is_guarded: bool) -> None:
+    assert bool(guarded([creating(path)], {}, {"flows": "beside a workflow"})) is is_guarded
+    assert bool(guarded([creating(path)], {}, {".": "beside a workflow"})) is not path.endswith("readme.txt")

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from orchestra.core.testfiles import is_test
-from orchestra.patch.sensitive import TABLE, entries, kind_of
+from orchestra.patch.sensitive import TABLE, entries, is_configuration, kind_of
 
 # Reason, as a reader sees it -> names that must have it, in the folders where they are found.
 EXPECTED = {
@@ -142,3 +142,19 @@ def test_a_package_in_the_place_of_a_runner_decides_what_the_tests_mean(path: st
     kind = kind_of(path)
     assert kind is not None
     assert kind.judges
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("orchestra.config.yaml", True),
+        ("sub/ORCHESTRA.config.yml", True),
+        (".config/orchestra/config.yaml", True),
+        ("home/.config/Orchestra/config.yaml", True),
+        ("orchestra/config.yaml", False),
+        ("config.yaml", False),
+        (".config/orchestra/config.yaml/x", False),
+    ],
+)
+def test_a_configuration_of_orchestra_is_known_by_its_path(path: str, is_one: bool) -> None:
+    assert is_configuration(path) is is_one

@@ -12,7 +12,18 @@ from orchestra.core.work import Refusal
 from orchestra.patch.apply import AppliedFiles, apply, read_files
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import Image, Prepared, compute
-from orchestra.patch.undo import AppliedPatch, Undo, UndoFile, folders_made, paths_of, taken_back
+from orchestra.patch.undo import (
+    AppliedPatch,
+    Undo,
+    UndoFile,
+    folders_made,
+    left_changed,
+    net_change,
+    paths_of,
+    still_changed,
+    taken_back,
+    unlike,
+)
 
 from .kill_driver import tree
 from .support import make_diff, prepare_in
@@ -174,3 +185,26 @@ def test_the_diff_shown_is_one_that_the_gate_reads(tmp_path: Path) -> None:
     again = compute(changes, images)
     assert isinstance(again, Prepared)
     assert {part.file.path: part.data for part in again.files} == {"a.txt": b"1\n", "b.txt": b"b\n", "c.txt": None}
+
+
+def test_what_patches_left_changed_and_what_somebody_restored_since(tmp_path: Path) -> None:
+    place = Place(tmp_path, {"a.txt": b"1\n", "b.txt": b"1\n", "c.txt": b"1\n"})
+    for name in ("a.txt", "b.txt", "c.txt"):
+        place.patch(make_diff(name, "1\n", "2\n"))
+    place.patch(make_diff("b.txt", "2\n", "1\n"))  # as it was found
+    place.patch(make_diff("d.txt", None, "new\n"))
+    (place.root / "c.txt").write_text("1\n")  # restored by somebody
+
+    def images() -> Mapping[str, Image | None]:
+        found = read_files(place.root, paths_of(place.patches))
+        assert isinstance(found, dict)
+        return found
+
+    assert left_changed(place.patches) == ("a.txt", "c.txt", "d.txt")
+    assert still_changed(place.patches, images()) == ("a.txt", "d.txt")
+    assert unlike(place.patches, (), images()) == ("c.txt",)
+    assert unlike((), place.patches, images()) == ("a.txt", "d.txt")
+    assert unlike(place.patches[:1], place.patches[1:], images()) == ("d.txt",)
+    (place.root / "d.txt").unlink()
+    assert still_changed(place.patches, images()) == ("a.txt",)
+    assert [file.path for file in net_change(place.patches, (), images()).files] == ["a.txt"]

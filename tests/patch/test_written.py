@@ -18,7 +18,7 @@ from orchestra.patch.apply import AppliedFiles, apply, read_images
 from orchestra.patch.diff import parse_diff
 from orchestra.patch.locate import compute
 from orchestra.patch.safety import check
-from orchestra.patch.written import WrittenDiff, diff_of
+from orchestra.patch.written import WrittenDiff, diff_of, edits_between
 
 Tree = Mapping[str, tuple[bytes, bool]]  # path -> text, executable
 
@@ -181,3 +181,21 @@ def test_text_that_is_no_utf8_is_never_altered() -> None:
     made = diff_of([File("a", None, b"caf\xe9\n")])
     assert made.diff == ""
     assert [refused.path for refused in made.refused] == ["a"]
+
+
+def lines(side: str, many: int, same: str = "", every: int = 1) -> list[bytes]:
+    """So many lines that are only on this side, and among them some that both have."""
+    return [same.encode() if same and at % every == 5 else f"{side}{at}\n".encode() for at in range(many)]
+
+
+@pytest.mark.parametrize(("more", "edits"), [(0, 26), (1, 1)])
+def test_frequent_lines_are_compared_up_to_a_million_pairs(more: int, edits: int) -> None:
+    old, new = lines("a", 1_000, "}\n", 40), lines("b", 1_000 + more, "}\n", 40)
+    assert len(edits_between(old, new)) == edits
+
+
+@pytest.mark.parametrize(("more", "edits"), [(0, 2), (1, 1)])
+def test_beyond_four_hundred_million_pairs_the_middle_is_one_edit(more: int, edits: int) -> None:
+    old, new = lines("a", 20_000), lines("b", 20_000 + more)
+    old[777] = new[777] = b"same\n"
+    assert len(edits_between(old, new)) == edits

@@ -20,6 +20,18 @@ def test_what_is_usual_is_taken() -> None:
     assert codes(("-m", "x" * 1000, "", "한글"), {**env, "A": "v" * 10_000}, files) == []
 
 
+def test_what_reaches_a_limit_is_taken() -> None:
+    most = (("x" * 1_000,) * 1_047, ("y" * (1_048_576 - 1_047 * 1_001 - 1),))
+    assert codes((*most[0], *most[1])) == []
+    assert codes((*most[0], most[1][0] + "y")) == ["INPUT_LIMIT"]
+    assert codes(env={"A" * 255: ""}) == [] and codes(env={"A" * 256: ""}) == ["INPUT_INVALID"]
+    assert codes(files=tuple((f"f{at}", "") for at in range(100))) == []
+    assert codes(files=(("f", "x" * (1 << 20)),)) == []
+    assert codes(files=(("/".join(("a" * 127, "b" * 127)), ""),)) == []
+    assert codes(files=(("x" * 255, ""),)) == []
+    assert codes(files=(("가" * 85, ""),)) == [] and codes(files=(("가" * 85 + "x", ""),)) == ["PATH_TRAVERSAL_ATTEMPT"]
+
+
 @pytest.mark.parametrize(
     ("args", "env", "files", "code"),
     [

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from orchestra.core.domains import Entry, common, parse_entry
 from orchestra.policy.decide import decide
-from orchestra.policy.policy import Bounds, Layer, Policy, Rule, TaskWishes, digest, for_task, narrow, within
+from orchestra.policy.policy import (
+    Bounds,
+    Layer,
+    Policy,
+    Rule,
+    TaskWishes,
+    digest,
+    for_task,
+    narrow,
+    with_tools,
+    within,
+)
 
 STRICTNESS = {"allow": 0, "ask": 1, "forbid": 2}
 WORDS = ("git", "push", "make", "test", "env", "-C", "sh")
@@ -151,6 +162,8 @@ def test_a_larger_limit_is_cut_and_a_smaller_one_holds() -> None:
     assert for_task(policy, TaskWishes(max_duration_sec=900, max_retries=9)) == policy
     assert for_task(policy, TaskWishes(max_duration_sec=30, max_retries=0)).max_task_sec == 30
     assert for_task(policy, TaskWishes(max_duration_sec=math.nan)).max_task_sec == 300
+    least = for_task(policy, TaskWishes(max_duration_sec=0.001, max_retries=0, concurrency=1))
+    assert (least.max_task_sec, least.max_retries, least.max_workers) == (0.001, 0, 1)
     assert for_task(policy, TaskWishes(fs="rw", net="allow")) == policy
 
 
@@ -246,3 +259,14 @@ def test_what_two_entries_have_in_common_is_what_both_cover(one: str, other: str
         assert any(entry.covers(host, port) for entry in both) == (
             ours.covers(host, port) and theirs.covers(host, port)
         )
+
+
+def test_a_workflow_s_own_programs_are_added_to_every_layer() -> None:
+    policy = Policy(layers=(Layer(whitelist=("ls",)), Layer(whitelist=("cat", "ls"))))
+    assert [layer.whitelist for layer in with_tools(policy, ("cat",)).layers] == [("ls", "cat"), ("cat", "ls")]
+    assert with_tools(policy, ()) is policy
+
+
+def test_ports_of_this_machine_are_part_of_the_digest() -> None:
+    policies = [Policy(layers=(), loopback=ports) for ports in ((), (5432,), (5433,))]
+    assert len({digest(policy) for policy in policies}) == 3

@@ -39,7 +39,7 @@ from orchestra.providers.showing import Showing
 from tests.support.core import open_ledger
 from tests.support.memory import measured
 from tests.support.models import KEY, Line, failure, request
-from tests.support.modelserver import Flood, ModelServer
+from tests.support.modelserver import Fail, Flood, ModelServer
 from tests.support.project import PLAN, PROGRAM, Project, role
 
 MOST_RSS = 300 * MIB  # of which Python and its libraries are some 40
@@ -293,6 +293,38 @@ def test_a_stream_and_a_line_of_it_have_at_most_so_many_bytes(parts: list[bytes]
         return
     with pytest.raises(TooLong, match=re.escape(getattr(limits, passed))):
         read(parts, limits)
+
+
+@pytest.mark.parametrize(
+    ("data", "passed"),
+    [
+        (b"\n" * 10, ""),
+        (b"\n" * 11, "wire_passed"),
+        (b"\n" + b" " * 5, ""),
+        (b"\n" + b" " * 6, "event_passed"),
+        (b" " * 5 + b"\n" + b" " * 4, ""),
+    ],
+)
+def test_what_a_program_prints_and_a_line_of_it_have_at_most_so_many_bytes(data: bytes, passed: str) -> None:
+    limits = Bounds(tokens=0, text=100, event=5, wire=10)
+    for parts in ([data], [data[at : at + 1] for at in range(len(data))]):
+        reader = CliReader(limits)
+        for part in parts:
+            reader.feed(part)
+        found = reader.reply.failure
+        assert (reader.enough, found is not None) == (bool(passed), bool(passed))
+        assert found is None or getattr(limits, passed) in found.message
+
+
+@pytest.mark.parametrize(("more", "fits"), [(0, True), (1, False)])
+def test_a_reply_in_one_document_has_at_most_so_many_bytes(tmp_path: Path, more: int, fits: bool) -> None:
+    whole = b'{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'
+    body = whole.ljust(bounds(100).event + more)
+    answer = Fail(200, headers={"content-type": "application/json"}, body=body)
+    with ModelServer(answer) as server:
+        response, _ = Line(tmp_path, "openai_compat", server.url, max_output_tokens=100).ask(request(stream=False))
+    assert response.rawText == ("yes" if fits else "")
+    assert fits or "one event of the reply grew past 1.375 MiB" in failure(response).message
 
 
 def test_a_reply_of_exactly_its_bound_is_whole_and_one_byte_more_is_too_long() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def test_a_failed_call_gives_back_what_was_set_aside() -> None:
             await budget.set_aside("e", 1.0)  # nothing is under way that it could wait for
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("spent", "most", "fits"), [(0.75, 0.25, True), (0.75, 0.26, False), (1.0, 0.0, False)])
+def test_a_call_may_use_a_budget_up_and_then_there_is_none_not_even_a_free_one(
+    spent: float, most: float, fits: bool
+) -> None:
+    with nullcontext() if fits else pytest.raises(BudgetReached):
+        asyncio.run(Budget(1.0, spent=spent, run_id="r").set_aside("a", most))
 
 
 def test_no_cap_holds_nothing() -> None:
@@ -162,6 +171,7 @@ def test_a_run_stops_before_the_call_that_could_pass_the_cap_and_goes_on_after_a
         )
         assert done.returncode == 4, done.stderr
         assert "may cost up to $0.1" in done.stderr and "--max-budget-usd" in done.stderr
+        assert " of $0.1500 is spent; more: resume with --max-budget-usd USD" in project.run("show", "last").stdout
         assert len(server.seen) == 1 and server.seen[0].body["max_tokens"] == 1000
         status = json.loads(project.run("show", "last", "--json").stdout)["status"]
         assert status == "running"

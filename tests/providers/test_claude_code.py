@@ -160,6 +160,24 @@ def test_a_refusal_is_not_tried_again(tmp_path: Path) -> None:
     assert (failure(response).code, failure(response).retriable) == ("BAD_REQUEST", False)
 
 
+@pytest.mark.parametrize("stops_itself", [False, True])
+@pytest.mark.parametrize(
+    ("reason", "text", "goes_on"), [("end_turn", "yes", False), ("end_turn", "", True), ("max_tokens", "ha", True)]
+)
+def test_after_a_reply_that_is_not_whole_nothing_more_is_waited_for(
+    reason: str, text: str, goes_on: bool, stops_itself: bool
+) -> None:
+    """It would ask once more by itself. A version that does not is left to end by itself."""
+    reader = CliReader(bounds(0), stops_itself=stops_itself)
+    for event in (
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}},
+        {"type": "message_delta", "delta": {"stop_reason": reason}},
+    ):
+        assert not reader.enough
+        reader.feed(json.dumps({"type": "stream_event", "event": event}).encode() + b"\n")
+    assert reader.enough is (goes_on and not stops_itself)
+
+
 @pytest.mark.parametrize("say", [Say("half", finish="length"), Say("")])
 def test_what_it_would_go_on_from_by_itself_is_one_request_too(tmp_path: Path, say: Say) -> None:
     with ModelServer(say) as server:

@@ -78,7 +78,12 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provide
         yield ADAPTERS[request.param](tmp_path, server.url)
 
 
-def complete(provider: Provider, request: ProviderRequest = REQUEST) -> tuple[ProviderResponse, str]:
+BRIEF = msgspec.structs.replace(  # a small model may go on and on, until the time is over
+    REQUEST, constraints=Constraints(timeoutMs=60_000, patchFirst=False, maxOutputTokens=30)
+)
+
+
+def complete(provider: Provider, request: ProviderRequest = BRIEF) -> tuple[ProviderResponse, str]:
     tokens: list[str] = []
     return asyncio.run(provider.complete(request, tokens.append)), "".join(tokens)
 

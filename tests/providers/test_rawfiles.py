@@ -10,7 +10,7 @@ import pytest
 from orchestra.core.calls import PastCall
 from orchestra.core.model import Prompt
 from orchestra.core.records import ArtifactRef
-from orchestra.core.run import RunFolder
+from orchestra.core.run import RunFolder, digest
 from orchestra.core.sent import Sent
 from orchestra.providers.rawfiles import CallFiles
 from tests.providers.test_contract import REQUEST
@@ -57,6 +57,23 @@ def test_before_a_run_ends_only_what_is_the_only_record_of_a_call_stays(tmp_path
     assert left(told, told, told, attempts=2) == {"plan.raw.txt": "시도 2"}
     assert left(told, attempts=2) == {"plan.raw.txt": "시도 1"}
     assert left(told, attempts=1, good=True) == {"plan.raw.txt": "plan.raw.txt"}
+
+
+def test_a_reply_that_is_stored_and_not_recorded_is_this_attempts_unless_it_is_the_recorded_one(tmp_path: Path) -> None:
+    ledger = new_ledger(RunFolder(tmp_path), OPEN_TABLE)
+    good = tmp_path / "artifacts/plan.raw.txt"
+    good.parent.mkdir()
+    good.write_text("둘째")
+    for told, path, whole in (
+        ("첫째", "artifacts/plan.raw.txt", True),
+        ("둘째", "artifacts/other.raw.txt", True),
+        ("둘째", "artifacts/plan.raw.txt", False),
+    ):
+        earlier = (ArtifactRef(path, 1, digest(told.encode())),)
+        found = CallFiles("plan", "", ledger, earlier=earlier).whole("plan.1")
+        assert (found[0].decode() if found else None) == ("둘째" if whole else None)
+    (tmp_path / "artifacts/plan.attempt-1.raw.txt").write_text("둘째")  # the recorded one has been renamed
+    assert CallFiles("plan", "", ledger, earlier=earlier).whole("plan.1") is not None
 
 
 def test_a_failed_reply_and_its_prompt_get_names_of_their_own_before_the_next_attempt_and_keep_them(

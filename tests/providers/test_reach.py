@@ -15,7 +15,7 @@ import pytest
 
 from orchestra.config.sections import ProviderSection
 from orchestra.core.model import Destination
-from orchestra.providers import openai_compat
+from orchestra.providers import anthropic, openai_compat
 from orchestra.providers.setup import Choice, ProviderSetup
 from tests.support.models import KEY, Line, failure, request
 from tests.support.modelserver import ModelServer
@@ -152,6 +152,8 @@ def test_what_goes_to_this_machine_does_not_leave_it(url: str, variable: str, wh
         events=_none,
     )
     assert openai_compat.destination(setup) == Destination(where, leaves=leaves)
+    if url:  # a server of the configuration is found in the same way by the other adapter
+        assert anthropic.destination(setup) == Destination(where, leaves=leaves)
 
 
 def _none(*given: object) -> NoReturn:

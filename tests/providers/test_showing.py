@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -27,7 +28,7 @@ from orchestra.core.model import (
     ProviderResponse,
     Withheld,
 )
-from orchestra.core.shown import LeftOut, Receipt, Search, Shown
+from orchestra.core.shown import LeftOut, Receipt, Search, Shown, Wanted
 from orchestra.core.work import ModelCall, ModelReply
 from orchestra.providers.budget import Budget
 from orchestra.providers.calling import Caller
@@ -125,6 +126,33 @@ def test_a_reply_and_its_record_have_the_lines_that_were_shown(tmp_path: Path) -
     assert parts["b.py"]["lines"] == [[3, 5], [9, 9]] and "start" not in parts["b.py"]
     assert sent["receipt"]["method"] == "test-1" and sent["receipt"]["notFound"] == ["빼기"]
     assert sent["receipt"]["files"][1]["reason"] == "terms: ***REDACTED***"
+
+
+@pytest.mark.parametrize(
+    ("schema", "more", "search"),
+    [
+        ({}, {"files": False}, None),
+        ({}, {"hints": ("goal",)}, Search(("goal",))),
+        (
+            {"schema": {"type": "object"}},
+            {"traces": ("line 3",), "wanted": (Wanted(search="add"),), "mayAsk": True},
+            Search((), ("line 3",), (Wanted(search="add"),), mayAsk=True, inJson=True),
+        ),
+    ],
+)
+def test_what_is_shown_follows_from_what_the_call_says(
+    tmp_path: Path, schema: dict[str, Any], more: dict[str, Any], search: Search | None
+) -> None:
+    searches: list[Search | None] = []
+
+    def found(search: Search | None, most: int) -> Gathered:
+        searches.append(search)
+        return FOUND
+
+    effect = call(**more)
+    limits = msgspec.structs.replace(effect.constraints, **schema)
+    perform(tmp_path / "run", msgspec.structs.replace(effect, constraints=limits), "x", found=found)
+    assert searches == [search]
 
 
 def test_a_person_sees_one_line_a_call_and_a_retry_of_the_same_request_adds_none(tmp_path: Path) -> None:

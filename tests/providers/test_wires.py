@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import socket
@@ -121,6 +122,29 @@ def test_a_legal_stream_is_read_whole_and_odd_statistics_cost_no_reply(tmp_path:
 def test_a_key_is_masked_before_anything_is_cut(ask: Ask, at: int) -> None:
     response, _, _ = ask(Fail(401, body=b"x" * at + KEY.encode() + b"y" * 100))
     assert KEY[:8] not in failure(response).message
+
+
+@pytest.mark.parametrize("shown", [4, len(KEY) - 1])
+def test_a_part_of_a_key_at_the_end_of_what_is_read_is_not_shown(ask: Ask, shown: int) -> None:
+    """Of an error 16 KiB are read; white space is shown as one space."""
+    body = b"e" + b" " * (16_384 - 1 - shown) + KEY.encode() + b"y" * 100
+    response, _, _ = ask(Fail(401, body=body))
+    assert KEY[:shown] not in failure(response).message
+
+
+@pytest.mark.parametrize(("length", "shown"), [(500, "x" * 500), (501, "x" * 500 + "…")])
+def test_of_a_servers_message_the_beginning_is_shown(ask: Ask, length: int, shown: str) -> None:
+    response, _, _ = ask(Fail(400, body=b"x" * length))
+    assert failure(response).message.endswith(f"answered 400: {shown}")
+
+
+@pytest.mark.parametrize("coding", ["", "gzip", "identity, gzip"])
+def test_a_reply_that_is_packed_once_is_read(tmp_path: Path, coding: str) -> None:
+    whole = b'{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'
+    headers = {"content-type": "application/json", **({"content-encoding": coding} if coding else {})}
+    with ModelServer(Fail(200, headers=headers, body=gzip.compress(whole) if coding else whole)) as server:
+        response, streamed = Line(tmp_path, "openai_compat", server.url).ask(request(stream=False))
+    assert response.rawText == streamed == "yes"
 
 
 def test_a_status_counts_though_its_words_never_come(kind: str, tmp_path: Path) -> None:

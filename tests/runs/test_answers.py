@@ -53,8 +53,11 @@ def test_a_rejection_needs_a_reason_and_keeps_it(place: Place) -> None:
 def test_of_two_changes_the_one_that_is_named_is_meant(place: Place) -> None:
     root = place.write("root", began("a", "a.1"), approves("one", ONE))
     child = place.write("a", approves("two", TWO), parent="root", key="a.1")
-    with pytest.raises(UsageError, match="waits with 2 changes; say which"):
+    with pytest.raises(UsageError, match="waits with 2 requests; say which"):  # they are commands
         place.answers.approve(root)
+    patches = place.write("patches", approves("one", ONE, subject="patch"), approves("two", TWO, subject="patch"))
+    with pytest.raises(UsageError, match="waits with 2 changes; say which"):
+        place.answers.approve(patches)
     assert place.answers.approve(root, digest=TWO).path == ("a.1",)
     assert place.store.mail(child, "two") is not None and place.store.mail(root, "one") is None
     assert place.answers.approve(root).id == "one"  # the only one that is left

@@ -109,6 +109,23 @@ def test_only_what_a_run_began_itself_is_open_below_it(place: Place) -> None:
         place.answers.answer(fork, "x")
 
 
+def test_nothing_is_open_below_a_run_that_has_ended(place: Place) -> None:
+    """Another branch of it failed while this one asked."""
+    failed: Told = ("RUN_FAILED", "", "10:00:08", {"error": {"code": "X", "message": "x"}, "exitCode": 1})
+    root = place.write("root", began("child", "c.1"), failed)
+    child = place.write("child", began("leaf", "l.1"), parent="root", key="c.1")
+    leaf = place.write("leaf", asks("q", "q.1"), asks("r", "r.1"), parent="child", key="l.1")
+    for run in (root, child, leaf):
+        assert place.trees.requests(run) == []
+    assert [one.requests for tree in place.trees.listing() for one in tree] == [(), (), ()]
+    for run in (child, leaf):
+        with pytest.raises(
+            UsageError, match=f"waits for nothing any more: run {root.id} .*has ended .failed..*retry {root.id}"
+        ):
+            place.answers.answer(run, "x", question="q")
+    assert not list(leaf.inbox.iterdir()) if leaf.inbox.exists() else True
+
+
 def test_a_name_is_as_long_as_it_must_be(place: Place) -> None:
     """The root and two of its children ask `colour`; one child asks something else besides, in a branch."""
     root = place.write("root", began("a", "a.1"), began("b", "b.1"), asks("colour", "colour.1"))
@@ -192,8 +209,10 @@ def test_runs_that_name_each_other_as_parents_are_listed_once(place: Place) -> N
     place.write("one", began("two", "x.1"), parent="two", key="x.1")
     place.write("two", began("one", "x.1"), parent="one", key="x.1")
     place.write("self", began("self", "x.1"), parent="self", key="x.1")
+    below = place.write("below", parent="one", key="b.1")
     listed = sorted(one.folder.id[20:] for tree in place.trees.listing() for one in tree)
-    assert listed == ["one", "self", "two"]
+    assert listed == ["below", "one", "self", "two"]
+    assert place.trees.path(below) == "x.1/b.1"
     one = RunFolder(place.root / run_id("one"))
     assert len(place.trees.members(one)) == 2 and place.trees.path(one) == "x.1"
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from orchestra.core.run import RunFolder
 from orchestra.runs.verify import MOST
@@ -44,3 +47,33 @@ def test_findings_about_files_end_with_how_many_are_shown(tmp_path: Path) -> Non
     found = [finding for finding in verify(folder.path, KNOWN) if finding.requirement == "S1-116"]
     assert len(found) == MOST + 1
     assert found[-1].message.endswith(f"there are more: these are the first {MOST + 1}")
+
+
+def journal(folder: Path, *ids: str) -> RunFolder:
+    """A run whose events have these ids."""
+    created = {"type": "RUN_CREATED", "payload": {"workflow": "flow", "params": {}}}
+    failed = {"type": "PHASE_FAILED", "payload": {}}
+    lines = [
+        {"id": one, "runId": folder.name, "ts": "2026-01-01T00:00:00.000Z", **(failed if at else created)}
+        for at, one in enumerate(ids)
+    ]
+    folder.mkdir()
+    (folder / "events.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return RunFolder(folder)
+
+
+@pytest.mark.parametrize(
+    ("ids", "late", "twice"),
+    [
+        (("00000001", "00000002"), [], []),
+        (("00000001", "00000001"), [2], [2]),
+        (("00000002", "00000001", "00000002"), [2], [3]),
+    ],
+)
+def test_ids_of_events_rise_and_none_stands_twice(
+    tmp_path: Path, ids: tuple[str, ...], late: list[int], twice: list[int]
+) -> None:
+    found = verify(journal(tmp_path / "r", *ids).path, KNOWN)
+    for requirement, message, lines in (("S1-46", "does not come after", late), ("S1-02", "is not unique", twice)):
+        where = [one.where for one in found if one.requirement == requirement and message in one.message]
+        assert where == [f"events.ndjson:{line}" for line in lines]

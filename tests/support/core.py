@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -90,7 +91,7 @@ class KillingDisk(CountingDisk):
 def new_ledger(folder: RunFolder, table: Table, *, disk: Disk | None = None, seal: Seal = SEAL, **more: Any) -> Ledger:
     """The ledger of a run that no process has claimed; it is not opened yet."""
     disk, more = disk or Disk(), {"on_event": lambda event: None, **more}
-    adoption = read_adoption(folder, seal)
+    adoption = partial(read_adoption, folder, seal)
     journal = FileJournal(folder.events, disk=disk, redactor=REDACTOR, seal=seal, adoption=adoption)
     return Ledger(folder, journal, table, disk=disk, redactor=REDACTOR, **more)
 

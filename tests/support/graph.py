@@ -25,6 +25,7 @@ from orchestra.policy.policy import Layer, Policy
 from orchestra.workflows.dag.effects import AdoptPlan
 from orchestra.workflows.dag.files import TaskFiles, adopt
 from orchestra.workflows.dag.flow import dag
+from orchestra.workflows.dag.plan import read_plan
 from orchestra.workflows.dag.shapes import Job
 from orchestra.workflows.dag.states import TABLE
 from tests.support.core import new_ledger
@@ -37,6 +38,41 @@ Executor = Callable[[RunCommand, int], Awaitable[CommandOutcome]]
 def task(name: str, *after: str, tool: str = "echo", **more: Any) -> dict[str, Any]:
     """A planner's task."""
     return {"task_id": name, "intent": f"do {name}", "tools": [tool], "depends_on": list(after), **more}
+
+
+class LazyDisk(Disk):
+    """Never syncs: a long journal is to be written."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+
+def wanted(count: int) -> str:
+    """A plan in which each task comes after four others."""
+    return json.dumps([task(f"t{n}", *(f"t{n - k}" for k in range(1, 5) if n >= k)) for n in range(count)])
+
+
+def write_long_run(project: Path, run: str, tasks: int, *, lines: int) -> Path:
+    """Write the run of a graph of so many tasks, each with so many lines of output, which goes on; its journal."""
+    folder = RunFolder(project / ".runs" / "workflows" / run)
+    folder.path.mkdir(parents=True)
+    disk, text = LazyDisk(), wanted(tasks)
+    files = TaskFiles(folder, disk)
+    ledger = new_ledger(folder, TABLE, disk=disk, projections=(files,))
+    ledger.open()
+    ledger.record("RUN_CREATED", {"workflow": "dag", "params": msgspec.to_builtins(job(text)), "goal": "긴 일"})
+    plan = msgspec.to_builtins(read_plan(text, run, POLICY))
+    adopting = {"key": "adopt.1", "effect": "AdoptPlan"}
+    ledger.record("PHASE_STARTED", {**adopting, "intent": "x"}, "plan", 1)
+    ledger.record("PHASE_COMPLETED", {**adopting, "outcome": {"plan": plan, "added": False}}, "plan", 1)
+    ledger.record("APPROVAL_GRANTED", {"key": "approve.1", "effect": "AutoApprove"}, "plan", 1)
+    for number in range(tasks):
+        step = {"key": f"t{number}/run.1", "effect": "RunCommand"}
+        ledger.record("PHASE_STARTED", {**step, "argv": ["echo"]}, "execute", 1)
+        outcome = {"exitCode": 0, "durationMs": 5, "status": "pass", "output": f"{number} 번째\n" * lines}
+        ledger.record("PHASE_COMPLETED", {**step, "outcome": outcome}, "execute", 1)
+    ledger.close()
+    return folder.events
 
 
 def passed(command: RunCommand, output: str = "ok") -> CommandOutcome:

@@ -25,7 +25,7 @@ def said(project: Path, *arguments: str) -> Said:
     """Run one command in a project, with nobody to ask."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict") for _ in range(2))
     before = sys.argv, sys.stdin
-    here = os.getcwd()
+    here = os.open(".", os.O_RDONLY)  # a test may be another user by then, to whom the folders above are closed
     with open(os.devnull) as nothing, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         sys.argv, sys.stdin = ["orchestra", *arguments], nothing
         os.chdir(project)
@@ -33,7 +33,8 @@ def said(project: Path, *arguments: str) -> Said:
             code = run()
         finally:
             sys.argv, sys.stdin = before
-            os.chdir(here)
+            os.fchdir(here)
+            os.close(here)
     return Said(code, _text(out), _text(err))
 
 

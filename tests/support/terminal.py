@@ -48,18 +48,31 @@ class Terminal:
         )
         os.close(theirs)
 
-    def wait_for(self, text: str, seconds: float = 120) -> str:
-        """Read until `text` was shown since the last wait; returns what was shown."""
+    def wait_for(self, *texts: str, seconds: float = 120) -> str:
+        """Read until the texts were shown, in this order, since the last wait; returns all that was shown.
+
+        What comes in one piece is one wait's: texts that follow one another without a key between are given together.
+        """
         deadline = time.monotonic() + seconds
-        while text not in _CODES.sub("", self.seen):
-            assert time.monotonic() < deadline, f"{text!r} was not shown; shown: {self.seen!r}"
+        while missing := self._missing(texts):
+            assert time.monotonic() < deadline, f"{missing!r} was not shown; shown: {self.seen!r}"
             if not self.read(0.1) and self._process.poll() is not None:
-                assert text in _CODES.sub("", self.seen), f"ended without {text!r}: {self.seen!r}"
+                assert not self._missing(texts), f"ended without {missing!r}: {self.seen!r}"
         shown, self.seen = self.seen, ""
         return _CODES.sub("", shown)
 
+    def _missing(self, texts: tuple[str, ...]) -> str:
+        """The first of these texts that was not shown behind the ones before it."""
+        rest = _CODES.sub("", self.seen)
+        for text in texts:
+            if text not in rest:
+                return text
+            rest = rest.partition(text)[2]
+        return ""
+
     def type(self, keys: str) -> None:
-        os.write(self._fd, keys.encode())
+        """Type these; a byte that is no UTF-8 is a lone surrogate (PEP 383)."""
+        os.write(self._fd, keys.encode("utf-8", "surrogateescape"))
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size; the program gets SIGWINCH."""
@@ -83,6 +96,13 @@ class Terminal:
     @property
     def ended(self) -> bool:
         return self._process.poll() is not None
+
+    @property
+    def cooked(self) -> bool:
+        """Whether it gives whole lines, with echo and signals, as a shell's does."""
+        wanted = termios.ICANON | termios.ECHO | termios.ISIG
+        attributes = termios.tcgetattr(self._fd)
+        return attributes[3] & wanted == wanted and bool(attributes[0] & termios.ICRNL)
 
     def vanish(self) -> None:
         """The window is closed; the program goes on, or not."""

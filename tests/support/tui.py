@@ -10,7 +10,8 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import pyte
@@ -24,6 +25,7 @@ PROMPT = "> "
 ENTER, NEW_LINE, UP, LEFT, BACK, TAB = "\r", "\n", "\x1b[A", "\x1b[D", "\x7f", "\t"
 CTRL_A, CTRL_C, CTRL_D, CTRL_U = "\x01", "\x03", "\x04", "\x15"
 _SHOWN = b"\x1b[?25h"  # the cursor is shown: a frame is complete
+_STATUS = re.compile(r" waiting| stopped: /resume")
 _KEPT = 10_000  # lines of scrollback
 
 
@@ -50,9 +52,10 @@ class Tui:
         rows: int = 24,
         env: Mapping[str, str] | None = None,
         ready: str = "session tui: ",
+        program: Sequence[str] = (PROGRAM,),
     ) -> None:
         """Start it; `with` waits until it shows `ready` and its input line."""
-        command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}", *more]
+        command = [*program, "tui", "--provider", f"scripted:{project.script}", *more]
         self._terminal = Terminal(command, project.path, env=env, size=(columns, rows))
         self._screen = _Screen(columns, rows, history=_KEPT, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
@@ -61,6 +64,7 @@ class Tui:
         self.frames: list[tuple[int, int]] = []  # the cursor's cell at the end of each frame
         self._ready = ready
         self._code: int | None = None
+        self.cooked = True  # the terminal gave whole lines, with echo, when the program had ended
 
     def __enter__(self) -> Self:
         try:
@@ -109,6 +113,12 @@ class Tui:
         self._screen.resize(rows, columns)
         self._terminal.resize(columns, rows)
 
+    @property
+    def has_read(self) -> int:
+        """How many bytes the program has read, of all files."""
+        counts = Path(f"/proc/{self._terminal.pid}/io").read_text(encoding="ascii")
+        return int(counts.partition("rchar: ")[2].split()[0])
+
     def kill(self) -> None:
         """SIGKILL, as a crash."""
         os.kill(self._terminal.pid, signal.SIGKILL)
@@ -126,6 +136,7 @@ class Tui:
             assert time.monotonic() < deadline, self._shown("it did not end")
             self.read(0.05)
         self.read(0.05)
+        self.cooked = self._terminal.cooked
         self._code = self._terminal.end()
         return self._code
 
@@ -181,7 +192,7 @@ class Tui:
         """The rows from the status row on: the status, the input, the menu."""
         rows = self.rows
         at = max(
-            (n for n, row in enumerate(rows) if row.startswith((" /help", " run ")) or " waiting" in row), default=0
+            (n for n, row in enumerate(rows) if row.startswith((" /help", " run ")) or _STATUS.search(row)), default=0
         )
         return rows[at:]
 

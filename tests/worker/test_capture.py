@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestra.core.disk import Disk
 from orchestra.core.redact import Redactor
-from orchestra.core.text import clean
+from orchestra.core.text import clean_output
 from orchestra.worker.capture import Capture, NewestLine, Store, Tap, shared_excerpt
 from orchestra.worker.task import Captured
 
@@ -33,14 +33,14 @@ REDACTOR = Redactor()
         ("half \x1b[3", "half \\x1b[3"),
     ],
 )
-def test_what_is_shown_shows_what_is_there(raw: str, shown: str) -> None:
-    assert clean(raw) == shown
+def test_what_a_command_printed_is_shown_without_its_colours_and_otherwise_whole(raw: str, shown: str) -> None:
+    assert clean_output(raw) == shown
 
 
 @given(st.text())
-def test_clean_text_is_valid_and_stays_as_it_is(text: str) -> None:
-    once = clean(text)
-    assert clean(once) == once
+def test_clean_output_is_valid_and_stays_as_it_is(text: str) -> None:
+    once = clean_output(text)
+    assert clean_output(once) == once
     assert once.encode("utf-8").decode("utf-8") == once
 
 

@@ -10,6 +10,7 @@ from orchestra.core.records import Event, EventType
 from orchestra.workflows.headline import headline
 
 DONE = {"exitCode": 1, "status": "fail", "command": "pytest -q"}
+SEEN = {"path": "계약.yaml", "inside": "project", "made": "sha256:0", "file": "sha256:1"}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,14 @@ DONE = {"exitCode": 1, "status": "fail", "command": "pytest -q"}
         ("QUESTION_ANSWERED", {"effect": "AskPerson", "outcome": {"text": "아"}}, "answer: 아"),
         ("APPROVAL_REJECTED", {"outcome": {"by": "kim", "reason": "아니오"}}, "rejected by kim: 아니오"),
         ("EVALUATION_PASSED", {"outcome": {"grounds": "it adds"}}, "passed: it adds"),
+        *(
+            ("PHASE_COMPLETED", {"effect": "Look", "outcome": {**SEEN, **more}}, f"계약.yaml {said}")
+            for more, said in (
+                ({"conflict": True}, "was edited, and there is a new text for it"),
+                ({"edited": True}, "was edited"),
+                ({}, "is as it was made"),
+            )
+        ),
         ("RUN_CANCELED", {"result": {"reason": "그만"}}, "canceled: 그만"),
         ("PHASE_STARTED", {"key": "plan.1"}, ""),
     ],

@@ -62,6 +62,8 @@ def test_the_files_of_a_child_are_named_from_the_project_for_people(tmp_path: Pa
     [done] = [event for event in project.events_of(root.id) if event.payload.get("effect") == "ChildRun"][1:]
     assert done.payload["outcome"]["paths"] == ["build/앱/calc.py"]
     assert project.run("report", root.id).stdout.count("- `build/앱/calc.py`") == 2  # the root's, and the child's own
+    for command in ("show", "logs", "watch"):
+        assert "patch applied: build/앱/calc.py" in project.run(command, root.id).stdout, command
     patch = project.run("diff", root.id).stdout
     taken = subprocess.run(["git", "apply", "-R", "-"], input=patch, text=True, cwd=project.path, capture_output=True)
     assert (taken.returncode, taken.stderr) == (0, "")

@@ -6,15 +6,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from orchestra.app import App
 from orchestra.cli.commands import UNDO
+from orchestra.cli.hosting import SHELL, typed
 from orchestra.cli.text import safe
 from orchestra.config.upward import find_project
 from orchestra.core.engine import RunEnd
@@ -29,22 +28,10 @@ from orchestra.runs.find import RunSummary
 from orchestra.runs.tree import OpenRequest
 from orchestra.workflows.description import Ended, Workflow
 
-SHELL = "orchestra "
-_TYPED: ContextVar[str] = ContextVar("typed", default=SHELL)  # how a command begins where its line is read
 _MASKED_SHOWN, _LEFT_SHOWN = 20, 5
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")  # letters of any script need no quotes in a shell
 
 _SHOWN, _IN_A_LINE = 10_000, 200  # characters of a request; of one that gets a single line
-
-
-@contextmanager
-def typed_as(beginning: str) -> Iterator[None]:
-    """Let the commands that lines name begin so: with a slash in the terminal UI."""
-    token = _TYPED.set(beginning)
-    try:
-        yield
-    finally:
-        _TYPED.reset(token)
 
 
 def command(app: App, *words: str) -> str:
@@ -52,11 +39,12 @@ def command(app: App, *words: str) -> str:
 
     At a terminal the numbers of runs stand for their ids.
     """
-    inside = _TYPED.get() != SHELL
+    beginning = typed()
+    inside = beginning != SHELL
     here = inside or app.project.path in (Path.cwd(), find_project(Path.cwd(), os.environ))
     shown = [_short(app, word) for word in words] if sys.stderr.isatty() else words
-    typed = (*shown, *(() if here else ("-C", str(app.project.path))))
-    return _TYPED.get() + safe(" ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in typed))
+    words = (*shown, *(() if here else ("-C", str(app.project.path))))
+    return beginning + safe(" ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in words))
 
 
 def _short(app: App, word: str) -> str:

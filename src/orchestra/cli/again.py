@@ -120,10 +120,7 @@ def fork(
     if not at and not answer:
         _refuse_completed(folder, drive.app.runs.vouched(folder).fold.state.status)
     if no_drive:
-        new = make()
-        if models:
-            drive.app.keep_models(new, models)
-        click.echo(new.id)
+        click.echo(make().id)
         return 0
     return drive.drive(make)
 

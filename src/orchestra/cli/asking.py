@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import termios
 from collections.abc import Coroutine
 from typing import Any
 
@@ -14,6 +15,7 @@ from orchestra.cli.text import safe
 from orchestra.config.consent import Consent, Line
 
 YES = ("y", "Y", "yes", "예", "네", "ㅛ")
+NO = ("", "n", "no", "아니오", "아니요", "ㅜ")
 
 
 def can_ask(*, no_input: bool) -> bool:
@@ -29,9 +31,16 @@ def said(question: str) -> str:
 
 
 def confirmed(question: str) -> bool:
-    """Whether the person says yes; Enter is no."""
+    """Whether the person says yes; Enter is no. What was typed before the question is no answer to it.
+
+    Anything that is neither yes nor no is asked again.
+    """
     if host() is not None:
-        return said(f"{question} [y/N]:") in YES
+        while (answer := said(f"{question} [y/N]:").lower()) not in (*YES, *NO):
+            click.echo(f"{safe(answer)!r} is neither y nor n")
+        return answer in YES
+    if os.isatty(0):
+        termios.tcflush(0, termios.TCIFLUSH)
     return click.confirm(question, default=False, err=True)
 
 

@@ -15,7 +15,13 @@ from orchestra.cli.asking import can_ask
 from orchestra.cli.chatface import ChatFace, echo
 from orchestra.cli.conversation import COMMANDS, INTERRUPTED, Conversation, Heard, Wishes
 from orchestra.cli.driving import Drive
-from orchestra.cli.evidence import agent_option, max_steps_option, mode_option, no_stream_option, session_option
+from orchestra.cli.sessionoptions import (
+    agent_option,
+    max_steps_option,
+    mode_option,
+    no_stream_option,
+    session_option,
+)
 from orchestra.core.errors import UsageError
 from orchestra.workflows.evidence.workflow import sessions_of
 

@@ -12,6 +12,7 @@ Rules
 4. A turn that is stopped at a question stays open: a question is answered whenever the person likes, or `/cancel`.
 5. SIGTERM is not the person's wish to stop a turn: the turn stays as it is and is finished by the next process.
 6. No error of a turn ends the conversation.
+7. A face that does more than turns may begin without a model: then only messages are refused.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestra.cli.advice import SHELL, answer_lines, command, typed_as
+from orchestra.cli.advice import answer_lines, command
 from orchestra.cli.driving import Drive
+from orchestra.cli.hosting import SHELL, typed_as
 from orchestra.cli.sessions import finished_turns, told_lines
 from orchestra.cli.text import safe
 from orchestra.cli.turns import begin_turn, unfinished
@@ -35,7 +37,7 @@ from orchestra.core.errors import OrchestraError, UsageError
 from orchestra.core.records import FINAL
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count
-from orchestra.providers.choose import Models
+from orchestra.providers.choose import Models, NoModel
 from orchestra.workflows.evidence.sessions import Sessions
 from orchestra.workflows.evidence.shapes import Job
 from orchestra.workflows.evidence.workflow import EVIDENCE, agent_of, configured, sessions_of
@@ -80,8 +82,10 @@ class _Command(Struct, frozen=True):
 class Conversation:
     """One conversation. Used with `with`: it holds its session."""
 
-    def __init__(self, drive: Drive, session: str, models: Models, wishes: Wishes) -> None:
+    def __init__(self, drive: Drive, session: str, models: Models, wishes: Wishes, *, needs_model: bool = True) -> None:
         self.session = session
+        self.lacks = ""  # why messages are refused: no model is configured (rule 7)
+        self._needs_model = needs_model
         self.wishes = wishes
         self._drive, self._app, self._models = drive, drive.app, models
         self._sessions: Sessions = sessions_of(drive.app.project)
@@ -96,9 +100,18 @@ class Conversation:
         """Check the settings and hold the session; UsageError or RunLocked if that cannot be."""
         self._sessions.path(self.session)  # a wrong id is refused before anything is made
         self._drive.ask_consent()
-        self._app.check(EVIDENCE.name, self._job("-"), self._models)
+        self._check()
         self._held.enter_context(self._sessions.hold(self.session))
         return self
+
+    def _check(self) -> None:
+        """Raise what a turn would raise, but begin none; a model may be missing (rule 7)."""
+        try:
+            self._app.check(EVIDENCE.name, self._job("-"), self._models)
+        except NoModel as error:
+            if self._needs_model:
+                raise
+            self.lacks = error.in_one_line
 
     def __exit__(self, *error: object) -> None:
         self._held.close()
@@ -150,6 +163,8 @@ class Conversation:
             yield Heard(lines=(f"orchestra: {safe(str(error))}",))
 
     async def _message(self, text: str) -> AsyncIterator[Heard]:
+        if self.lacks:
+            raise UsageError(self.lacks)
         last = Heard()
         async for last in self._finish_before():
             yield last
@@ -175,12 +190,12 @@ class Conversation:
         waits = any(not one.answered for one in self._app.trees.requests(run))
         what = "waits for your answer" if waits else "had stopped; it is finished first"
         yield Heard(lines=(f"the turn before ({run.id}) {what}",))
-        yield await self._driven(run)
+        yield await self._driven(run, known=True)
 
-    async def _driven(self, run: RunFolder) -> Heard:
-        """Drive the run of a turn, and what came of it."""
+    async def _driven(self, run: RunFolder, *, known: bool = False) -> Heard:
+        """Drive the run of a turn, and what came of it. `known`: an earlier process began it."""
         self._drive.face.left = False
-        end = await self._drive.go(run)
+        end = await self._drive.go(run, known=known)
         if end.status == "completed":
             return Heard(answer=safe(EVIDENCE.printed(end.result)))
         if end.status in FINAL.values():
@@ -295,7 +310,7 @@ class Conversation:
         """Use other settings from the next turn on."""
         before, self.wishes = self.wishes, wishes
         try:
-            self._app.check(EVIDENCE.name, self._job("-"), self._models)
+            self._check()
         except OrchestraError:
             self.wishes = before
             raise

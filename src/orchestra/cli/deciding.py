@@ -90,11 +90,17 @@ class Deciding:
         self._left = left
         self._open: tuple[RunFolder, Event] | None = None
         self._walk: Walk | None = None  # through the parts of the patch that is asked about
+        self.given = False  # the person's answer was recorded
 
     @property
     def open(self) -> Event | None:
         """The request; None if there is none."""
         return self._open[1] if self._open else None
+
+    @property
+    def decided(self) -> str:
+        """How many hunks of the patch are decided on, as text; empty if none is."""
+        return self._walk.decided if self._walk else ""
 
     def close(self) -> None:
         """The request is settled, or put aside: ask no more about it."""
@@ -102,7 +108,7 @@ class Deciding:
 
     def begin(self, folder: RunFolder, request: Event, *, shown: bool) -> None:
         """Show a request, and ask. `shown`: its patch is on the screen already."""
-        self._open, self._walk = (folder, request), None
+        self._open, self._walk, self.given = (folder, request), None, False
         asked = self._asked
         if request.type == "APPROVAL_REQUESTED":
             # The request of an earlier process: its diff is not on this screen. A command has no event that shows it.
@@ -327,8 +333,8 @@ class Deciding:
             return self._ask_approval()
         try:
             text = await self._prompts.elsewhere(edit(text or to_edit(part), "hunk.diff"))
-            if self._open is not asked:  # an answer came from elsewhere
-                return None
+            if self._open is not asked:
+                return self._face.line("  not taken: what you edited; an answer came from elsewhere first")
             edited = as_edited(part, text)
             if edited is None:
                 self._face.line("  nothing was changed")
@@ -393,6 +399,7 @@ class Deciding:
     def _deliver(self, act: Callable[[App], object]) -> None:
         try:
             act(self._app)
+            self.given = True
         except UsageError as error:
             self._face.line(f"  {safe(str(error))}")
             self._ask_again()

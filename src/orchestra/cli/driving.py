@@ -126,7 +126,8 @@ class Drive:
         """Drive a run in the running event loop, until it stops or a signal comes; returns how it ended."""
         try:
             if known:
-                self.app.face.tell(Launched(folder, self.app.runs.summary(folder).workflow))
+                run = self.app.runs.summary(folder)
+                self.app.face.tell(Launched(folder, run.workflow, run.facts.parentRunId or ""))
             return await self._drive(folder, accept_drift)
         except OrchestraError as error:
             if isinstance(error, JournalCorrupt | ForeignRun | NoConsent):
@@ -143,6 +144,8 @@ class Drive:
     def ask_consent(self) -> None:
         """Ask the person at the terminal to agree to the configuration, if they have not; NoConsent if they do not."""
         if self.face.patient and self.app.project.consent.missing:
+            if not can_ask(no_input=False):
+                self.app.project.consent.require()
             if not agrees(self.app.project.consent):
                 raise NoConsent("nothing was started: you did not agree. To agree later: orchestra trust")
             self.app.project.consent.agree(who())

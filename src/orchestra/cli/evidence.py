@@ -9,25 +9,18 @@ import click
 
 from orchestra.cli import options
 from orchestra.cli.driving import Drive
+from orchestra.cli.sessionoptions import (
+    agent_option,
+    max_steps_option,
+    mode_option,
+    no_stream_option,
+    session_option,
+)
 from orchestra.cli.turns import take_turn
 from orchestra.core.errors import UsageError
-from orchestra.workflows.evidence.workflow import DEFAULT, configured
+from orchestra.workflows.evidence.workflow import configured
 
 _MOST_MESSAGE = 1 << 20  # characters of a message on standard input
-
-session_option = click.option(
-    "--session", required=True, envvar="ORCHESTRA_SESSION", metavar="ID", help="The conversation it belongs to."
-)
-agent_option = click.option("--agent", default=DEFAULT, metavar="NAME", help="An agent of `evidence.agents`.")
-mode_option = click.option(
-    "--mode",
-    type=click.Choice(["single-main", "main-worker"]),
-    help="One model for all, or a worker that gathers and a main that decides.",
-)
-max_steps_option = click.option(
-    "--max-steps", type=int, metavar="N", help="How many actions the worker has (default: 12)."
-)
-no_stream_option = click.option("--no-stream", is_flag=True, help="Replies come as a whole.")
 
 
 @click.command(short_help="Answer a goal from evidence.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestra.cli.advice import ending, masked_lines
 from orchestra.cli.spoken import Speech
@@ -28,6 +29,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.work import Masked
 from orchestra.runs.patches import MOST_PATCH
 from orchestra.workflows.description import Workflow
+from orchestra.workflows.headline import placed
 
 if TYPE_CHECKING:
     from orchestra.app import App
@@ -181,6 +183,7 @@ class LineFace:
             app = self.app
             created = event if event.type == "RUN_CREATED" else app.runs.first_of(event.runId)
             workflow = app.workflows.of(RunCreated.of(created).workflow)
+            workflow = replace(workflow, headline=placed(workflow.headline, RunCreated.of(created).folder))
             folder = RunFolder(workflow.root(app.project) / event.runId)
             path = app.trees.path(folder)
             self._seen[event.runId] = Seen(folder, workflow, job_of(created), f"{path} " if path else "")

@@ -4,11 +4,15 @@ Rules
 1. The host is the object of the command's click context. A command finds it by `host`, and needs to know no more of it.
 2. A hosted command runs in a thread of its own. What it prints is caught; what it asks is asked by its host, which
    blocks that thread only.
+3. Commands that lines name begin as a person types them there: `/resume` in the terminal UI, `orchestra resume` in a
+   shell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
     from orchestra.cli.driving import Drive
     from orchestra.cli.face import CommandFace
     from orchestra.core.run import RunFolder
+
+SHELL = "orchestra "
+_TYPED: ContextVar[str] = ContextVar("typed", default=SHELL)  # how a command begins where its line is read
 
 
 class Host(Protocol):
@@ -42,3 +49,18 @@ def host() -> Host | None:
     ctx = click.get_current_context(silent=True)
     found = ctx.obj if ctx else None
     return found if getattr(found, "hosts", False) else None
+
+
+@contextmanager
+def typed_as(beginning: str) -> Iterator[None]:
+    """Let the commands that lines name begin so (rule 3)."""
+    token = _TYPED.set(beginning)
+    try:
+        yield
+    finally:
+        _TYPED.reset(token)
+
+
+def typed() -> str:
+    """How a command that a line names begins (rule 3)."""
+    return _TYPED.get()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from orchestra.cli.text import safe
-from orchestra.core.text import brief
+from orchestra.core.text import brief, count
 from orchestra.runs.choosing import Choice, Part
 
 KEYS = "ynadAevpirq?"  # the answers of one letter
@@ -46,6 +46,11 @@ class Walk:
     def over(self) -> bool:
         """Whether every part is decided on."""
         return self._at == len(self._parts)
+
+    @property
+    def decided(self) -> str:
+        """How many parts are decided on, as text; empty if none is."""
+        return f"{self._at} of {count(len(self._parts), 'hunk')}" if self._at else ""
 
     @property
     def here(self) -> Part:

@@ -15,8 +15,8 @@ from orchestra.cli.text import print_json, safe
 from orchestra.core.cells import table
 from orchestra.core.errors import ProviderError, UsageError
 from orchestra.core.model import Constraints, Prompt, ProviderRequest, ProviderResponse
-from orchestra.providers.choose import from_here
 from orchestra.providers.offers import Offer, offers, reached
+from orchestra.providers.spec import from_here
 
 _SYSTEM = "Answer the user, briefly."
 

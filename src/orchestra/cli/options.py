@@ -1,6 +1,8 @@
 """Options that several commands share; each has its ORCHESTRA_* variable (U-09).
 
 Options that belong together are passed as one value: `models` gives `who` (Answering), `driving` gives `how` (Driving).
+
+Nothing heavy is imported here: the terminal UI draws its input line before the program is loaded (cli/tui/begin.py).
 """
 
 from __future__ import annotations
@@ -11,22 +13,41 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from msgspec.structs import replace
 
-from orchestra.cli.completing import provider_names, run_names
 from orchestra.cli.text import safe
 from orchestra.config.upward import find_project
 from orchestra.core.errors import UsageError
 from orchestra.core.records import OnAsk, utf8
-from orchestra.core.text import seconds_of
-from orchestra.providers.choose import Models, Providers, from_here
+from orchestra.core.text import dollars_of, seconds_of
+from orchestra.providers.spec import from_here
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from orchestra.providers.choose import Models, Providers
 
 _OPERATORS = "|&;<>"  # operators of a shell
 _NAMES_A_RUN = re.compile(r"last|@\d+|\d{4}-\d\d-\d\d_\d{3,}_\S+")  # and cannot be meant as anything else
 F = TypeVar("F", bound=Callable[..., Any])
 Command = Callable[..., int]
+
+
+def run_names(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """What TAB completes where a run is named; the project is opened for it."""
+    from orchestra.cli import completing
+
+    return completing.run_names(ctx, parameter, typed)
+
+
+def provider_names(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """What TAB completes where a provider is named."""
+    from orchestra.cli import completing
+
+    return completing.provider_names(ctx, parameter, typed)
 
 
 class Duration(click.ParamType[float]):
@@ -39,6 +60,18 @@ class Duration(click.ParamType[float]):
             return seconds_of(str(value))
         except ValueError:
             self.fail(f"{value!r}: want seconds, or 90s, 15m, 2h", param, ctx)
+
+
+class Dollars(click.ParamType[float]):
+    """An amount of dollars above zero: `0.5`, `20`."""
+
+    name = "float"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return dollars_of(str(value))
+        except ValueError:
+            self.fail(f"{value!r}: want an amount of dollars above 0", param, ctx)
 
 
 class Answering(NamedTuple):
@@ -201,7 +234,7 @@ def models(function: Command) -> Command:
     )(function)
     function = click.option(
         "--max-budget-usd",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Dollars(),
         envvar="ORCHESTRA_MAX_BUDGET_USD",
         help="Stop (exit 4) before a call once this much is spent, by the run and all runs below it.",
     )(function)
@@ -347,7 +380,8 @@ def chosen(who: Answering, recorded: Models) -> Models | None:
     """The models of a run that goes on: what the flags say, else what it recorded; None if they say nothing."""
     if not any(who):
         return None
-    return Models(
+    return replace(
+        recorded,
         default=who.provider or recorded.default,
         roles={**recorded.roles, **who.roles},
         model=who.model or recorded.model,

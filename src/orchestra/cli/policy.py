@@ -13,7 +13,7 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.text import print_json, safe
 from orchestra.commands.tools import NoTool, Tool, Toolbox
-from orchestra.config.settings import FILE_NAME
+from orchestra.config.upward import FILE_NAME
 from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
 from orchestra.policy.decide import Ruling, decide, failed_examples

@@ -22,6 +22,7 @@ import msgspec
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import answer_lines, command, waiting_lines
+from orchestra.cli.hosting import typed
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.accounts import money
 from orchestra.core.cells import aligned
@@ -78,7 +79,7 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
     elif rows:
         room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
         echo_lines(aligned(*fitted(rows, room), whole=not sys.stdout.isatty()))
-        echo_lines(note for note in _NOTES if note in notes)
+        echo_lines(note.format(typed()) for note in _NOTES if note in notes)
         echo_lines(waits)
     return 0
 
@@ -109,13 +110,13 @@ def _waiting_below(app: App, tree: Sequence[Listed]) -> Iterator[str]:
 
 
 _DRIVEN = "* driven by a process right now"
-_STOPPED = "stopped: no process drives it; orchestra resume RUN continues it"
-_FOREIGN = "foreign: your key did not make it, or it belongs to another folder; orchestra adopt RUN says more"
+_STOPPED = "stopped: no process drives it; {}resume RUN continues it"
+_FOREIGN = "foreign: your key did not make it, or it belongs to another folder; {}adopt RUN says more"
 _NOTES = (_DRIVEN, _STOPPED, _FOREIGN)
 
 
 def _notes(one: Listed, *, at_rest: bool) -> Iterator[str]:
-    """The notes that explain the marks in a run's row."""
+    """The notes that explain the marks in a run's row; {} stands for how a command begins."""
     assert isinstance(one.found, RunSummary)
     if one.found.driven:
         yield _DRIVEN
@@ -162,7 +163,7 @@ _NARROW = 80  # cells; a narrower terminal shows neither times nor cost
 
 
 def _row(one: Listed, tree: Sequence[Listed], *, at_rest: bool) -> tuple[str, ...]:
-    """The columns of a run. The cost of a run at the top is that of its tree."""
+    """The columns of a run. Time and cost of a run at the top are those of its tree."""
     run_id = f"{'  ' * min(one.depth, _DEEPEST)}{safe(one.folder.id)}"
     if not isinstance(one.found, RunSummary):
         return "-", run_id, "damaged", "-", "-", "-", f"orchestra verify {safe(one.folder.id)} says where"
@@ -170,7 +171,8 @@ def _row(one: Listed, tree: Sequence[Listed], *, at_rest: bool) -> tuple[str, ..
     turns = f" ({count(one.turns, 'turn')})" if one.turns else ""
     goal = f"{key}{_session(one.found, turns)}{brief(goal_of(one.found), _IN_A_ROW)}"
     number = "" if one.depth else number_text(one.found.facts.number)
-    until = now() if one.found.driven else one.found.fold.state.updatedAt
+    below = () if one.depth else (other.found for other in tree if isinstance(other.found, RunSummary))
+    until = now() if one.found.driven else max(run.fold.state.updatedAt for run in (one.found, *below))
     return (
         number,
         run_id,
@@ -303,9 +305,22 @@ def facts_of(summary: RunSummary, requests: Sequence[OpenRequest]) -> dict[str, 
 
 
 def request_record(one: OpenRequest) -> dict[str, Any]:
-    """An open request for programs."""
+    """An open request for programs; of a foreign run without what it asks, which another person may have written."""
     where = {"name": one.name, "child": one.child} if one.path else {"name": one.name}
-    return {"runId": one.run.folder.id, "id": one.id, "type": one.event.type, **where, "answered": one.answered}
+    record = {"runId": one.run.folder.id, "id": one.id, "type": one.event.type, **where, "answered": one.answered}
+    if one.run.foreign:
+        return record
+    asked = one.asked
+    if one.is_approval:
+        return {
+            **record,
+            "subject": asked.subject,
+            "summary": asked.summary,
+            "files": asked.paths,
+            "digest": asked.digest,
+        }
+    told = {"options": asked.options, "default": asked.default, "impact": asked.impact}
+    return {**record, "question": asked.question, **{name: value for name, value in told.items() if value}}
 
 
 list_ = runs  # a name that people try

@@ -11,7 +11,7 @@ from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.asking import tell
 from orchestra.config.judge import missing_workflows, refuse
-from orchestra.config.settings import FILE_NAME
+from orchestra.config.upward import FILE_NAME
 from orchestra.core.errors import UsageError
 from orchestra.runs.answers import who
 

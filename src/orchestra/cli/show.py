@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -18,15 +19,18 @@ from orchestra.cli.audit import prompt_lines, reply_lines, usd
 from orchestra.cli.runs import facts_of, goal_of, is_at_rest, status_text
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.cli.watch import event_lines, follow_run, outline_of
-from orchestra.core.errors import OrchestraError
+from orchestra.core.accounts import used
+from orchestra.core.command import NOT_GRANTED
+from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.localtime import local, local_time, localised
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import count
+from orchestra.core.text import count, duration_text
 from orchestra.runs.answers import SHORT_DIGEST
 from orchestra.runs.find import Member
 from orchestra.runs.patches import ShownPatch, about, applied, net_patch, waiting
 from orchestra.runs.tree import OpenRequest, status_in
+from orchestra.workflows.headline import placed
 
 _SHOWN = 10_000  # characters of a value
 _json_option = options.json_of("One JSON object per line.")
@@ -49,24 +53,53 @@ def show(run: str | None, key: str | None, reply: str | None, own: bool, as_json
     if reply is not None:
         echo_lines(reply_lines(app, folder, reply))
         return 0
-    members = app.trees.members(folder, own=own)
+    damaged: dict[str, JournalCorrupt] = {}
+    members = app.trees.members(folder, own=own, damaged=damaged)
     summary, state = members[0].summary, members[0].summary.fold.state
-    requests = [one for one in app.trees.requests(folder, members) if not (own and one.path)]
-    status = status_in(members[0], requests)
+    waiting = app.trees.requests(folder, members if not own else (), damaged=damaged)
+    requests = [one for one in waiting if not (own and one.path)]
+    harm = [f"child run {safe(one)} is damaged: {command(app, 'verify', one)} names the place" for one in damaged]
     if as_json:
+        for line in harm:
+            click.echo(f"orchestra: {line}", err=True)
+        status = status_in(members[0], requests)  # with `own` the run's own status, as in state.json
         print_json({**msgspec.to_builtins(state), **facts_of(summary, requests), "status": status})
         return 0
     click.echo(click.style(goal_of(summary), bold=True))
-    _echo_facts(app, members, requests)
+    _echo_facts(app, members, waiting)
     if requests and not summary.foreign:
         echo_lines(answer_lines(app, folder.id, requests))
     click.echo("")
     echo_lines(outline_of(app, members[0]))
     echo_lines(_steps(app, members))
-    idle = not summary.driven and not requests and not summary.foreign
-    if state.status not in FINAL.values() and idle:
+    if harm:
+        echo_lines(["", *(f"  {line}" for line in harm)])
+    idle = not summary.driven and not waiting and not summary.foreign
+    if state.status not in FINAL.values() and idle and (above := app.trees.ended_above(folder)) is not None:
+        click.echo(f"\n  run {safe(above.id)} above it has ended: nothing goes on with this run")
+    elif state.status not in FINAL.values() and idle:
         click.echo(f"\n  no process drives it: {command(app, 'resume', state.runId)}")
+        echo_lines(f"    {line}" for line in _limits(app, members[0]))
     return 0
+
+
+def _limits(app: App, root: Member) -> Iterator[str]:
+    """The money and the time of a stopped root run that were limited, how much is used, and the flags that raise them.
+
+    One of the limits may be why the run stopped.
+    """
+    if root.summary.parent is not None:
+        return
+    models = app.terms.models(root.folder, root.summary.created)
+    if models.maxBudgetUsd is not None:
+        spent = sum(one.summary.spent.usd for one in app.runs.members(root.folder, damaged={}) if not one.kept)
+        yield f"${spent:.4f} of ${models.maxBudgetUsd:.4f} is spent; more: resume with --max-budget-usd USD"
+    if models.maxTimeSec is not None:
+        working = app.runs.members(root.folder, only_open=True, damaged={})
+        events = chain.from_iterable(one.summary.events for one in working)
+        worked = used(events, app.project.store.kept_reading(root.folder))
+        total = duration_text(models.maxTimeSec)
+        yield f"{worked:.1f}s of {total} of its time is used; more: resume with --max-time TIME"
 
 
 def _echo_facts(app: App, members: list[Member], requests: list[OpenRequest]) -> None:
@@ -91,8 +124,9 @@ def _echo_facts(app: App, members: list[Member], requests: list[OpenRequest]) ->
     if summary.foreign:
         rows.append(("foreign", f"{summary.foreign}; {command(app, 'adopt', state.runId)}"))
     # a completed run has overcome its last error
-    if not isinstance(state.lastError, UnsetType) and state.status != "completed":
-        rows.append(("last error", f"{state.lastError.code}: {state.lastError.message}"))
+    error = state.lastError
+    if not isinstance(error, UnsetType) and state.status != "completed" and error.code != NOT_GRANTED:
+        rows.append(("last error", f"{error.code}: {error.message}"))
     for name, value in rows:
         first, *more = safe(value[:_SHOWN]).splitlines() or [""]
         click.echo("\n".join([f"  {name:<11}{first}", *(f"{'':<13}{line}" for line in more)]))
@@ -126,7 +160,8 @@ def _steps(app: App, members: list[Member]) -> Iterator[str]:
 
 def _headlines(app: App, members: list[Member]) -> dict[str, Callable[[Event], str]]:
     """How each run's workflow puts an event into words."""
-    return {member.folder.id: app.workflows.of(member.summary.workflow).headline for member in members}
+    runs = (member.summary for member in members)
+    return {run.folder.id: placed(app.workflows.of(run.workflow).headline, run.facts.folder) for run in runs}
 
 
 @click.command()

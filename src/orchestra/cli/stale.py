@@ -96,20 +96,20 @@ def lineage(run: str | None, as_json: bool, project: Path) -> int:
 
 
 def _runs(app: App, folder: RunFolder) -> Iterator[tuple[RunFolder, Lineage, str]]:
-    """A run and the runs it was made with, each once: children, origins, input runs."""
+    """A run and the runs it was made with, each once, with the status of its tree: children, origins, input runs."""
     queue, seen = deque([folder.id]), {folder.id}
     while queue and len(seen) <= _MOST_RUNS:
         one = app.runs.exactly(queue.popleft())
         try:
             if one is None:
                 continue  # it was removed
-            summary = app.runs.summary(one)
+            summary, status = app.runs.summary(one), app.trees.status(one)
         except JournalCorrupt:
             if one == folder:
                 raise
             continue  # `verify` says how it is damaged
         found = lineage_of(summary.events)
-        yield one, found, summary.fold.state.status
+        yield one, found, status
         origin = found.created.forkedFrom
         named = [child.childRunId for child in found.children]
         named += [origin.runId] if origin else []

@@ -51,6 +51,8 @@ def start(
     app = drive.app
     drive.ask_consent()  # the workflow's code is loaded below
     kinds = {field.encode_name: field.type for field in msgspec.structs.fields(app.workflows.named(name).params)}
+    for line in app.workflows.unused(name):
+        click.echo(f"note: {line}", err=True)
     job = app.job(name, _parameters(params, kinds))
     models = options.routed(who, app.project.providers)
     return drive.drive(lambda: app.start(name, job, models, input_run=input_run))

@@ -12,7 +12,7 @@ import click
 
 from orchestra.app import App
 from orchestra.cli import options
-from orchestra.cli.text import echo_lines, print_json, safe
+from orchestra.cli.text import echo_lines, print_json, safe, safe_painted
 from orchestra.core.cells import table
 from orchestra.core.errors import UsageError
 from orchestra.core.records import Role
@@ -83,7 +83,7 @@ def check(name: str | None, task: str | None, as_json: bool, who: options.Answer
         if as_json:
             print_json(found)
         else:
-            echo_lines(map(safe, _lines(found)))
+            echo_lines(map(safe_painted, _lines(found)))
     return code
 
 

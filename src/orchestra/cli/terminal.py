@@ -76,6 +76,8 @@ class TerminalFace(LineFace):
         if event.type in _ANSWERS or event.type in FINAL:
             self._queue = [one for one in self._queue if not settles(event, one[1])]
             if (request := self._deciding.open) is not None and settles(event, request):
+                if not self._deciding.given:
+                    self.lost(event, request)
                 self._close_prompt()
         if self._busy:  # another branch's diff would look like the one that is asked about
             self._held.append(event)
@@ -84,6 +86,9 @@ class TerminalFace(LineFace):
         self._live.event(event, self.run_of(event).workflow.headline(event), quiet=self._busy)
         if not self._busy and self._queue:
             self._ask_next()
+
+    def lost(self, event: Event, request: Event) -> None:
+        """Do nothing more for a prompt that this event closes, before the person has answered."""
 
     def _show_event(self, event: Event) -> None:
         self._newest = (event.runId, event.id)

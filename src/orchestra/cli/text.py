@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import click
 import msgspec
@@ -15,7 +15,9 @@ from msgspec import UNSET
 from orchestra.core.faces import Output, Token
 from orchestra.core.records import Event
 from orchestra.core.text import clean, escaped
-from orchestra.workflows.description import ShownLine
+
+if TYPE_CHECKING:
+    from orchestra.workflows.description import ShownLine
 
 _AT_ONCE = 1000
 _PAINT = re.compile(r"(\x1b\[(?:[0-47]|3[0-79]|9[0-7])m)")  # the styles of `click.style` that are used here
@@ -79,8 +81,15 @@ def step_line(event: Event, headline: Callable[[Event], str]) -> str:
     if not text or event.type == "RUN_CREATED":
         return ""
     iteration = f"{event.iteration}" if event.iteration is not UNSET else " "
-    mark = {"red": "✗", "green": "✓", "yellow": "•"}.get(_COLOURS.get(event.type, ""), "·")
-    return click.style(f"{mark} {iteration} {safe(text)}", fg=_COLOURS.get(event.type))
+    colour = "yellow" if event.type == "PHASE_FAILED" and _waits(event) else _COLOURS.get(event.type)
+    mark = {"red": "✗", "green": "✓", "yellow": "•"}.get(colour or "", "·")
+    return click.style(f"{mark} {iteration} {safe(text)}", fg=colour)
+
+
+def _waits(event: Event) -> bool:
+    from orchestra.workflows.headline import waits_for_a_grant
+
+    return waits_for_a_grant(event)
 
 
 def painted(line: ShownLine) -> str:
@@ -100,7 +109,9 @@ def painted(line: ShownLine) -> str:
 
 def paint_diff(diff: str) -> list[str]:
     """A unified diff in colour, line by line."""
-    return [_paint(line) for line in diff.splitlines()]
+    # Only at line ends: another character that Python takes for one would make a line that has no + before it.
+    lines = diff.removesuffix("\n").split("\n") if diff else []
+    return [_paint(line.removesuffix("\r")) for line in lines]
 
 
 def _paint(line: str) -> str:

@@ -103,12 +103,11 @@ def _cut_short(app: App, folder: RunFolder, since: Since | None) -> RunFolder | 
 
 def refuse_half_applied(app: App, folder: RunFolder) -> None:
     """UsageError if a kill cut a patch of the run short: what the patch changed is not recorded yet."""
-    for one in app.runs.tree(folder):
-        if app.answers.half_applied(one):
-            raise UsageError(
-                f"run {one.id} was killed while it wrote a patch, and has not finished it. First go on with it"
-                f" ({command(app, 'resume', folder.id)}), or end it ({command(app, 'cancel', folder.id)})"
-            )
+    for run in app.answers.half_applied(folder):
+        raise UsageError(
+            f"run {run.folder.id} was killed while it wrote a patch, and has not finished it. First go on with it"
+            f" ({command(app, 'resume', folder.id)}), or end it ({command(app, 'cancel', folder.id)})"
+        )
 
 
 def _since(app: App, folder: RunFolder, to: str) -> Since | None:
@@ -140,4 +139,7 @@ def _agrees(app: App, folder: RunFolder, *, no_input: bool) -> bool:
     if not can_ask(no_input=no_input):
         raise UsageError(f"nobody can be asked here; give the run: {command(app, 'undo', folder.id)}, or --yes")
     click.echo(f"{safe(folder.id)}  {brief(app.runs.began(folder).goal, 200)}\n  changed: {safe(left)}", err=True)
-    return confirmed("Take this back?")
+    agrees = confirmed("Take this back?")
+    if not agrees:
+        click.echo("not taken back", err=True)
+    return agrees

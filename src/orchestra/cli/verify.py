@@ -27,18 +27,21 @@ from orchestra.core.errors import JournalCorrupt, OrchestraError, UsageError
 from orchestra.core.events import Events
 from orchestra.core.records import Finding
 from orchestra.core.run import RunFolder
+from orchestra.core.text import count
 from orchestra.core.vouching import elsewhere
 from orchestra.providers.offers import offers
 
 
 @click.command()
 @click.argument("run", metavar="DIR|FILE|RUN|R1", shell_complete=run_names)
+@options.own
 @options.project
-def verify(run: str, project: Path) -> int:
+def verify(run: str, own: bool, project: Path) -> int:
     """Check a run folder or a contract tree against the spec; each broken requirement is printed with its id (exit 1).
 
     DIR is any run folder, or any folder with the contracts of a request (…/contracts/R1). RUN is a run of this project,
     as everywhere, and R1 a request of it. FILE is one contract (task-breakdown.yaml, …), judged alone.
+    Of a run of this project its child runs are checked, too; what is wrong with one begins with its id.
     """
     from orchestra.runs.verify import verify as check
 
@@ -46,27 +49,47 @@ def verify(run: str, project: Path) -> int:
     for workflow in app.workflows:
         if found := workflow.verified(app.project.path, run):
             return _verify_files(*found)
-    folder = Path(run) if Path(run).is_dir() else _find(run, app)
-    read, vouched = _read(RunFolder(folder.resolve()), app)
-    findings = check(app.project.store, folder.resolve(), app.workflows.get, read)
-    for finding in findings:
-        click.echo(safe(str(finding)))
-    click.echo(safe(vouched))
-    if findings:
-        click.echo(safe(f"{folder}: {len(findings)} requirement(s) broken"), err=True)
+    path = Path(run) if Path(run).is_dir() else _find(run, app)
+    folder = RunFolder(path.resolve())
+    broken, below = 0, [] if own else _below(folder, app)
+    for one in (folder, *below):
+        read, vouched = _read(one, app)
+        findings = check(app.project.store, one.path, app.workflows.get, read)
+        broken += len(findings)
+        where = f"{one.id}: " if one is not folder else ""
+        for finding in findings:
+            click.echo(safe(f"{where}{finding}"))
+        if one is folder or vouched.startswith("foreign"):
+            click.echo(safe(f"{where}{vouched}"))
+    if broken:
+        click.echo(safe(f"{path}: {broken} requirement(s) broken"), err=True)
         return 1
-    click.echo(safe(f"{folder}: conforms"))
+    if below:
+        click.echo(f"{count(len(below), 'child run')} checked")
+    click.echo(safe(f"{path}: conforms"))
     return 0
+
+
+def _below(folder: RunFolder, app: App) -> list[RunFolder]:
+    """The child runs of a run of this project, at any depth; none below a damaged run."""
+    if folder.path.parent not in app.runs.roots:
+        return []
+    damaged: dict[str, JournalCorrupt] = {}
+    try:
+        found = [member.folder for member in app.runs.members(folder, damaged=damaged)][1:]
+    except (OSError, OrchestraError):
+        return []
+    return [*found, *(RunFolder(Path(damage.path).parent) for damage in damaged.values())]
 
 
 def _verify_files(folder: Path, findings: Iterator[Finding]) -> int:
     """Files of a workflow that are no run: each finding as `PATH:LINE: ID field: what`."""
-    count = 0
+    broken = 0
     for finding in findings:
-        count += 1
+        broken += 1
         click.echo(safe(f"{finding.where}: {finding.requirement} {finding.message}"))
-    if count:
-        click.echo(safe(f"{folder}: {count} requirement(s) broken"), err=True)
+    if broken:
+        click.echo(safe(f"{folder}: {broken} requirement(s) broken"), err=True)
         return 1
     click.echo(safe(f"{folder}: conforms"))
     return 0

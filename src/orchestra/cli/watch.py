@@ -26,11 +26,12 @@ from orchestra.cli.spoken import Spoken, labelled
 from orchestra.cli.text import painted, print_json, safe, step_line, streamed
 from orchestra.core.faces import Happened, Launched, News, Notice, Output, Token
 from orchestra.core.localtime import local_time
-from orchestra.core.reading import Failure, StepEvent, key_of, outcome_of
+from orchestra.core.reading import Failure, RunCreated, StepEvent, key_of, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 from orchestra.runs.find import Member
 from orchestra.runs.follow import follow
+from orchestra.workflows.headline import placed
 
 _OF_AN_ERROR = 1_000_000  # characters of a full error
 
@@ -150,6 +151,8 @@ class _People:
 
     def _happened(self, event: Event) -> None:
         step = StepEvent.of(event)
+        if event.type == "RUN_CREATED":
+            self._headlines[event.runId] = placed(self._headlines[event.runId], RunCreated.of(event).folder)
         for left in self._spoken.rest(event.runId, step.key):
             self._line(self._labelled(event.runId, step.key, left))
         if step.childRunId:

@@ -8,8 +8,12 @@ Rules
 2. Time used by earlier processes is computed from the journal: each outcome records when it came and how long it took.
    When a child run ends, its step's outcome also has the reading of the clock (`treeMs`). So a finished child need not
    be read again: only what came after the newest reading is added to it.
-3. The smallest limit wins: the task's, the call's or the tree's total.
-4. A limit that was asked for (`--max-time`, budget.max_sec) stops the run, which goes on when it is raised: exit 4. The
+3. A step that was cut off has no outcome. So while something works, the process that drives the root leaves a reading
+   beside the root's journal (core/clockfile.py) ten times a second, and when it stops. So a kill loses at most a tenth
+   of a second; more only if a function of a person's own blocked the event loop. A timer leaves the readings, not the
+   steps: many short steps cost what they cost without it.
+4. The smallest limit wins: the task's, the call's or the tree's total.
+5. A limit that was asked for (`--max-time`, budget.max_sec) stops the run, which goes on when it is raised: exit 4. The
    default of a task graph (policies.max_total_duration_sec) fails the steps that it meets.
 """
 
@@ -22,15 +26,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from orchestra.core.accounts import used
+from orchestra.core.clockfile import ClockReading
 from orchestra.core.context import Handler, Step
 from orchestra.core.effects import Effect
 from orchestra.core.errors import OrchestraError, StepFailed, TimeReached
 from orchestra.core.guarding import is_guarded
-from orchestra.core.records import Event
+from orchestra.core.records import Event, now
 from orchestra.core.text import duration_text
 from orchestra.core.work import TOTAL_TIME
 
 _FOREVER = 1e9  # seconds
+_EVERY_S = 0.1  # from one reading to the next
+Keep = Callable[[ClockReading], None]
 
 
 class Timekeeper:
@@ -44,16 +51,23 @@ class Timekeeper:
         *,
         run_id: str = "",
         asked: bool = False,
+        found: ClockReading | None = None,
+        keep: Keep | None = None,
     ) -> None:
-        """`run_id` is the run at the top of the tree; `asked`: a person or the configuration set the limit (rule 4)."""
+        """`run_id` is the run at the top of the tree; `asked`: a person or the configuration set the limit (rule 5).
+
+        `found` is the reading that an earlier process left, `keep` leaves one for later processes (rule 3).
+        """
         self.asked = asked
         self._run_id = run_id
         self._total = total_sec
-        self._used = used(events)
+        self._used = self._kept = used(events, found)
         self._clock = clock
         self._at = clock()
         self._working = 0
         self._until = 0.0  # a retry waits until then
+        self._keep = keep
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def left(self) -> float:
@@ -68,12 +82,15 @@ class Timekeeper:
         return self._used
 
     def over(self, key: str) -> OrchestraError:
-        """The error of a step that there is no time left for (rule 4)."""
+        """The error of a step that there is no time left for (rule 5)."""
         if not self.asked:
             return StepFailed(key, TOTAL_TIME, "the run's total time was over", retriable=False)
+        enough = 2 * self._total
+        while 0 < enough < 1.5 * self._used:  # a limit may be lower than what was used before it was set
+            enough *= 2
         return TimeReached(
             f"run {self._run_id}: its time is used up ({duration_text(self._total)}; step {key} was not finished). "
-            f"To go on: orchestra resume {self._run_id} --max-time {duration_text(2 * self._total)}"
+            f"To go on: orchestra resume {self._run_id} --max-time {duration_text(enough)}"
         )
 
     async def pause(self, seconds: float, key: str) -> None:
@@ -89,6 +106,7 @@ class Timekeeper:
         """Count the time inside this block against the run's total."""
         self._advance()
         self._working += 1
+        self._set_timer()
         try:
             yield
         finally:
@@ -99,11 +117,36 @@ class Timekeeper:
         """Count the next `seconds`, in which a retry waits, against the run's total."""
         self._advance()
         self._until = max(self._until, self._at + seconds)
+        self._set_timer()
+
+    def stop(self, *, keep: bool = True) -> None:
+        """Write one last reading, because work that was cut off has no outcome; then write no more."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if keep:
+            self._keep_reading()
+        self._keep = None
+
+    def _set_timer(self) -> None:
+        if self._keep and not self._timer:
+            self._timer = asyncio.get_running_loop().call_later(_EVERY_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._keep_reading()
+        if self._working or self._at < self._until:
+            self._set_timer()
+
+    def _keep_reading(self) -> None:
+        if self._keep and self.worked > self._kept:
+            self._kept = self._used
+            self._keep(ClockReading(round(1000 * self._used), now()))
 
     def _advance(self) -> None:
-        now = self._clock()
-        self._used += now - self._at if self._working else max(0.0, min(now, self._until) - self._at)
-        self._at = now
+        moment = self._clock()
+        self._used += moment - self._at if self._working else max(0.0, min(moment, self._until) - self._at)
+        self._at = moment
 
 
 class InTime:
@@ -118,7 +161,7 @@ class InTime:
         await self._keeper.pause(seconds, key)
 
     async def guard(self, effect: Effect[Any], key: str, *, redo: bool) -> Mapping[str, Any] | None:
-        if self._keeper.asked and self._keeper.left <= 0:
+        if self._keeper.asked and not self._keeper.left:
             raise self._keeper.over(key)  # before its intent is written: the step was never begun
         return await self._guard(effect, key, redo=redo) if self._guard else None
 

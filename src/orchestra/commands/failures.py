@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -133,14 +133,15 @@ def missing_tool(argv: tuple[str, ...], reason: str, project: Surroundings) -> E
     return EnvironmentFailure(reason, project.install(name) if name in RUNNERS else f"install {name}")
 
 
-def refused_service(text: str, opened: tuple[int, ...], listening: Set[int]) -> str:
+def refused_service(text: str, opened: tuple[int, ...], ports_of_machine: Callable[[], Set[int]]) -> str:
     """A hint for a check that was refused by a service of this machine: the line that opens its port; else empty.
 
-    `listening` are the ports of this machine on which something listens: a port that a check itself should serve is
-    not among them.
+    `ports_of_machine` finds the ports of this machine on which something listens: a port that a check itself should
+    serve is not among them. Few checks fail so, and to find them takes milliseconds.
     """
     if not _REFUSED.search(text):
         return ""
+    listening = ports_of_machine()
     ports = dict.fromkeys(int(found["port"]) for found in _SERVICE.finditer(text))
     for port in ports:
         if port in listening and port not in opened:

@@ -162,7 +162,7 @@ class Runner:
             await ready.held.drop()
 
     async def _make_ready(self, effect: RunCommand, key: str) -> _Ready:
-        if self._keeper.left <= 0:
+        if not self._keeper.left:
             if self._keeper.asked:
                 raise self._keeper.over(key)
             return _Ready(problem="the run's total time was used up before it could begin", code=TOTAL_TIME)
@@ -321,7 +321,7 @@ class Runner:
                 discard(ready.folder)
             if ready.inputs is not None:
                 discard(ready.inputs)
-        if result.timedOut and self._keeper.asked and self._keeper.left <= 0:
+        if result.timedOut and self._keeper.asked and not self._keeper.left:
             raise self._keeper.over(step.key)  # not the command's own limit: it is run again when there is time
         if result.refused:
             raise SandboxError(explained(result.error or "", self._shop.workspace, self._shop.run_as))
@@ -366,9 +366,7 @@ class Runner:
         if effect.keeps != "layer":
             return outcome
         if outcome.status == "fail" and self._policy.tier == "strict":
-            self._note(
-                refused_service(f"{outcome.command}\n{outcome.output}", self._policy.loopback, listening_ports())
-            )
+            self._note(refused_service(f"{outcome.command}\n{outcome.output}", self._policy.loopback, listening_ports))
         return _blocked(outcome, environment_failure(effect.argv, outcome, self._surroundings()))
 
     def _output(self, result: CommandResult) -> str:
@@ -455,14 +453,15 @@ class Runner:
 
 def end_left_over(events: Iterable[Event]) -> None:
     """Kill commands that an earlier process left running, because the run ends (rule 2)."""
-    begun: dict[str, tuple[int, str]] = {}
+    begun: dict[str, Event] = {}
     for event in events:
-        if event.type == "PHASE_STARTED" and (started := StepEvent.of(event).started):
-            begun[key_of(event)] = started
+        if event.type == "PHASE_STARTED":
+            begun[key_of(event)] = event
         else:
             begun.pop(key_of(event), None)
-    for started in begun.values():
-        kill_left_over(*started)
+    for event in begun.values():
+        if started := StepEvent.of(event).started:
+            kill_left_over(*started)
 
 
 _RETRIED = ("EXIT", "TIMEOUT", "SIGNAL", "LIMIT")

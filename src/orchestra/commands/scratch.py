@@ -92,8 +92,9 @@ class Scratch:
         return folder, gone
 
     def remove(self) -> None:
-        """Delete the folder, because the run has ended."""
-        discard(self._folder)
+        """Delete the folder, because the run has ended. Most runs of a tree have none."""
+        if os.path.lexists(self._folder):
+            discard(self._folder)
 
 
 def scratch_root(workspace: Path, environ: Mapping[str, str], *, open_way: bool = False) -> Path:

@@ -30,7 +30,8 @@ from msgspec import Struct
 from orchestra.config.borders import Place
 from orchestra.config.judge import Judgement, judged, refuse
 from orchestra.config.sections import Config, ProviderSection, at
-from orchestra.config.settings import FILE_NAME, Loaded, policy_of
+from orchestra.config.settings import Loaded, policy_of
+from orchestra.config.upward import FILE_NAME
 from orchestra.config.yamlfile import Origins
 from orchestra.core.errors import PolicyError
 from orchestra.policy.binding import ASKING, said

@@ -22,13 +22,11 @@ from msgspec import Struct
 from orchestra.config.borders import Place
 from orchestra.config.judge import judged, refuse
 from orchestra.config.sections import Config, RuleSection, alternatives
+from orchestra.config.upward import FILE_NAME
 from orchestra.config.yamlfile import Origins, read_yaml
 from orchestra.core.domains import parse_entry
 from orchestra.core.errors import UsageError
 from orchestra.policy.policy import Bounds, Example, Layer, Policy, Rule
-
-FILE_NAME = "orchestra.config.yaml"
-
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestra.config.borders import homes
-from orchestra.config.settings import FILE_NAME
 
+FILE_NAME = "orchestra.config.yaml"
 MARKS = (FILE_NAME, ".runs", ".git")
 
 

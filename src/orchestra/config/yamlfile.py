@@ -225,15 +225,17 @@ def _places(keys: list[str], shifts: dict[str, list[int]]) -> list[str]:
 
 def _take_out(data: Any, keys: list[str], shifts: dict[str, list[int]]) -> bool:
     """Remove the part at a key path from the data (rule 2); False if there is none."""
+    if not keys:
+        return False
     above, at = data, 0
     while at < len(keys) - 1 and (inner := _inner(above, keys[at])) is not None and keys[at + 1] != "*":
         above, at = inner, at + 1
-    if isinstance(above, dict) and at < len(keys):
+    if isinstance(above, dict):
         name = next((name for name in above if str(name) == keys[at]), None)
         if name is not None:
             del above[name]
             return True
-    if isinstance(above, list) and at < len(keys) and keys[at].isdigit() and int(keys[at]) < len(above):
+    if isinstance(above, list) and keys[at].isdigit():  # msgspec names only what is there
         del shifts.setdefault(".".join(keys[:at]), list(range(len(above))))[int(keys[at])]
         del above[int(keys[at])]
         return True

@@ -88,9 +88,8 @@ def chunks(lines: Sequence[str], defined: Sequence[Definition]) -> list[Lines]:
     """The chunks of a file with these definitions, as ranges of lines (rules 2 and 3)."""
     starts = [1]
     for definition in defined:
-        first = definition.line
-        while first > starts[-1] + 1 and _ABOVE.match(lines[first - 2]):
-            first -= 1
+        upward = range(definition.line, starts[-1], -1)
+        first = next((at for at in upward if not _ABOVE.match(lines[at - 2])), starts[-1])
         if first - starts[-1] >= LEAST:
             starts.append(first)
     out: list[Lines] = []

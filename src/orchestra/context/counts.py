@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import stat
 import sys
 import threading
@@ -255,7 +256,7 @@ def _numbers(kind: str, data: memoryview, many: int) -> tuple[array[int], memory
     """The first numbers of the data, and the rest; ValueError if there are not so many."""
     numbers = array(kind)
     size = many * numbers.itemsize
-    if many < 0 or size > len(data):
+    if not 0 <= size <= len(data):
         raise ValueError(many)
     numbers.frombytes(data[:size])
     return numbers, data[size:]
@@ -263,12 +264,7 @@ def _numbers(kind: str, data: memoryview, many: int) -> tuple[array[int], memory
 
 def _starts(terms: bytes) -> array[int]:
     """Where each term begins, and the end of the last."""
-    starts = array("I", [0])
-    at = terms.find(b"\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = terms.find(b"\n", at + 1)
-    return starts
+    return array("I", [0, *(found.end() for found in re.finditer(b"\n", terms))])
 
 
 def _is_own(file: Path) -> bool:

@@ -33,6 +33,9 @@ class Text(NamedTuple):
     whole: bool
 
 
+EMPTY = Text("", whole=True)  # of an empty file
+
+
 def text_of(root: Path, path: str, most: int = MOST_READ) -> Text | None:
     """The text of a file in the workspace; None if it cannot be read or is no text."""
     try:

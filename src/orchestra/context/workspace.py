@@ -30,7 +30,7 @@ from orchestra.context.listing import listing
 from orchestra.context.mentions import Named, Names
 from orchestra.context.packing import Candidate, Must, Room, pack_found, pack_musts
 from orchestra.context.ranking import Ranked, Sought, question, rank
-from orchestra.context.reading import MOST_READ, Mask, covered, text_of, why_unreadable
+from orchestra.context.reading import EMPTY, MOST_READ, Mask, covered, text_of, why_unreadable
 from orchestra.context.sheets import Sheet
 from orchestra.context.walk import Found, Walked, walk
 from orchestra.context.wanted import answers
@@ -181,7 +181,8 @@ class _View:
                 if path in seen or self._secret(path):
                     continue
                 if (sheet := self._read(path)) is None:
-                    self.withheld.append(Withheld(path, "it is no text"))
+                    if text_of(self._root, path) != EMPTY:
+                        self.withheld.append(Withheld(path, "it is no text"))
                     continue
                 seen.add(path)
                 sheet.how, sheet.reason = ("asked" if how == "asked" else "named"), reason

@@ -4,6 +4,8 @@ Rules
 1. A finished child run is a step of its parent, whose outcome has the child's sums. So nothing below is read again.
 2. A child that an older version finished has no sums. Who needs them reads the child (`BegunChild.summed`).
 3. Calls that a fork or a retry copied were made and paid by another run: they are in no sum.
+4. A call that a kill cut off, and whose run ended before the call was made again (its edition was replaced, say), may
+   have been paid: it is summed at the amount that was reserved for it.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from orchestra.core.calls import PastCall, calls_in, last_copied
+from orchestra.core.clockfile import ClockReading
 from orchestra.core.effects import ChildResult, ChildRun, Tokens
 from orchestra.core.reading import RunCreated, StepEvent, duration_of, outcome_as, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 
+_LATE_S = 5.0  # a retry that begins later than this was not waited for to the end: the process had ended
 _CHILD = ChildRun.__name__
 _TELLING = ("ModelCall", "RunCommand", _CHILD)  # whose outcomes say how long they took
 
@@ -137,6 +141,14 @@ def of_calls(calls: Iterable[PastCall]) -> Account:
     )
 
 
+def of_ended(calls: Iterable[PastCall]) -> Account:
+    """The sums over the calls of a run that has ended: a call without a reply counts at what was reserved (rule 4)."""
+    calls = list(calls)
+    sums = of_calls(calls)
+    lost = sum(call.mostUsd for call in calls if call.status == "open" and not call.kept)
+    return msgspec.structs.replace(sums, lostUsd=sums.lostUsd + lost)
+
+
 def children_of(events: Iterable[Event]) -> Iterator[tuple[str, str, str]]:
     """The child runs that these events began: key, workflow and id of each."""
     for event in events:
@@ -187,7 +199,7 @@ def changed_paths(events: Iterable[Event]) -> Iterator[str]:
 def summed(result: ChildResult, folder: RunFolder, events: Iterable[Event], *, tree_ms: int = 0) -> ChildResult:
     """The result of a child run with the sums over its journal (rule 1). `tree_ms`: how long the tree has worked."""
     events = list(events)
-    sums = of_calls(calls_in(folder, events))
+    sums = of_ended(calls_in(folder, events))
     for told in children(events):
         sums += told.account
     return msgspec.structs.replace(
@@ -217,22 +229,32 @@ def _known(number: int | UnsetType) -> int:
     return 0 if isinstance(number, UnsetType) else number
 
 
-def used(events: Iterable[Event]) -> float:
-    """Seconds that recorded steps and waits took, counted once where they overlap (commands/clock.py, rule 2)."""
+def used(events: Iterable[Event], kept: ClockReading | None = None) -> float:
+    """Seconds that recorded steps and waits took, counted once where they overlap (commands/clock.py, rule 2).
+
+    `kept` is a reading that a process left beside the journal: it can only add to these (core/clockfile.py).
+    """
     spans: list[tuple[float, float]] = []
+    last = ""  # when the newest event came: a wait that reaches past it goes on in the next process, which counts it
     # by run and key: when steps began whose outcome does not say how long they took, and when they end at the latest
     begun: dict[tuple[str, str], tuple[float, float]] = {}
-    total, reached, copied = 0.0, float("-inf"), ""
+    waits: dict[tuple[str, str], tuple[float, float]] = {}  # for a retry that did not begin yet
+    newest, copied = (0.0, float("-inf")), ""  # the newest reading, and when it was taken
     for event in events:
         if event.type == "RUN_CREATED":
             copied = last_copied(event)
         if event.id <= copied:
             continue  # done, and counted, in the run that this one was forked from
+        last = max(last, event.ts)
         effect = event.payload.get("effect")
         step = (event.runId, str(event.payload.get("key", "")))
+        if step in waits:
+            start, end = waits.pop(step)
+            if _when(event.ts) - end <= _LATE_S:
+                spans.append((start, end))
         if effect == _CHILD:
-            if (reading := _reading(event)) and (when := _when(event.ts)) > reached:
-                total, reached = reading, when
+            if (reading := _reading(event)) and (when := _when(event.ts)) > newest[1]:
+                newest = reading, when
         elif milliseconds := duration_of(event):
             end = _when(event.ts)
             spans.append((end - milliseconds / 1000, end))
@@ -243,8 +265,15 @@ def used(events: Iterable[Event]) -> float:
             start, latest = begun.pop(step)
             spans.append((start, min(latest, _when(event.ts))))
         if event.type == "PHASE_FAILED" and (retry_at := StepEvent.of(event).retryAt):
-            spans.append((_when(event.ts), _when(retry_at)))
-    for start, end in sorted(spans):
+            waits[step] = (_when(event.ts), _when(retry_at))
+    spans = sorted((*spans, *((start, min(end, _when(last))) for start, end in waits.values())))
+    recorded = _after(*newest, spans)
+    return max(recorded, _after(kept.ms / 1000, _when(kept.at), spans)) if kept else recorded
+
+
+def _after(total: float, reached: float, spans: list[tuple[float, float]]) -> float:
+    """A reading of the clock, and what these spans of time add to it. They are in order of their beginnings."""
+    for start, end in spans:
         total += max(0.0, end - max(start, reached))
         reached = max(reached, end)
     return total

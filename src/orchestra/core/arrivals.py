@@ -5,7 +5,7 @@ Rules
    (core/watching.py). Where it does not, the inboxes are looked at from time to time.
 2. An inbox is watched before it is looked at, so that no message falls in between.
 3. A waiter looks for itself: a wake-up only means that some inbox may have changed.
-4. The watcher exists while somebody waits. A drive that is over in a moment makes none: see `patience`.
+4. The watcher exists while somebody waits. A drive that is over in a moment makes none (core/cancel.py).
 """
 
 from __future__ import annotations
@@ -34,14 +34,10 @@ class Arrivals:
         self._pump: asyncio.Task[None] | None = None
         self._next = asyncio.Event()  # set at the next change
 
-    async def first(self, inbox: Path, look: Callable[[], T | None], *, patience: float = 0.0) -> T:
-        """What `look` finds in this inbox, as soon as it finds something.
-
-        `patience` are the seconds before a watcher is made for it: it may not be waited for so long.
-        """
+    async def first(self, inbox: Path, look: Callable[[], T | None]) -> T:
+        """What `look` finds in this inbox, as soon as it finds something."""
         if (found := look()) is not None:
             return found
-        await asyncio.sleep(patience)
         with self._watched(inbox):
             while (found := look()) is None:
                 await self._next.wait()

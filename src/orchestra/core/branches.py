@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import Generic, TypeVar
 
-from orchestra.core.errors import Canceled, Suspended
+from orchestra.core.errors import Canceled, DurabilityError, Suspended
 from orchestra.core.order import Order
 
 T = TypeVar("T")
@@ -31,7 +31,9 @@ class Branches(Generic[T]):
     def __init__(
         self, begin: Callable[[str], Awaitable[T]], order: Order, *, limit: int, go_on: Callable[[T], bool]
     ) -> None:
-        """`limit` is how many may run at once (0: any number)."""
+        """`limit` is how many may run at once (0: any number); DurabilityError if it is below 0: none would run."""
+        if limit < 0:
+            raise DurabilityError(f"the limit of branches is {limit}: give 1 or more, or 0 for any number at once")
         self._begin = begin
         self._order = order
         self._limit = limit

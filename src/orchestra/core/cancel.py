@@ -9,7 +9,8 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from orchestra.core.arrivals import Arrivals
 from orchestra.core.context import Verdict
@@ -45,11 +46,25 @@ class Driving:
         return Verdict(status="canceled", result={"reason": self._why})
 
 
-async def watch_for_cancel(store: Store, run: RunFolder, flow: asyncio.Future[Verdict], driving: Driving) -> None:
-    """Cancel the flow as soon as the run's inbox has a cancel (rule 1)."""
-    said = await driving.arrivals.first(run.inbox, lambda: store.mail(run, CANCEL), patience=_PATIENCE_S)
-    driving.cancel(said)
-    flow.cancel()
+@contextmanager
+def watched_for_cancel(store: Store, run: RunFolder, flow: asyncio.Future[Verdict], driving: Driving) -> Iterator[None]:
+    """Cancel the flow as soon as the run's inbox has a cancel (rule 1), while the block lasts.
+
+    The caller has looked before, unless the run is new. So a run that is over in a moment has no watcher.
+    """
+    watches: list[asyncio.Task[None]] = []
+
+    async def watch() -> None:
+        driving.cancel(await driving.arrivals.first(run.inbox, lambda: store.mail(run, CANCEL)))
+        flow.cancel()
+
+    timer = asyncio.get_running_loop().call_later(_PATIENCE_S, lambda: watches.append(asyncio.create_task(watch())))
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for task in watches:
+            task.cancel()
 
 
 def may_be_applying(events: Iterable[Event]) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
+_LEAST = 10  # cells of the last column
+
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool = False) -> list[str]:
     """Rows as aligned lines; the last column is cut to the terminal's width, never wrapped. `whole`: nothing is cut."""
@@ -18,7 +20,7 @@ def aligned(header: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool
     widths = [cell_len(name) for name in header]
     for row in rows:
         widths = [max(width, cell_len(text)) for width, text in zip(widths, row, strict=True)]
-    room = max(shutil.get_terminal_size((100, 20)).columns - sum(widths[:-1]) - 2 * (len(widths) - 1), 20)
+    room = max(shutil.get_terminal_size((100, 20)).columns - sum(widths[:-1]) - 2 * (len(widths) - 1), _LEAST)
     room = widths[-1] if whole else room
     yield _line(header, widths, room)
     for row in rows:

@@ -40,6 +40,7 @@ class Chain:
 
     def __init__(self, seal: Seal | None) -> None:
         self.foreign = 0  # the number of the first foreign line; 0: there is none
+        self.own_first = True  # whether this user's key sealed the first line; an adoption does not change that
         self.lines = 0
         self.workspace = ""  # the project folder recorded with the run's adoption
         self._state = seal.line_state if seal is not None else None
@@ -81,7 +82,7 @@ class Chain:
         before, self._last = self._last, _kept(line)
         self.foreign = self.foreign or self.lines
         if self.lines == 1:
-            self._begun = "seal" in event.payload
+            self.own_first, self._begun = False, "seal" in event.payload
         prev = event.payload.get("prev")
         damaged = prev is not None and prev != (_short(before) if before else "")
         return f"its digest is not the one that line {self.lines} recorded" if damaged else ""

@@ -16,7 +16,7 @@ Rules
    run, the step is tried at once: there may be another provider or a higher quota by then.
 7. Branches of `fan_out` and `graph` have scopes of their own. While they run, their parent scope performs nothing. A
    branch that parks does not stop the others; a failed one neither. Tasks are started nowhere else.
-8. `Suspended` passes through everything: nothing waits in memory only.
+8. `Suspended` passes through everything: nothing waits in memory only. A flow that catches it and returns has failed.
 9. A handler may make ready before the intent is written (a process that exists, but may not run yet), so that the
    intent can say what it made (its pid). A step begun again by a later process is announced again, for the same reason.
 10. An error that a cure lets the run go on after (drift, a budget, a full disk) stops the run, also if the flow catches
@@ -36,7 +36,7 @@ from msgspec import UNSET, Struct, UnsetType
 from orchestra.core import editions
 from orchestra.core.branches import Branches
 from orchestra.core.changing import Changing
-from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep, named_ids
+from orchestra.core.effects import ChildResult, ChildRun, Effect, NewId, Now, Outcome, Sleep, difference, named_ids
 from orchestra.core.errors import (
     CURABLE,
     ContractError,
@@ -51,7 +51,7 @@ from orchestra.core.errors import (
 )
 from orchestra.core.guarding import is_guarded, is_prepared, pauses
 from orchestra.core.ledger import Ledger
-from orchestra.core.looks import Files, Hashed, Inside, Looked, Usable, WriteFile, any_text
+from orchestra.core.looks import Hashed, Inside, Looked, Usable, WriteFile, any_text, has_files
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
 from orchestra.core.scopes import NO_LABELS, Labels, Scope
@@ -141,11 +141,12 @@ class Context:
         self._drive = editions.Drive(
             stale=stale,
             only_ends=bool(only),
-            files=files if isinstance(files, Files) else None,
+            files=files if has_files(files) else None,
             end_replaced=end_replaced or _nothing,
         )
         self._changing = changing or Changing(None, ())
         self._stopped: list[OrchestraError] = []  # what stopped a step for good, in whichever scope
+        self._waiting: set[str] = set()  # the steps that Suspended was raised at, in whichever scope
         self._scope = Scope("")
         self._phase: Phase = "plan"
         self._iteration = 1
@@ -208,6 +209,9 @@ class Context:
             earlier = self._ledger.recorded(key).outcome is not None
             try:
                 return await self._step(key, effect, accept, attempt, retry)
+            except Suspended:
+                self._waiting.add(key)
+                raise
             except (*CURABLE, JournalFull) as stopped:
                 self._stopped.append(stopped)
                 raise
@@ -223,6 +227,15 @@ class Context:
         """Raise what stopped a step for good, although the flow went on: a flow may catch too much (rule 10)."""
         if self._stopped:
             raise self._stopped[0]
+
+    def still_waits(self) -> str:
+        """A step that still waits although the flow returned: the flow caught Suspended. Empty if there is none."""
+        return min((key for key in self._waiting if not self._is_settled(key)), default="")
+
+    def _is_settled(self, key: str) -> bool:
+        recorded = self._ledger.recorded(key)
+        withdrawn = recorded.intent is not None and self._ledger.fold.is_withdrawn(recorded.intent)
+        return recorded.outcome is not None or withdrawn
 
     def _disk_trouble(self, error: OSError) -> DurabilityError:
         what = f"{error.strerror or error} ({error.filename or 'a file'})"
@@ -269,7 +282,9 @@ class Context:
         try:
             return outcome if accept is None else accept(outcome)
         except ContractError as broken:  # `accept` passed when this was recorded and fails now: the code changed
-            raise Drift(self.run_id, key, "accepted", f"refused: {broken}") from broken
+            raise Drift(
+                self.run_id, key, f"the recorded outcome was accepted, and is refused now: {broken}"
+            ) from broken
 
     async def _prepare(self, key: str, effect: Effect[Outcome], attempt: int, left: Event | None) -> Event | None:
         """Prepare the effect, then write and sync its intent (rule 9). Undo the preparation if that fails."""
@@ -352,9 +367,8 @@ class Context:
     def _check_drift(self, key: str, effect: Effect[Outcome], event: Event) -> None:
         if key in self._accepted:
             return
-        recorded, wanted = event.payload.get("intent", ""), effect.identity()
-        if recorded != wanted:
-            raise Drift(self.run_id, key, recorded, wanted)
+        if event.payload.get("intent", "") != effect.identity():
+            raise Drift(self.run_id, key, difference(effect, event, self._ledger.redactor))
 
     def _record(self, type: EventType, payload: dict[str, Any]) -> Event:
         event = self._ledger.record(type, {**payload, **self._changing.facts()}, self._phase, self._iteration)
@@ -465,6 +479,8 @@ class Context:
             raise DurabilityError(f"a branch comes after {unknown}, which is no branch") from unknown
 
         def begin(name: str) -> Awaitable[T]:
+            if self._waiting:  # the branch parked, and begins again: what it waits for now is seen then
+                self._waiting -= {key for key in self._waiting if key.startswith(paths[name])}
             return branches[name](self._derive(Scope(paths[name]), self._phase, self._iteration))
 
         with self._scope.busy():

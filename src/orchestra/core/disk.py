@@ -45,12 +45,19 @@ class Chaos:
             raise UsageError(f"ORCHESTRA_CHAOS={spec!r}: want N:before, N:torn, N:after or N:enospc, e.g. 17:torn")
         return cls(int(number), mode)  # type: ignore[arg-type]  # checked by the line above
 
+    @property
+    def full(self) -> bool:
+        """Whether the disk is full by now."""
+        return self._left <= 0 and self._mode == "enospc"
+
     def at(self, act: Callable[[], None], torn: Callable[[], object] | None = None) -> None:
         """Do one operation, or crash before, in the middle of (`torn` does half of it) or after it."""
         self._left -= 1
-        if self._left != 0:
+        if self._left > 0:
+            return act()
+        if self._left < 0:
             # A full disk stays full until the process ends: all later writes fail too.
-            if self._left < 0 and self._mode == "enospc":
+            if self._mode == "enospc":
                 raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
             return act()
         match self._mode:
@@ -79,11 +86,30 @@ class Disk:
     def __init__(self, chaos: Chaos | None = None) -> None:
         self.chaos = chaos
 
+    def uncounted(self) -> Disk:
+        """A disk for writes that a clock decides: `Chaos` does not count them, so its numbers depend on no clock."""
+        if self.chaos and self.chaos.full:
+            raise _named(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "append")
+        return Disk()
+
     def append(self, fd: int, data: bytes) -> None:
         """Write all of `data` at the end of an open file; after this it survives `kill -9`, not yet a power cut."""
         if self.chaos:
             return self.chaos.at(lambda: _append(fd, data), torn=lambda: os.write(fd, data[: len(data) // 2]))
         return _append(fd, data)
+
+    def overwrite(self, path: Path, data: bytes) -> None:
+        """Write less than a page over the beginning of a file, and make it if there is none.
+
+        `kill -9` leaves the old bytes or the new; a power cut may leave neither. This takes microseconds, and `publish`
+        without a sync milliseconds on a busy disk: ext4 writes a file out when it takes another one's name. It is no
+        operation that `Chaos` counts: only readings of a clock are written so.
+        """
+        fd = os.open(path, _NEW, PRIVATE)
+        try:
+            _append(fd, data)
+        finally:
+            os.close(fd)
 
     def sync(self, fd: int) -> None:
         """After this, what was appended survives a power cut."""
@@ -123,9 +149,12 @@ class Disk:
         With `durable`, file and name survive a power cut when this returns. A file that can be rebuilt does not need
         it.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = f"{path}.{os.getpid()}.tmp"
-        self.write(temporary, data, durable=durable, mode=mode)
+        try:
+            self.write(temporary, data, durable=durable, mode=mode)
+        except FileNotFoundError:  # the first file of its folder
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.write(temporary, data, durable=durable, mode=mode)
         self.replace(temporary, str(path))
         if durable:
             self.sync_folder(path.parent)

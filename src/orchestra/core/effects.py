@@ -64,7 +64,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from orchestra.core.records import EventType
+from orchestra.core.records import Event, EventType
+from orchestra.core.redact import Redactor
+from orchestra.core.text import brief
 
 Outcome = TypeVar("Outcome")
 
@@ -100,6 +102,22 @@ class Effect(Struct, Generic[Outcome], frozen=True):
     def outcome_in(self, event: EventType) -> Any:
         """The type of the outcome that an event of this type has."""
         return self.outcome
+
+
+def difference(effect: Effect[Any], begun: Event, redactor: Redactor) -> str:
+    """What an effect has other than the step that this event began, in words, as far as the event shows it."""
+    kind, name = begun.payload.get("effect", ""), type(effect).__name__
+    if kind != name:
+        return f"it was {kind or 'another one'}, and is {name} now"
+    shown: Any = redactor.record(msgspec.to_builtins(effect.public()))
+    shown = msgspec.json.decode(msgspec.json.encode(shown))
+    others = [field for field in shown if field in begun.payload and begun.payload[field] != shown[field]]
+    told = [f"{field} was {_brief(begun.payload[field])}, and is {_brief(shown[field])} now" for field in others]
+    return "; ".join(told) or f"it is a {name} as before, with other arguments"
+
+
+def _brief(value: object) -> str:
+    return brief(msgspec.json.encode(value).decode(), 100)
 
 
 # -- time and chance --------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.context import Verdict
+from orchestra.core.context import Context, Verdict
 from orchestra.core.ledger import Ledger
-from orchestra.core.records import FINAL, Event, EventType, RunStatus
+from orchestra.core.records import FINAL, ErrorInfo, Event, EventType, RunStatus
 
 
 class RunEnd(Struct, frozen=True):
@@ -46,6 +46,17 @@ def final_status(event: Event) -> Literal["completed", "failed", "canceled"]:
     status = FINAL[event.type]
     assert status in ("completed", "failed", "canceled")
     return status
+
+
+def caught_wait(context: Context) -> Verdict | None:
+    """The failure of a flow that returned although a step of it waits: its code caught Suspended."""
+    if not (key := context.still_waits()):
+        return None
+    why = (
+        f"step {key} waits, but the workflow caught the exception by which it waits: catch Exception, not BaseException"
+    )
+    cure = f"Correct that, then: orchestra retry {context.run_id}"
+    return Verdict(status="failed", error=ErrorInfo("WAIT_CAUGHT", f"{why}. {cure}"), exit_code=1)
 
 
 def how_ended(ledger: Ledger) -> RunEnd:

@@ -5,8 +5,9 @@ Rules
 2. `drive` takes the run's lock, replays the journal through the flow, and then continues live until the run ends or
    parks. A second driver gets RunLocked.
 3. The flow's verdict becomes the last event; the report is written before it (C-26). An unexpected exception becomes
-   RUN_FAILED with its stack (S1-119). A problem that a person can solve (a full disk, drift, a missing script, a
-   budget) does not end the run: it is raised to the caller, and the run can be resumed.
+   RUN_FAILED with its stack (S1-119); so does a flow that returns although one of its steps waits. A problem that a
+   person can solve (a full disk, drift, a missing script, a budget) does not end the run: it is raised to the caller,
+   and the run can be resumed.
 4. A cancel is a message like any other. The process that drives the run sees it within a moment and ends the run. If no
    process drives the run, the process that cancels ends it.
 5. An answer is not missed while a run parks: after releasing the lock, the process that parked reads the inbox once
@@ -29,13 +30,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from orchestra.core.accounts import summed
-from orchestra.core.cancel import Driving, may_be_applying, watch_for_cancel
+from orchestra.core.cancel import Driving, may_be_applying, watched_for_cancel
 from orchestra.core.changing import CHANGES, Changing, JobChange
 from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.copies import NO_COPIES, Copies
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildResult, ChildRun, Effect
-from orchestra.core.ending import RunEnd, ended, final_status, how_ended, last_event
+from orchestra.core.ending import RunEnd, caught_wait, ended, final_status, how_ended, last_event
 from orchestra.core.errors import (
     CURABLE,
     Canceled,
@@ -54,6 +55,7 @@ from orchestra.core.kind import Beginning, Kind, KindOf
 from orchestra.core.ledger import Ledger, OnEvent
 from orchestra.core.newest import edition_of
 from orchestra.core.people import People
+from orchestra.core.reading import RunCreated, key_of
 from orchestra.core.records import FINAL, ErrorInfo, Event, OnAsk
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_id, slug
@@ -79,6 +81,7 @@ from orchestra.core.work import (
 __all__ = ["INHERITED", "Beginning", "ChildRun", "Engine", "Kind", "RunEnd", "RunFolder"]
 HandlersFor = Callable[[Ledger, Event], Handlers]
 BeforeEnd = Callable[[Ledger, Verdict], None]
+AfterDrive = Callable[[RunFolder], None]
 Worked = Callable[[RunFolder], int]  # a run -> the milliseconds that its tree has worked
 T = TypeVar("T")
 
@@ -96,6 +99,7 @@ class Engine:
         face: Face,
         handlers_for: HandlersFor,
         before_end: BeforeEnd,
+        after_drive: AfterDrive = lambda run: None,
         worked: Worked = lambda run: 0,
         copies: Copies = NO_COPIES,
     ) -> None:
@@ -106,8 +110,9 @@ class Engine:
         self._face = face
         self._handlers_for = handlers_for
         self._before_end = before_end
+        self._after_drive = after_drive
         self._worked = worked
-        self._tree = Tree(store, kind_of, open_ledger=self._open, finish=self._finish)
+        self._tree = Tree(store, kind_of, open_ledger=self._open, settle_apply=self._settle_apply, finish=self._finish)
         self._forks = Forks(store, kind_of, disk=disk, redactor=redactor, copies=copies, open_ledger=self._open)
 
     # -- start --------------------------------------------------------------------------------------------------------
@@ -185,39 +190,37 @@ class Engine:
                     self._face.tell(Notice(folder.id, cut))
                 self._refuse_strangers(ledger)
                 await self._end_replaced(ledger)
-                # Before any replay, so that a run with drift can be canceled too.
-                if said := self._store.mail(folder, CANCEL):
+                # Before any replay, so that a run with drift can be canceled too; nobody can have canceled a new run.
+                if not beginning and (said := self._store.mail(folder, CANCEL)):
                     driving.cancel(said)
-                    await self._settle_apply(ledger, kind, driving)
-                    self._tree.cancel(ledger, driving)
+                    await self._tree.cancel(ledger, kind, driving)
                 else:
                     if ledger.fold.newest.numbers:  # rule 7
                         await self._settle_apply(ledger, kind, driving)
                     await self._run(ledger, kind, driving)
                 return look(ledger)
             finally:
-                ledger.close()
+                try:
+                    self._after_drive(folder)  # while the run is still claimed
+                finally:
+                    ledger.close()
 
     async def _run(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         withdrawn = set(ledger.fold.withdrawn)
         flow = asyncio.ensure_future(self._flow(ledger, kind, driving))
-        watch = asyncio.ensure_future(watch_for_cancel(self._store, ledger.folder, flow, driving))
         try:
-            verdict = await flow
+            with watched_for_cancel(self._store, ledger.folder, flow, driving):
+                verdict = await flow
         except Suspended as parked:
             driving.parked[ledger.folder.id] = parked
             return
         except Canceled:
             verdict = driving.verdict()
-        except asyncio.CancelledError:
-            if not flow.done():  # we were cancelled from outside (Ctrl-C): stop the flow first
-                flow.cancel()
-                await asyncio.gather(flow, return_exceptions=True)
+        except asyncio.CancelledError:  # from outside (Ctrl-C), too: then the flow was cancelled, and is over
             if not driving.canceled:
                 raise
             verdict = driving.verdict()
         finally:
-            watch.cancel()
             self._tell_withdrawn(ledger, ledger.fold.withdrawn.keys() - withdrawn)
         self._finish(ledger, verdict)
 
@@ -229,7 +232,6 @@ class Engine:
         only: frozenset[type[Effect[Any]]] = frozenset(),
         stale: list[str] | None = None,
     ) -> Verdict:
-        await asyncio.sleep(0)  # the watcher runs first: a flow that never waits would miss a cancel
         context = Context(
             ledger,
             self._handlers(ledger, driving),
@@ -244,7 +246,7 @@ class Engine:
             params = msgspec.convert(ledger.events[0].payload["params"], kind.params)
             verdict = await kind.flow(context, params)
             context.raise_stopped()
-            return verdict
+            return caught_wait(context) or verdict
         except CURABLE:
             raise  # the run is not over: a cure lets it go on (rule 3)
         except OrchestraError as error:
@@ -291,11 +293,13 @@ class Engine:
     async def _settle_apply(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
         """Complete, or report, patches whose writing a kill cut short: a canceled run leaves no half a patch (D-12).
 
-        Each branch may have one. They are found by a replay that may perform no other effect.
+        Each branch may have one. A replay that performs no other effect finds them. An error that stops it is raised.
         """
         if may_be_applying(ledger.events):
             flow = self._flow(ledger, kind, driving, only=frozenset({ApplyPatch, TakeBack}))
-            await asyncio.gather(flow, return_exceptions=True)
+            [found] = await asyncio.gather(flow, return_exceptions=True)
+            if isinstance(found, OrchestraError) and may_be_applying(ledger.events):
+                raise found
 
     async def stale(self, folder: RunFolder) -> Stale:
         """What a run that has ended, and its finished child runs, would do anew. Nothing is done or recorded."""
@@ -358,17 +362,17 @@ class Engine:
     async def _child(self, effect: ChildRun, step: Step, driving: Driving) -> ChildResult:
         kind = self._kind_of(effect.workflow)
         parent = {"parentRunId": step.ledger.folder.id, "parentKey": step.key}
-        folder = self._child_folder(kind, effect, step)
-        created, beginning = self._store.first(folder), None
+        folder, created = self._begun_child(kind, effect, step)
+        beginning = None
         if created is None and await self._forks.make_child(
-            kind, folder, effect.identity(), step.ledger.events[0], parent, driving.accept_drift
+            kind, folder, effect, step.ledger.events[0], parent, driving.accept_drift
         ):
-            self._face.tell(Launched(folder, kind.name))
+            self._face.tell(Launched(folder, kind.name, step.ledger.folder.id))
         elif created is None:
             admitted = self._admitted(kind, effect, step)
             self._store.create_child(kind.root, folder.id, admitted.files)
             beginning = (kind, msgspec.structs.replace(admitted, facts={**admitted.facts, **parent}))
-            self._face.tell(Launched(folder, kind.name))
+            self._face.tell(Launched(folder, kind.name, step.ledger.folder.id))
         elif {name: created.payload.get(name) for name in parent} != parent:
             raise DurabilityError(f"{folder.path} is not the child of step {step.key}: move it away, then resume")
         result = await self._drive_once(folder, driving, partial(self._result, step.ledger.folder), beginning)
@@ -391,8 +395,8 @@ class Engine:
         # By its parent, which is driven now: a child that had ended before a kill is not.
         return summed(result, folder, ledger.events, tree_ms=self._worked(parent))
 
-    def _child_folder(self, kind: Kind, effect: ChildRun, step: Step) -> RunFolder:
-        """The child that the recorded intent names: older versions named children in another way.
+    def _begun_child(self, kind: Kind, effect: ChildRun, step: Step) -> tuple[RunFolder, Event | None]:
+        """The child that the recorded intent names (older versions named children in another way), and its first event.
 
         A fork of theirs names the child of the run it was forked from, and has one of its own.
         """
@@ -401,8 +405,9 @@ class Engine:
         if said.get("workflow") == effect.workflow and is_id(name):
             created = self._store.first(folder := RunFolder(kind.root / name))
             if created is None or created.payload.get("parentRunId") == step.ledger.folder.id:
-                return folder
-        return RunFolder(kind.root / effect.childRunId)
+                return folder, created
+        folder = RunFolder(kind.root / effect.childRunId)
+        return folder, self._store.first(folder)
 
     def _admitted(self, kind: Kind, effect: ChildRun, step: Step) -> Beginning:
         """How the child begins. A job that would be refused as a root run raises StepFailed before the child exists."""
@@ -475,10 +480,13 @@ class Engine:
 
     def _tell_withdrawn(self, ledger: Ledger, requests: Iterable[str]) -> None:
         """Report answers that came too late: what they were about has changed since (core/newest.py)."""
+        parent = RunCreated.of(ledger.events[0]).parentKey
         for name in sorted(requests):
             if (said := self._store.mail(ledger.folder, name)) is not None:
                 why = "counts for nothing: what it was about has changed"
-                self._face.tell(Notice(ledger.folder.id, f"the answer {brief(said.text, 80)!r} to {name} {why}"))
+                place = key_of(ledger.fold.withdrawn[name]).removesuffix(".1") or name
+                asked = f"{parent}/{place}" if parent else place
+                self._face.tell(Notice(ledger.folder.id, f"the answer {brief(said.text, 80)!r} to {asked} {why}"))
 
     def _refuse_strangers(self, ledger: Ledger) -> None:
         """Set aside the inbox files that this user's key did not seal (rule 8), and report each."""

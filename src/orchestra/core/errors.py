@@ -227,10 +227,11 @@ class Drift(DurabilityError):
 
     code = "DRIFT"
 
-    def __init__(self, run_id: str, key: str, recorded: str, wanted: str) -> None:
+    def __init__(self, run_id: str, key: str, difference: str) -> None:
+        """`difference` completes "the code now wants another step than the recorded one"."""
         super().__init__(
-            f"run {run_id}: step {key} was recorded with intent {recorded[:19]}… but the code now wants "
-            f"{wanted[:19]}…. To keep the recorded result: orchestra resume {run_id} --accept-drift {key}. "
+            f"run {run_id}: step {key}: the code now wants another step than the recorded one: {difference}. "
+            f"To keep the recorded result: orchestra resume {run_id} --accept-drift {key}. "
             f"To go another way from before it: orchestra fork {run_id} --at EVENT"
         )
         self.key = key

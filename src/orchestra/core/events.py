@@ -55,9 +55,9 @@ class Events(Sequence[Event]):
             return self._kept[place]
         if isinstance(place, slice):
             start, stop, step = place.indices(len(self))
-            if step < 0:
+            if step != 1:
                 return list(self)[place]
-            return list(itertools.islice(self._from(start), 0, max(stop - start, 0), step))
+            return list(itertools.islice(self._from(start), max(stop - start, 0)))
         if not -len(self) <= place < len(self):
             raise IndexError(place)
         return next(self._from(place % len(self)))

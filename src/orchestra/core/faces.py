@@ -20,6 +20,7 @@ class Launched(Struct, frozen=True):
 
     folder: RunFolder
     workflow: str
+    parent: str = ""  # the id of the run whose child it is; its first event may not be written yet
 
     @property
     def run_id(self) -> str:

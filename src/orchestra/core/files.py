@@ -37,6 +37,8 @@ def open_bounded(path: Path | str, most: int, *, follow: bool = False, write: bo
     flags = _FILE if follow else _FILE | os.O_NOFOLLOW
     try:
         fd = os.open(path, flags | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY))
+    except FileNotFoundError:
+        raise  # nothing is in its place
     except OSError as error:
         if kind := _odd(path, follow=follow):
             raise OddFile(str(path), f"is {kind}, not a file") from error
@@ -117,7 +119,7 @@ def read_bounded(path: Path | str, most: int, *, follow: bool = False) -> bytes:
 def _read(fd: int, most: int) -> bytes:
     try:
         chunks: list[bytes] = []
-        while most > 0 and (chunk := os.read(fd, min(most, MIB))):
+        while chunk := os.read(fd, min(most, MIB)):  # at the end of the file, or of what may be read, it is empty
             chunks.append(chunk)
             most -= len(chunk)
         return b"".join(chunks)

@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from orchestra.core.copies import Copies, copy_of, make_copy, owner_of, path_of
 from orchestra.core.disk import Disk
+from orchestra.core.effects import ChildRun
 from orchestra.core.errors import ForeignRun, IllegalEvent, JournalCorrupt, OddFile, UsageError
 from orchestra.core.files import read_bounded
 from orchestra.core.inbox import message
@@ -190,7 +191,7 @@ class Forks:
         self,
         kind: Kind,
         child: RunFolder,
-        intent: str,
+        effect: ChildRun,
         parent: Event,
         facts: Mapping[str, Any],
         accept_drift: frozenset[str] = frozenset(),
@@ -202,7 +203,7 @@ class Forks:
         """
         origin = RunCreated.of(parent).forkedFrom
         behind = origin.children.get(str(facts["parentKey"])) if origin else None
-        if behind is None or behind.intent != intent or not is_id(behind.runId):
+        if behind is None or behind.intent != effect.identity() or not is_id(behind.runId):
             return False
         old = RunFolder(kind.root / behind.runId)
         created = self._store.first(old)

@@ -30,12 +30,13 @@ class Globs:
         for line in lines:
             if why := wrong_glob(line):
                 raise UsageError(f"{of} {line}: {why}")
-        self._spec = pathspec.GitIgnoreSpec.from_lines(line.removeprefix("./") for line in lines)
+        patterns = (line.removeprefix("./") for line in lines)
+        self._spec = pathspec.GitIgnoreSpec.from_lines(patterns) if lines else None
         self._below = f"{below}/" if below else ""
 
     def __call__(self, path: str) -> bool:
         """Whether the globs name a path; that of a folder ends with `/`."""
-        return self._spec.match_file(self._below + path)
+        return self._spec is not None and self._spec.match_file(self._below + path)
 
 
 def wrong_glob(line: str) -> str:

@@ -87,7 +87,7 @@ def deliver(folder: RunFolder, request: str, message: Message, *, disk: Disk, re
 def read(folder: RunFolder, request: str, seal: Seal | None) -> Message | None:
     """The message for this request, if this user sent one (rule 5)."""
     try:
-        found = msgspec.json.decode(read_bounded(folder.inbox / f"{request}.json", _MOST), type=Message)
+        found = msgspec.json.decode(read_bounded(_file(folder, request), _MOST), type=Message)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
     if request == CANCEL and found.kind != "cancel":
@@ -105,10 +105,15 @@ def keep(folder: RunFolder, name: str, record: Struct, *, disk: Disk, seal: Seal
 def kept(folder: RunFolder, name: str, kind: type[R], seal: Seal | None) -> R | None:
     """The record of this name, if this user wrote one (rule 6)."""
     try:
-        found = msgspec.json.decode(read_bounded(folder.inbox / f"{name}.json", _MOST_KEPT), type=kind)
+        found = msgspec.json.decode(read_bounded(_file(folder, name), _MOST_KEPT), type=kind)
     except (OSError, OddFile, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if seal is not None and seal.holds(found, *identity(folder), name) else None
+
+
+def _file(folder: RunFolder, name: str) -> str:
+    """The path of a message or a record. Text, because each run that is driven looks for several that are not there."""
+    return f"{folder.path}/inbox/{name}.json"
 
 
 def free_name(request: str) -> str:
@@ -136,9 +141,9 @@ def refuse_strangers(folder: RunFolder, requests: Iterable[str], *, disk: Disk, 
     """Set aside the files in the place of these answers that are not messages (rule 5); returns their names."""
     refused: list[str] = []
     for request in requests:
-        path = folder.inbox / f"{request}.json"
-        if not os.path.lexists(path):
+        if not os.path.lexists(_file(folder, request)):
             continue
+        path = Path(_file(folder, request))
         with alone(folder.inbox):
             if os.path.lexists(path) and read(folder, request, seal) is None:
                 _set_aside(path, disk)

@@ -60,7 +60,6 @@ OnEvent = Callable[[Event], None]
 _encode = msgspec.json.Encoder().encode
 # Rule 10: bytes and events reserved for outcomes of steps that were begun; of these, for the end of the run.
 _TO_FINISH, _TO_END = (10 * MIB, 1_000), (2 * MIB, 10)
-_LAST_BEGIN = MOST_BYTES - _TO_FINISH[0], MOST_EVENTS - _TO_FINISH[1]
 
 
 class Reading(Struct, frozen=True):
@@ -78,6 +77,10 @@ class Journal(Protocol):
     @property
     def workspace(self) -> str:
         """The project folder recorded with the run's adoption; empty if it was not adopted."""
+
+    @property
+    def own_first(self) -> bool:
+        """Whether this user's key sealed the first event. Only then its record of what a person typed is trusted."""
 
     def load(self) -> list[Event]:
         """Read every event. Repairs a torn last line (rule 6); raises for other damage and foreign lines (rule 5)."""
@@ -109,8 +112,15 @@ class FileJournal:
     """The journal in a file. The run's lock ensures that only one process has it open for writing."""
 
     def __init__(
-        self, path: Path, *, disk: Disk, redactor: Redactor, seal: Seal, adoption: Adoption | None = None
+        self,
+        path: Path,
+        *,
+        disk: Disk,
+        redactor: Redactor,
+        seal: Seal,
+        adoption: Callable[[], Adoption | None] = lambda: None,
     ) -> None:
+        """`adoption` reads the person's adoption of the run, if there is one."""
         self.path = path
         self.torn_bytes = 0
         self._disk = disk
@@ -126,6 +136,8 @@ class FileJournal:
     def load(self) -> list[Event]:
         """Read every event. Repairs a torn last line (rule 6); raises for other damage and foreign lines (rule 5)."""
         self._chain = chain = Chain(self._seal)
+        if not os.fstat(self._fd).st_size:
+            return []  # a new run
         path, holds, events, end, torn = str(self.path), chain.holds, list[Event](), 0, 0
         with uncollected():
             # A copy of `_checked` for speed, because every start of a long run waits for it. It also finds where the
@@ -142,10 +154,10 @@ class FileJournal:
                         raise JournalCorrupt(path, damage, line=number - 1)
                     events.append(event)
                 end += len(line)
-        if self._adoption is not None:
-            self._chain.adopt(self._adoption)
-        if self._chain.foreign:
-            raise ForeignRun(self.path.parent.name, self._chain.why_foreign)
+        if events and (adoption := self._adoption()) is not None:  # a run without events was adopted by nobody
+            chain.adopt(adoption)
+        if chain.foreign:
+            raise ForeignRun(self.path.parent.name, chain.why_foreign)
         self.torn_bytes = torn
         if torn:
             os.ftruncate(self._fd, end)
@@ -167,8 +179,7 @@ class FileJournal:
             masked: Any = self._redactor.record(event.payload)
             event = msgspec.structs.replace(event, payload={**masked, **opening})
             line = _encode(event) + b"\n"
-        if len(line) > MIB or self._size + len(line) > _LAST_BEGIN[0] or self._chain.lines >= _LAST_BEGIN[1]:
-            self._refuse_more(line, event, begins=not outside)
+        self._refuse_too_much(line, event, begins=not outside)
         line, event.payload["seal"] = self._chain.close(line)
         try:
             self._disk.append(self._fd, line)
@@ -180,7 +191,7 @@ class FileJournal:
         self._chain.wrote(line, event.payload["seal"])
         return event
 
-    def _refuse_more(self, line: bytes, event: Event, *, begins: bool) -> None:
+    def _refuse_too_much(self, line: bytes, event: Event, *, begins: bool) -> None:
         """JournalFull if the line, or the journal with it, would be longer than can be read again (rule 10)."""
         if long := too_long(line):
             raise JournalFull(event.runId, f"an event cannot be recorded in {self.path}: {long}")
@@ -197,10 +208,15 @@ class FileJournal:
         """The project folder recorded with the run's adoption; empty if it was not adopted."""
         return self._chain.workspace
 
+    @property
+    def own_first(self) -> bool:
+        """Whether this user's key sealed the first event. Only then its record of what a person typed is trusted."""
+        return self._chain.own_first
+
     async def barrier(self) -> None:
         """Wait until everything appended before this call survives a power cut."""
         wanted = self._size
-        if self._synced < wanted:
+        if self._synced != wanted:
             await asyncio.sleep(0)  # rule 3: other branches append in this turn; the first to continue syncs for all
             if self._synced < wanted:
                 self.sync()
@@ -334,9 +350,10 @@ class FileFollower:
 
 def _open(path: Path) -> int:
     """Open the journal's file for writing, and make it if there is none. A link in its place is not followed."""
-    if not os.path.lexists(path):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
-    return open_journal(path, write=True)
+    try:
+        return open_journal(path, write=True)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
 
 
 def _checked(

@@ -1,7 +1,8 @@
 """The ledger: the only code that writes a run's events. It updates journal, fold, state.json and logs, in this order.
 
 Rules
-1. An event is recorded only if the workflow's table allows it in the current state (S1-73).
+1. An event is recorded only if the workflow's table allows it in the current state (S1-73), and every reader takes it
+   (core/shape.py).
 2. The journal is written first. state.json and the logs follow, and may be behind after a kill. They are rebuilt from
    the journal when the run is opened (C-04).
 3. state.json is written when more than its last event id changed (status, phase, iteration, pending, error), and on
@@ -26,6 +27,7 @@ from orchestra.core.projections import Projection
 from orchestra.core.records import FINAL, INTENTS, ArtifactRef, Event, EventType, Phase, Time, WorkflowState, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
+from orchestra.core.shape import misfit
 from orchestra.core.tables import Fold, Table
 from orchestra.core.vouching import wrong_place
 
@@ -114,18 +116,17 @@ class Ledger:
     ) -> Event:
         """Append one event; it survives `kill -9` when this returns. `ts` is its time, if not the present."""
         state = self._table.next(self._table_state, type, phase)  # rule 1: before a byte is written
-        event = self.journal.append(
-            Event(
-                id=str(len(self.events) + 1).zfill(8),  # G1-10; an f-string takes twice as long (benchmarks/README.md)
-                runId=self.folder.id,
-                ts=ts or now(),
-                type=type,
-                phase=phase,
-                iteration=iteration,
-                payload=payload,
-            ),
-            outside=type not in INTENTS,
+        event = Event(
+            id=str(len(self.events) + 1).zfill(8),  # G1-10; an f-string takes twice as long (benchmarks/README.md)
+            runId=self.folder.id,
+            ts=ts or now(),
+            type=type,
+            phase=phase,
+            iteration=iteration,
+            payload=payload,
         )
+        self._refuse_misfit(event)
+        event = self.journal.append(event, outside=type not in INTENTS)
         self._take(event, state)
         if self.fold.changes != self._published[0]:
             self.publish()
@@ -133,11 +134,20 @@ class Ledger:
             tell(event)
         return event
 
+    def _refuse_misfit(self, event: Event) -> None:
+        """DurabilityError for an event that no reader would take (core/shape.py): written, it would be damage."""
+        if wrong := misfit(event, len(self.events) + 1):
+            step = f" of step {event.payload['key']}" if "key" in event.payload else ""
+            why = f"{event.type}{step} was not recorded, because it could not be read again ({wrong})"
+            cure = f"Correct the code of the workflow, then: orchestra resume {self.folder.id}"
+            raise DurabilityError(f"run {self.folder.id}: {why}. {cure}")
+
     def end(self, type: EventType, payload: dict[str, Any]) -> Event:
         """Record the run's last event. The documents of its end are written before (C-26)."""
         self._table.next(self._table_state, type)
         masked: Any = self.redactor.record(dict(payload))
         last = Event(id=str(len(self.events) + 1).zfill(8), runId=self.folder.id, ts=now(), type=type, payload=masked)
+        self._refuse_misfit(last)
         for projection in self._projections:
             projection.ending(last)
         return self.record(type, payload, ts=last.ts)
@@ -186,7 +196,7 @@ def artifacts_of(events: Iterable[Event]) -> Iterator[ArtifactRef]:
 
 def _references(value: Any) -> Iterator[ArtifactRef]:
     if isinstance(value, dict):
-        if "sha256" in value and value.keys() == _REFERENCE:
+        if value.keys() == _REFERENCE:
             try:
                 yield msgspec.convert(value, ArtifactRef)
             except msgspec.ValidationError as error:

@@ -209,8 +209,8 @@ def _kept(record: Struct, *, within: str = "") -> dict[str, Any]:
 def _beginning(text: memoryview) -> str:
     """The first characters of a long JSON string, and how long it is."""
     head = bytes(text[1:_BEGINNING]).decode("utf-8", "ignore")
-    escape = head.find("\\", len(head) - 12)  # the last escape may be cut off
-    head = _HALF.sub("", head[:escape] if escape >= 0 else head)
+    head = head[:-12] + head[-12:].partition("\\")[0]  # the last escape may be cut off
+    head = _HALF.sub("", head)
     if (len(head) - len(head.rstrip("\\"))) % 2:
         head = head[:-1]  # half of an escaped backslash
     return f"{_value(chr(34) + head + chr(34))}… ({size(len(text))} in all)"

@@ -40,15 +40,21 @@ class MaskedCalls:
         self._calls: dict[tuple[str, str], tuple[Token, LiveText]] = {}  # by run and key
 
     def token(self, token: Token) -> Token | None:
-        """The record with what may be shown now; None if that is nothing."""
+        """The record with what may be shown now; None if that is nothing, and no text before it is void."""
+        if token.restart:
+            self._calls.pop((token.run_id, token.key), None)
         _, text = self._calls.setdefault((token.run_id, token.key), (token, LiveText(self._redactor)))
-        return _said(token, text.feed(utf8(token.text)))
+        return _said(token, text.feed(utf8(token.text)), restart=token.restart)
+
+    def clear(self) -> None:
+        """Forget what is open: it was broken off."""
+        self._calls.clear()
 
     def settled(self, event: Event) -> Token | None:
         """The rest of the call that this event settles; None if there is none. Shown before the event."""
-        first, text = self._calls.pop((event.runId, key_of(event)), (None, None))
-        return _said(first, text.close()) if first and text else None
+        call = self._calls.pop((event.runId, key_of(event)), None)
+        return _said(call[0], call[1].close()) if call else None
 
 
-def _said(token: Token, text: str) -> Token | None:
-    return Token(token.run_id, token.key, token.role, token.agent, text) if text else None
+def _said(token: Token, text: str, *, restart: bool = False) -> Token | None:
+    return Token(token.run_id, token.key, token.role, token.agent, text, restart) if text or restart else None

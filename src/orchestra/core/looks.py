@@ -15,7 +15,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -119,7 +119,6 @@ class TreeHash(Effect[Hashed], frozen=True):
     outcome: ClassVar[Any] = Hashed
 
 
-@runtime_checkable
 class Files(Protocol):
     """The files that looks are made at: the handler of WriteFile. UsageError or OddFile for a path that will not do."""
 
@@ -132,6 +131,11 @@ class Files(Protocol):
         ...
 
     async def __call__(self, effect: WriteFile, step: Step, /) -> Seen: ...
+
+
+def has_files(handler: object) -> TypeGuard[Files]:
+    """Whether this handler of WriteFile has the files that looks are made at."""
+    return hasattr(handler, "hashed")
 
 
 def any_text(text: str) -> bool:

@@ -174,7 +174,7 @@ class Lines:
         self._line = fresh()
         self._together = together
         self.mine: Mine = _always  # rule 5
-        self._fd = -1
+        self._fd: int | None = None
         self._unwritten: list[Event] = []
         self._soon = _Soon(self._flush)
 
@@ -207,9 +207,9 @@ class Lines:
         """Append what waits, and close the file."""
         self._soon.cancel()
         self._flush()
-        if self._fd >= 0:
+        if self._fd is not None:
             os.close(self._fd)
-            self._fd = -1
+            self._fd = None
         self._soon.check()
 
     def _flush(self) -> None:
@@ -220,7 +220,7 @@ class Lines:
         with self.mine() as mine:
             if not mine:
                 return
-            if self._fd < 0:
+            if self._fd is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._fd = self._disk.open_end(self.path)
             self._disk.append(self._fd, data)

@@ -322,8 +322,8 @@ class RedactingStream:
         return safe
 
     def _advance(self, safe: int) -> bytes:
-        if safe <= self._lo and safe < len(self._buf):
-            return b""
+        if safe == self._lo:
+            return b""  # nothing more is decided
         buf, pos = self._buf, self._pos
         hits = self._redactor._find(buf, overlapping=True)
         spans = self._pending + [span for span, _ in self._redactor._matches(buf, hits, self._lo, safe)]
@@ -337,9 +337,8 @@ class RedactingStream:
                 out += (buf[pos:start], _MASK)
             pos = max(pos, end)
             self._masked_to = max(self._masked_to, end)
-        if pos < safe:
-            out.append(buf[pos:safe])
-            pos = safe
+        out.append(buf[pos:safe])
+        pos = max(pos, safe)
         drop = max(0, safe - _BEHIND)
         self._buf, self._lo, self._pos, self._masked_to = buf[drop:], safe - drop, pos - drop, self._masked_to - drop
         self._pending = [(start - drop, end - drop) for start, end in self._pending]
@@ -378,7 +377,7 @@ def _forms(value: str) -> set[bytes]:
         core = b2a_base64(b"\0" * shift + raw)[(0, 2, 3)[shift] : (shift + len(raw)) * 8 // 6].decode()
         said |= {core, core.replace("+", "-").replace("/", "_")}
     said |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in set(said) for ascii in (False, True)}
-    forms = {form.encode("utf-8", "surrogatepass") for form in said if len(form) >= _LEAST and "\n" not in form}
+    forms = {form.encode("utf-8", "surrogatepass") for form in said if "\n" not in form}
     return {form for form in forms if form not in _MASK and _MASK not in form}
 
 
@@ -397,8 +396,7 @@ def _merged(spans: list[_Span]) -> list[_Span]:
     out: list[_Span] = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:
-            if end > out[-1][1]:
-                out[-1] = (out[-1][0], end)
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
         else:
             out.append((start, end))
     return out

@@ -10,6 +10,7 @@
   adopted.json                      a person vouches for a run that this user's key did not make
   report.md                         what happened, written before the run ends (C-26)
   lock, scratch/                    held by the driver; unfinished files of an apply
+  .clock                            how long the tree had worked a moment ago; gone when the run has ended
 """
 
 from __future__ import annotations
@@ -80,6 +81,10 @@ class RunFolder:
     @property
     def lock(self) -> Path:
         return self.path / "lock"
+
+    @property
+    def clock(self) -> Path:
+        return self.path / ".clock"
 
     @property
     def removed(self) -> Path:

@@ -44,7 +44,8 @@ class Seal:
 
     def holds(self, record: Struct, *place: str) -> bool:
         """Whether this user sealed the record, for this place."""
-        return hmac.compare_digest(str(getattr(record, "seal", "")), self._of(record, place))
+        told = str(getattr(record, "seal", "")).encode(errors="replace")  # as text it may have ASCII only
+        return hmac.compare_digest(told, self._of(record, place).encode())
 
     def _of(self, record: Struct, place: tuple[str, ...]) -> str:
         digest = self._record.copy()

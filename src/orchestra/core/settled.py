@@ -99,7 +99,7 @@ def settled_before(events: Iterable[Event], redone: Iterable[str]) -> frozenset[
     """The keys that were settled before the first of the steps `redone` began (rule 6); all of them without one."""
     steps = steps_of(events)
     first = min((steps[key].began for key in redone if key in steps), default=None)
-    return frozenset(key for key, step in steps.items() if step.ended >= 0 and (first is None or step.ended < first))
+    return frozenset(key for key, step in steps.items() if step.outcome and (first is None or step.ended < first))
 
 
 def open_children(events: Iterable[Event]) -> list[str]:
@@ -169,7 +169,7 @@ def _latest(steps: Iterable[StepRecord]) -> dict[str, int]:
 def _is_blamed(step: StepRecord, last: Event) -> bool:
     """Whether the run failed with the words of this failure (rule 4)."""
     said = last.payload.get("error") or {}
-    if last.type != "RUN_FAILED" or step.outcome is None:
+    if step.outcome is None:
         return False
     message = str(said.get("message", ""))
     if step.effect == "ChildRun" and (child := _outcome(step.outcome).get("childRunId")):

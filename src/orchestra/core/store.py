@@ -5,14 +5,15 @@ Rules
    scratch files are local files in it and do not go through the store.
 2. Only the holder of a claim writes a run's journal. A second claim gets RunLocked.
 3. Reading needs no claim. A line that is being written right now is left out.
-4. Records beside the journal (answers, cancels, a choice of models, an adoption) are sealed with this user's key for
-   exactly this run. A record without a valid seal is not returned.
+4. Records beside the journal (answers, cancels, a choice of models, an adoption, a reading of the clock) are sealed
+   with this user's key for exactly this run. A record without a valid seal is not returned.
 5. A fork is made under a hidden name, and gets its own name when it is complete. A run that is removed gets a hidden
    name first. So a kill leaves a complete run or none.
 
 The rest of the program uses `Store`. `FileStore` keeps runs in folders, with the modules below it: the journal
-(core/journal.py), the lock (core/lock.py), the inbox (core/inbox.py), the adoption (core/adoption.py). A test refuses
-other callers of these. A store that is not on this machine will also need `changed(run)`, to wait for events.
+(core/journal.py), the lock (core/lock.py), the inbox (core/inbox.py), the adoption (core/adoption.py), the reading of
+the clock (core/clockfile.py). A test refuses other callers of these. A store that is not on this machine will also need
+`changed(run)`, to wait for events.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, TypeVar
@@ -32,6 +34,7 @@ from msgspec import Struct
 
 from orchestra.core import inbox
 from orchestra.core.adoption import Adoption, keep_adoption, read_adoption
+from orchestra.core.clockfile import ClockReading, keep_reading, read_reading, remove_reading
 from orchestra.core.disk import Disk
 from orchestra.core.errors import JournalCorrupt
 from orchestra.core.events import Events
@@ -186,6 +189,21 @@ class Store(Protocol):
     def adopt(self, run: RunFolder, adoption: Adoption) -> None:
         """Record that a person adopted a run."""
 
+    def keep_reading(self, run: RunFolder, reading: ClockReading) -> None:
+        """Leave a reading of the tree's clock beside the journal of its root, in place of an earlier one; not durably.
+
+        Only the holder of the root's claim calls this.
+        """
+
+    def kept_reading(self, run: RunFolder) -> ClockReading | None:
+        """The reading that `keep_reading` wrote; None if this user left none."""
+
+    def remove_reading(self, run: RunFolder) -> None:
+        """Remove the reading of a run that ends, or whatever file is in its place.
+
+        Only the holder of the root's claim calls this.
+        """
+
 
 class FileClaim:
     """A run in a folder whose lock is held, or whose name is hidden."""
@@ -199,7 +217,7 @@ class FileClaim:
     def journal(self) -> Journal:
         """Open the run's journal for writing; the caller closes it."""
         seal = self._keyring.seal
-        adoption = read_adoption(self.folder, seal)
+        adoption = partial(read_adoption, self.folder, seal)
         return FileJournal(self.folder.events, disk=self._disk, redactor=self._redactor, seal=seal, adoption=adoption)
 
 
@@ -361,6 +379,15 @@ class FileStore:
 
     def adopt(self, run: RunFolder, adoption: Adoption) -> None:
         keep_adoption(run, adoption, disk=self._disk, seal=self._keyring.seal)
+
+    def keep_reading(self, run: RunFolder, reading: ClockReading) -> None:
+        keep_reading(run, reading, disk=self._disk, seal=self._keyring.seal)
+
+    def kept_reading(self, run: RunFolder) -> ClockReading | None:
+        return read_reading(run, self._keyring.known)
+
+    def remove_reading(self, run: RunFolder) -> None:
+        remove_reading(run, self._disk)
 
 
 def _standing(run: RunFolder, reading: Reading, seal: Seal | None) -> Standing:

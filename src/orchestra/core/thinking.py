@@ -65,10 +65,11 @@ def _without_beginning(text: str, tag: str) -> tuple[str, str]:
 
 def split_thinking(reply: str) -> tuple[str, str]:
     """(thoughts, text) of a whole reply."""
-    end, begin = reply.find(END), reply.find(BEGIN)
-    first = ""
-    if end >= 0 and (begin < 0 or end < begin):  # rule 3
-        first, reply = reply[:end], reply[end + len(END) :]
+    first, ended, rest = reply.partition(END)
+    if ended and BEGIN not in first:  # rule 3
+        reply = rest
+    else:
+        first = ""
     split = Thinking()
     pieces = [Piece("thought", first), *split.feed(reply), *split.close()]
     thoughts = "\n".join(piece.text.strip() for piece in pieces if piece.kind == "thought" and piece.text.strip())

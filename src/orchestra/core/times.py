@@ -20,9 +20,8 @@ def seconds_until(moment: str) -> float:
 
 
 async def sleep_until(moment: str) -> None:
-    """Wait until a recorded moment."""
-    if (left := seconds_until(moment)) > 0:
-        await asyncio.sleep(left)
+    """Wait until a recorded moment; not at all if it is over."""
+    await asyncio.sleep(seconds_until(moment))
 
 
 async def now_is(effect: Now, step: Step) -> Instant:

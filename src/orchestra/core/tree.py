@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from orchestra.core.cancel import Driving
 from orchestra.core.context import Verdict
@@ -29,11 +29,13 @@ class Tree:
         kind_of: KindOf,
         *,
         open_ledger: Callable[[Claim, Kind], Ledger],
+        settle_apply: Callable[[Ledger, Kind, Driving], Awaitable[None]],
         finish: Callable[[Ledger, Verdict], None],
     ) -> None:
         self._store = store
         self._kind_of = kind_of
         self._open_ledger = open_ledger
+        self._settle_apply = settle_apply
         self._finish = finish
 
     def created(self, run: RunFolder) -> Event:
@@ -57,14 +59,19 @@ class Tree:
         fold = fold or Fold.of(self._store.all_events(run))
         return any(self.is_canceled(child) for child in self._children(run, fold))
 
-    def cancel(self, ledger: Ledger, driving: Driving) -> None:
-        """End a run that no process drives, and the child runs it waits for, without a replay."""
+    async def cancel(self, ledger: Ledger, kind: Kind, driving: Driving) -> None:
+        """End a run that no process drives, and the child runs it waits for.
+
+        Nothing is replayed, but what a kill may have cut short of a patch.
+        """
+        await self._settle_apply(ledger, kind, driving)
         for child in self._children(ledger.folder, ledger.fold):
             with self._store.claim(child) as claim:
-                below = self._open_ledger(claim, self.kind(self.created(child)))
+                kind_below = self.kind(self.created(child))
+                below = self._open_ledger(claim, kind_below)
                 try:
                     if below.fold.state.status not in FINAL.values():
-                        self.cancel(below, driving)
+                        await self.cancel(below, kind_below, driving)
                 finally:
                     below.close()
         self._finish(ledger, driving.verdict())

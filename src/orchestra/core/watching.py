@@ -31,6 +31,7 @@ _WANTED = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF |
 _APPEARS = _WANTED & ~(_MODIFY | _DELETE)  # of a folder that is watched only until another one is made in it
 _HEAD = struct.Struct("iIII")
 _READ = 1 << 16
+_REFUSED = -1  # what the C library returns instead of a number
 _ANY = ""  # as a name: every change in the folder
 POLL_S, LONGEST_POLL_S = 0.02, 0.2  # rule 3
 
@@ -41,7 +42,8 @@ class Watcher:
     def __init__(self, *, polling: bool = False) -> None:
         """`polling`: as on a machine without inotify."""
         self._libc: Any
-        self._libc, self._fd = (None, -1) if polling else _open()
+        self._fd: int | None
+        self._libc, self._fd = (None, None) if polling else _open()
         self._wanted: frozenset[tuple[str, bool]] = frozenset()
         self._folders: dict[str, int] = {}  # watched folders, and the kernel's number of each watch
         self._masks: dict[str, int] = {}  # by folder: the changes that the kernel reports
@@ -52,7 +54,7 @@ class Watcher:
     @property
     def polls(self) -> bool:
         """Whether changes are not reported here, so that `wait` polls (rule 3)."""
-        return self._fd < 0
+        return self._fd is None
 
     def watch(self, files: Iterable[Path] = (), folders: Iterable[Path] = ()) -> None:
         """Watch exactly these from now on; none of them need exist. Cheap if nothing changed since the last time."""
@@ -60,7 +62,7 @@ class Watcher:
         if wanted != self._wanted:
             self._wanted = wanted
             self._poll = POLL_S
-        if self._fd < 0:
+        if self._fd is None:
             return
         places: dict[str, set[str]] = {}
         masks: dict[str, int] = {}
@@ -84,33 +86,33 @@ class Watcher:
 
     async def wait(self, seconds: float) -> bool:
         """Wait until something may have changed, at most this long; returns False if the time is over."""
-        if self._fd < 0:
+        if self._fd is None:
             pause = min(self._poll, seconds)
             self._poll = min(self._poll * 1.5, LONGEST_POLL_S)
             await asyncio.sleep(pause)
             return pause < seconds
         if self._read():
             return True
-        loop = asyncio.get_running_loop()
+        fd, loop = self._fd, asyncio.get_running_loop()
         woken = asyncio.Event()
 
         def came() -> None:
             if self._read():
                 woken.set()
 
-        loop.add_reader(self._fd, came)
+        loop.add_reader(fd, came)
         try:
             async with asyncio.timeout(seconds):
                 await woken.wait()
         except TimeoutError:
             return False
         finally:
-            loop.remove_reader(self._fd)
+            loop.remove_reader(fd)
         return True
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        fd, self._fd = self._fd, None
+        if fd is not None:
             os.close(fd)
 
     def __enter__(self) -> Self:
@@ -123,7 +125,7 @@ class Watcher:
         """Watch a folder. False: the kernel has no watch left, or none for this file system, so polling begins."""
         assert self._libc is not None
         number: int = self._libc.inotify_add_watch(self._fd, os.fsencode(place), mask)
-        if number < 0:
+        if number == _REFUSED:
             if os.path.isdir(place):
                 self.close()
                 return False
@@ -136,11 +138,11 @@ class Watcher:
         assert self._libc is not None
         number = self._folders.pop(place)
         self._names.pop(number, None)
-        if number >= 0:
-            self._libc.inotify_rm_watch(self._fd, number)
+        self._libc.inotify_rm_watch(self._fd, number)  # refused for one that vanished, which has no watch
 
     def _read(self) -> bool:
         """Take what the kernel reports; returns whether it is about something that is watched."""
+        assert self._fd is not None
         came, self._came = self._came, False
         while True:
             try:
@@ -177,13 +179,13 @@ def _place(path: str, *, is_folder: bool) -> tuple[str, str]:
     return folder or "/", name
 
 
-def _open() -> tuple[Any, int]:
-    """The C library and an inotify descriptor; -1 if there is none."""
+def _open() -> tuple[Any, int | None]:
+    """The C library and an inotify descriptor; None if there is none."""
     import ctypes  # here, because most commands watch nothing
 
     try:
         libc: Any = ctypes.CDLL(None, use_errno=True)
         fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, AttributeError):
-        return None, -1
-    return (libc, fd) if fd >= 0 else (None, -1)
+        return None, None
+    return (None, None) if fd == _REFUSED else (libc, fd)

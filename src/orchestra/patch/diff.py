@@ -181,7 +181,7 @@ class OpenHunk:
         counts = {self._have(size) for size in range(len(body), len(self._lines) + 1)}
         miscounted = self._want is not None and self._want not in counts
         old, new = self._lacks()
-        missing = old if miscounted and old == new and old > 0 else 0
+        missing = max(old, 0) if miscounted and old == new else 0
         return Hunk(self._start, tuple(lines), tail, miscounted=miscounted, missing=missing, raw=raw)
 
     def _lacks(self) -> list[int]:
@@ -342,7 +342,7 @@ def _without_cr(lines: list[str]) -> list[str]:
 
 def _without_signature(lines: list[str]) -> list[str]:
     """Drop the "-- / 2.39.5" that git format-patch writes last: its first line would read as a removed "- "."""
-    text = [index for index, line in enumerate(lines) if line.strip()]
-    if len(text) >= 2 and lines[text[-2]].rstrip() == "--" and _SIGNATURE.fullmatch(lines[text[-1]].strip()):
-        return lines[: text[-2]]
+    last = [index for index, line in enumerate(lines) if line.strip()][-2:]
+    if last and lines[last[0]].rstrip() == "--" and _SIGNATURE.fullmatch(lines[last[-1]].strip()):
+        return lines[: last[0]]
     return lines

@@ -53,7 +53,7 @@ def _with_prefixes(hunk: Hunk, file: FileText) -> Hunk | None:
     if not any(line.op == "-" and line.text.strip() for line in hunk.lines):
         known = {_indentation(text) for text in file.texts if text.strip()}
         added = {_indentation(line.text) for line in hunk.lines if line.op == "+" and line.text.strip()}
-        if not added <= known or {f" {blanks}" for blanks in added} <= known:
+        if not added.issubset(known) or {f" {blanks}" for blanks in added}.issubset(known):
             return None
     lines = [Line(" ", f" {line.text}", line.newline) if line.op == " " and line.text else line for line in hunk.lines]
     return msgspec.structs.replace(hunk, lines=tuple(lines))

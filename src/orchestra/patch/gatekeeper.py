@@ -97,7 +97,7 @@ class Gatekeeper:
         """
         self._workspace = workspace
         self._watchful = watchful
-        self._closed = (*(str(workspace / folder) for folder in OWN), *closed)
+        self._closed = (*(f"{workspace}/{folder}" for folder in OWN), *closed)
         self._installed = installed
         self._code = code
         self._code_folders = code_folders

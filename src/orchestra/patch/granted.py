@@ -17,6 +17,7 @@ from pathlib import Path
 from orchestra.core.effects import digest_of
 from orchestra.core.ledger import Ledger
 from orchestra.core.records import ArtifactRef
+from orchestra.core.text import some
 from orchestra.core.work import Applied, FileStat, PatchFile, Refusal
 from orchestra.patch.apply import apply, prune, status
 from orchestra.patch.prepared import Prepared
@@ -50,7 +51,9 @@ class Granted:
         found = status(self._workspace, self._files)
         for file in found:
             if file.state == "conflict":
-                why = f"{file.path} changed on disk since the patch was computed; nothing was written. {file.message}"
+                already = some([one.path for one in found if one.state == "after"])
+                written = f"written before a kill: {already}" if already else "nothing was written"
+                why = f"{file.path} changed on disk since the patch was computed; {written}. {file.message}"
                 return Refusal("conflict", why, file.path)
         undone = {file.path for file in found if file.state == "before"}
         prepared = prepare(undone)

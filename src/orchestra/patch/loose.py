@@ -141,14 +141,10 @@ def _trimmed(lines: tuple[Line, ...]) -> Iterator[list[tuple[int, tuple[Line, ..
     changed = [i for i, line in enumerate(lines) if line.op != " "]
     if not changed:
         return
-    front, back = changed[0], len(lines) - 1 - changed[-1]
-    for total in range(1, min(max(front - 1, 0) + max(back - 1, 0), MAX_DROPPED) + 1):
-        ways = (
-            (head, total - head)
-            for head in range(total + 1)
-            if head <= max(front - 1, 0) and total - head <= max(back - 1, 0)
-        )
-        yield [(head, lines[head : len(lines) - tail]) for head, tail in ways]
+    front, back = max(changed[0] - 1, 0), max(len(lines) - changed[-1] - 2, 0)  # of each side one line is kept
+    for total in range(1, min(front + back, MAX_DROPPED) + 1):
+        heads = range(max(total - back, 0), min(total, front) + 1)
+        yield [(head, lines[head : len(lines) - (total - head)]) for head in heads]
 
 
 def _similar(hunk: Hunk, file: FileText) -> Found:

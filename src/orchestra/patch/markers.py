@@ -144,10 +144,9 @@ def _closing(fence: str) -> Callable[[str], bool]:
 def _close(lines: Sequence[str], start: int, closes: Callable[[str], bool]) -> int:
     """The line that closes what starts at `start`, or len(lines) (rule 3)."""
     end = _find(lines, start, closes)
-    while end < len(lines):
+    while end + 1 < len(lines) and lines[end + 1].startswith(_DIFF_TEXT):
         later = _find(lines, end + 1, lambda line: closes(line) or _mark(line) == PATCH_BEGIN)
-        goes_on = end + 1 < len(lines) and lines[end + 1].startswith(_DIFF_TEXT)
-        if not (goes_on and later < len(lines) and closes(lines[later]) and ends_inside_hunk(lines[start:end])):
+        if later == len(lines) or not closes(lines[later]) or not ends_inside_hunk(lines[start:end]):
             break
         end = later
     return end

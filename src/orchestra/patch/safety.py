@@ -38,6 +38,7 @@ NOTHING: Mapping[str, str] = {}
 _IMPORTABLE = (".py", ".pyc", ".so", ".pyd", ".pth", ".egg-link")
 _METADATA = (".dist-info", ".egg-info")  # of packages: their entry points are loaded
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")  # C0 but tab, line ends and form feed; DEL; C1
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$|clock\$) *(?:[.:].*)?")
 _DONE = {"modify": "edits", "delete": "deletes", "rename": "renames"}
 
@@ -89,6 +90,8 @@ def risks(
         reasons += _odd_name(change)
         if any(_BIDI.search(line.text) for line in _added(change)):
             reasons.append(f"{path}: adds bidirectional control characters, so what is shown may not be what runs")
+        if any(_CONTROL.search(line.text) for line in _added(change)):
+            reasons.append(f"{path}: adds control characters, so what a terminal shows of it may not be what runs")
     reasons += _collisions(changes, existing)
     lines = sum(line.op != " " for change in changes for hunk in change.hunks for line in hunk.lines)
     if len(changes) >= MANY_FILES:

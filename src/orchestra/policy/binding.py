@@ -107,7 +107,7 @@ def containment(created: RunCreated, ran: Iterable[str]) -> list[str]:
     `ran` are the tiers that commands ran in. If no command ran, the tier that the run recorded when it began counts.
     """
     policy = created.policy or created.params.policy or {}
-    tiers = set(ran) or {policy.get("tier", "strict") if isinstance(policy, dict) else "strict"}
+    tiers = set(ran) or {str(policy.get("tier", "strict")) if isinstance(policy, dict) else "strict"}
     ports = policy.get("loopback") if isinstance(policy, dict) else None
     opened = opened_ports(port for port in ports if isinstance(port, int)) if isinstance(ports, list | tuple) else ""
     less = [f"- {weaker(tier)}" for tier in sorted(tiers & {"none", "landlock"})][:1]

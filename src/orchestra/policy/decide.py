@@ -88,7 +88,7 @@ def decide(argv: tuple[str, ...], policy: Policy, *, asker: Asker) -> Ruling:
             "spelling", "git -c alias.… and -c include.… give commands other names; name the command itself"
         )
     rulings = [_by_layer(command, others, layer, asker) for layer in layers]
-    return max(rulings, key=lambda ruling: STRICTNESS[ruling.decision]) if len(rulings) > 1 else rulings[0]
+    return max(rulings, key=lambda ruling: STRICTNESS[ruling.decision])
 
 
 def wrong_tool_name(name: str) -> str:

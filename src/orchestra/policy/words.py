@@ -177,11 +177,10 @@ class _Reader:
             raise _unreadable(f"`{word}`, which only a shell has; {hint}")
 
     def _single(self) -> str:
-        end = self._line.find("'", self._at + 1)
-        if end < 0:
+        text, closed, _ = self._line[self._at + 1 :].partition("'")
+        if not closed:
             raise _unreadable("a ' that is not closed; close it, or write \\' for the character")
-        text = self._line[self._at + 1 : end]
-        self._at = end + 1
+        self._at += len(text) + 2
         return text
 
     def _double(self) -> str:

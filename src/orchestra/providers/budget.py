@@ -7,7 +7,8 @@ Rules
    stops at the cap (exit 4) and continues after the cap is raised.
 3. Calls of a model without a known price do not count against the cap; the user is informed when the run begins.
 4. A request that a kill interrupted may have been paid: it counts at its most, in this and every later process. It
-   counts from the beginning, before any branch calls: the branch that makes it again may come later than others.
+   counts from the beginning, before any branch calls: the branch that makes it again may come later than others, or
+   never.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestra.core.accounts import Account, children, of_calls
+from orchestra.core.accounts import Account, children, of_calls, of_ended
 from orchestra.core.calls import calls_in
 from orchestra.core.errors import BudgetReached
 from orchestra.core.records import FINAL, Event
@@ -94,7 +95,7 @@ def budget_of(cap: float | None, run_id: str, journals: Iterable[tuple[RunFolder
         again = [call for call in calls if not ended and call.status == "open" and not call.kept]
         interrupted |= {_named(run.id, call.key, run_id): (call.lostUsd or 0.0) + call.mostUsd for call in again}
         sums = sum((told.account for told in children(events)), sums)
-        sums += of_calls(call for call in calls if ended or call.status != "open")
+        sums += of_ended(calls) if ended else of_calls(call for call in calls if call.status != "open")
     return Budget(cap, run_id=run_id, spent=sums.costUsd, lost=sums.lostUsd, interrupted=interrupted)
 
 

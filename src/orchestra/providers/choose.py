@@ -17,7 +17,6 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -37,9 +36,9 @@ from orchestra.providers.contract import Route, Weak
 from orchestra.providers.prices import Price
 from orchestra.providers.program import Converse
 from orchestra.providers.setup import WAYS, Choice, ProviderSetup, wrong_url
+from orchestra.providers.spec import FILES
 
 ROLES: tuple[Role, ...] = get_args(Role)
-_FILES = ("scripted", "local")  # kinds whose argument is a file
 _WITHOUT_MODEL = ("scripted", "replay")  # kinds whose calls cost nothing
 
 
@@ -65,6 +64,15 @@ class WrongSpec(UsageError):
         super().__init__(f"{why}{cure}")
         self.why = why
         self.entry = entry
+
+
+class NoModel(WrongSpec):
+    """Nothing is configured that could answer."""
+
+    in_one_line = (
+        "no model is configured: log in with the claude CLI, set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY,"
+        " or begin with --provider local; orchestra models says what there is"
+    )
 
 
 class Providers:
@@ -140,7 +148,7 @@ class Providers:
             choice = self.choose(spec)
             if choice.spec.partition(":")[0] in self._config.providers:
                 return choice.spec
-            if choice.kind in _FILES and choice.argument:
+            if choice.kind in FILES and choice.argument:
                 self.make(choice)
                 return f"{choice.kind}:{self._base / choice.argument}"
             if choice.kind == "replay" and choice.argument:
@@ -178,11 +186,11 @@ class Providers:
         if entry is None and name not in KINDS:
             last = passed[-1] if passed else ""
             if not name:
-                raise WrongSpec("no model is configured", last, cure=f"; {WAYS}")
+                raise NoModel("no model is configured", last, cure=f"; {WAYS}")
             raise WrongSpec(_unknown(name, self._config), last)
         entry = entry or ProviderSection()
         kind: Kind = entry.kind or name  # type: ignore[assignment]  # config/judge.py checked it
-        if kind in (*_FILES, "replay"):
+        if kind in (*FILES, "replay"):
             argument = argument or entry.file
             return Choice(spec=spec, kind=kind, entry=entry, argument=argument, model=model or entry.model)
         return Choice(spec=spec, kind=kind, entry=entry, model=argument or model or entry.model or self._model(kind))
@@ -290,12 +298,6 @@ class Providers:
 def _module(kind: Kind) -> Any:
     """The module of a provider's kind, loaded now (rule 3)."""
     return importlib.import_module(f"orchestra.providers.{kind}")
-
-
-def from_here(spec: str) -> str:
-    """A provider spec as a person gives it, with its file's path made absolute from the current folder."""
-    name, _, argument = spec.partition(":")
-    return f"{name}:{os.path.abspath(argument)}" if name in _FILES and argument else spec
 
 
 def _unknown(name: str, config: Config) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct, UnsetType
 
 from orchestra.config.sections import KINDS
 from orchestra.core.errors import UsageError
+from orchestra.core.text import some
 from orchestra.providers.choose import Providers
 from orchestra.providers.setup import WAYS, Choice
 
@@ -81,5 +82,5 @@ async def reached(providers: Providers, offer: Offer) -> Offer:
         models = tuple(await provider.models())
     except OSError as error:
         return msgspec.structs.replace(offer, ready=False, state=f"not reached: {error}")
-    shown = ", ".join(models[:5]) + (f" and {len(models) - 5} more" if len(models) > 5 else "")
+    shown = some(models, 5)
     return msgspec.structs.replace(offer, models=models, state=f"reached; has {shown or 'no model'}")

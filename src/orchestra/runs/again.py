@@ -4,13 +4,15 @@ Rules
 1. A new run is made; the old journals are only read. What it keeps is decided in core/settled.py and core/rehearsal.py.
 2. The new run is bound by the policy of now. What differs from the old run's is named, and so are files that are not as
    what is kept of the old run left them: they are used as they are.
-3. It has the models that a person chose last for the old run.
+3. It has the models that a person chose for it, or else last for the old run. They are in its first event: a kill
+   leaves no run that has others.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,15 +21,18 @@ from msgspec.structs import replace
 from orchestra.core.engine import Engine
 from orchestra.core.errors import JournalCorrupt, UsageError
 from orchestra.core.faces import Face, Notice
+from orchestra.core.files import read_below
 from orchestra.core.fork import NewAnswer
+from orchestra.core.looks import MOST_TEXT
 from orchestra.core.reading import RunCreated, RunEnded, job_of, recorded
 from orchestra.core.records import FINAL, Event
-from orchestra.core.run import RunFolder
+from orchestra.core.run import RunFolder, digest
 from orchestra.core.staleness import Stale
 from orchestra.core.vouching import Standing
+from orchestra.providers.choose import Models
 from orchestra.runs.changes import Changes, Unlike
 from orchestra.runs.find import Runs, RunSummary
-from orchestra.runs.lineage import brought_in
+from orchestra.runs.lineage import files_of
 from orchestra.runs.terms import Terms
 from orchestra.workflows.description import Renewed, Workflow
 from orchestra.workflows.known import Workflows
@@ -46,7 +51,9 @@ class Again:
         engine: Engine,
         face: Face,
         changes: Changes,
+        models: Models | None = None,
     ) -> None:
+        """`models` are those that a person chose for the new runs."""
         self._project = project
         self._workflows = workflows
         self._runs = runs
@@ -54,6 +61,7 @@ class Again:
         self._engine = engine
         self._face = face
         self._changes = changes
+        self._models = models
 
     def fork(self, folder: RunFolder, at: str) -> RunFolder:
         """Make a new run with the settled steps of another run's history up to event `at`.
@@ -155,16 +163,27 @@ class Again:
             )
 
     def brought_in(self, run: str) -> dict[str, Any]:
-        """The facts about the run whose files a new one begins with; UsageError if that run has not completed."""
+        """The facts about the run whose files a new one begins with: its id, and the digest of each file as it is now.
+
+        The files are also those of its child runs. One that is gone is left out. UsageError if it has not completed.
+        """
         summary = self._runs.vouched(self._runs.find(run))
         if (status := summary.fold.state.status) != "completed":
             raise UsageError(
                 f"--input-run: run {summary.folder.id} is {status}, and only a completed run has its files"
             )
-        return brought_in(summary.folder, summary.events)
+        inputs: dict[str, str] = {}
+        for member in self._runs.members(summary.folder):
+            facts = member.summary.facts
+            if member.summary.foreign or (facts.copy and member.path):
+                continue  # what a child run made in its own copy is not in the project
+            for path in files_of(member.summary.events, facts.folder):
+                with suppress(OSError):
+                    inputs[path] = digest(read_below(self._project.path, path, MOST_TEXT))
+        return {"inputRunId": summary.folder.id, "inputs": inputs}
 
     def _forked(self, folder: RunFolder, standing: Standing, created: Event) -> dict[str, Any]:
-        """The facts that a fork records anew: the policy of now, and the models that a person chose last."""
+        """The facts that a fork records anew: the policy of now, and the models that a person chose (rule 3)."""
         project = self._project
         project.consent.require()
         self._workflows.named(RunCreated.of(created).workflow)
@@ -172,7 +191,9 @@ class Again:
         facts = {"policy": msgspec.to_builtins(project.policy), "workspace": standing.workspace or str(project.path)}
         facts |= {"number": 0, **self.numbered()}
         said = recorded(created, "models", "typed")
-        if "models" in said:
+        if self._models:
+            facts["models"] = msgspec.to_builtins(project.providers.settled(self._models))
+        elif "models" in said:
             facts["models"] = msgspec.to_builtins(self._terms.models(self._runs.root_of(folder), created))
         if "typed" in said:
             facts["typed"] = self._runs.facts(created).typed

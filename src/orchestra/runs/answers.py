@@ -14,7 +14,7 @@ from __future__ import annotations
 import getpass
 import os
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from orchestra.core.cancel import may_be_applying
@@ -26,10 +26,10 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Store
-from orchestra.core.text import brief, clean
+from orchestra.core.text import and_more, brief, clean
 from orchestra.patch.choosing import Part
 from orchestra.runs.choosing import Choice, Choosing, GateOf, pick
-from orchestra.runs.find import Runs
+from orchestra.runs.find import Runs, RunSummary
 from orchestra.runs.meant import Meant
 from orchestra.runs.tree import OpenRequest, Trees, given_name, named, names_of
 
@@ -127,9 +127,11 @@ class Answers:
         if self._store.mail(folder, CANCEL) is None:
             self._store.deliver(folder, CANCEL, message("cancel", by or who(), text=reason))
 
-    def half_applied(self, folder: RunFolder) -> bool:
-        """Whether a kill may have cut a patch of this run short."""
-        return may_be_applying(self._runs.summary(folder).events)
+    def half_applied(self, folder: RunFolder, *, only_open: bool = False) -> Iterator[RunSummary]:
+        """The runs of a tree of which a kill may have cut a patch short; `only_open` as for `Runs.members`."""
+        for member in self._runs.members(folder, only_open=only_open):
+            if may_be_applying(member.summary.events):
+                yield member.summary
 
     # -- which request is meant (rule 2) ------------------------------------------------------------------------------
 
@@ -147,8 +149,9 @@ class Answers:
         if len(meant) > 1 and len(own := [one for one in meant if not one.path]) == 1 and digest:
             return own[0]
         if len(meant) > 1:
+            what = "changes" if all(one.asked.subject == "patch" for one in meant) else "requests"
             raise UsageError(
-                f"run {folder.id} waits with {len(meant)} changes; say which:{_choice(meant, by_run=bool(digest))}"
+                f"run {folder.id} waits with {len(meant)} {what}; say which:{_choice(meant, by_run=bool(digest))}"
             )
         return meant[0] if meant else self._nothing(folder, "approval", requests)
 
@@ -169,6 +172,12 @@ class Answers:
         """What the tree waits for. Requests of foreign runs are left out; ForeignRun if no other is left (rule 5)."""
         self._runs.vouched(folder)
         requests = self.trees.requests(folder)
+        if not requests and (above := self.trees.ended_above(folder)) is not None:
+            status = self._runs.summary(above, keep=False).fold.state.status
+            cure = "" if status == "completed" else f". To go on from there: orchestra retry {above.id}"
+            raise UsageError(
+                f"run {folder.id} waits for nothing any more: run {above.id} above it has ended ({status}){cure}"
+            )
         own = [one for one in requests if not one.run.foreign]
         for one in requests if not own else ():
             raise ForeignRun(one.run.folder.id, one.run.foreign)
@@ -296,7 +305,7 @@ def _choice(requests: Sequence[OpenRequest], *, by_run: bool) -> str:
         digest = (asked.digest or "?")[:SHORT_DIGEST]
         which = f"orchestra approve {one.run.folder.id}" if by_run else f"--digest {digest}"
         lines.append(f"\n  {which}  {where}{brief(asked.summary, 200)}{files}")
-    return "".join(lines) + _more(requests)
+    return "".join(lines) + and_more(requests, _LISTED, "\n  ")
 
 
 def _questions(all_open: Sequence[OpenRequest], shown: Sequence[OpenRequest]) -> str:
@@ -306,11 +315,7 @@ def _questions(all_open: Sequence[OpenRequest], shown: Sequence[OpenRequest]) ->
     for one in shown[:_LISTED]:
         options = f" (options: {brief(', '.join(one.asked.options), 500)})" if one.asked.options else ""
         lines.append(f"\n  --question {names.get(id(one), one.name)}  {brief(one.asked.question, 200)}{options}")
-    return "".join(lines) + _more(shown)
-
-
-def _more(requests: Sequence[OpenRequest]) -> str:
-    return f"\n  and {len(requests) - _LISTED} more" if len(requests) > _LISTED else ""
+    return "".join(lines) + and_more(shown, _LISTED, "\n  ")
 
 
 def who() -> str:

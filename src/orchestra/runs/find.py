@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,7 +28,7 @@ from orchestra.core.records import FINAL, Event, is_time
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
 from orchestra.core.tables import Fold
-from orchestra.core.text import brief, clean
+from orchestra.core.text import and_more, brief, clean
 from orchestra.core.vouching import elsewhere
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -49,6 +49,7 @@ class RunSummary(Struct, frozen=True):
     driven: bool
     foreign: str = ""  # why the run is foreign; empty if it is not
     spent: Spending = msgspec.field(default_factory=Spending)  # on its own calls
+    begun: Sequence[tuple[str, str, str]] = ()  # the child runs that it began: key, workflow and id of each
 
     @property
     def facts(self) -> RunCreated:
@@ -198,7 +199,7 @@ class Runs:
         """Some runs to choose from, the newest first, one a line: number, id and goal."""
         newest = sorted(folders, key=lambda one: (self._store.began(one) or "", one.id), reverse=True)
         lines = [f"\n  {number_text(self.began(one).number):>5} {one.id}  {_goal(self.began(one))}" for one in newest]
-        return "".join(lines[:_TOLD]) + (f"\n  and {len(lines) - _TOLD} more" if len(lines) > _TOLD else "")
+        return "".join(lines[:_TOLD]) + and_more(lines, _TOLD, "\n  ")
 
     @property
     def roots(self) -> list[Path]:
@@ -274,18 +275,20 @@ class Runs:
 
     def summary(self, folder: RunFolder, *, keep: bool = True) -> RunSummary:
         """The current state of a run, from its journal. Without `keep` its events are read again when needed."""
-        fold, spent = Fold(), Spending()
+        fold, spent, begun = Fold(), Spending(), list[tuple[str, str, str]]()
 
         def each(event: Event) -> None:
             fold.add(event)
             spent.add(event)
+            if event.type == "PHASE_STARTED":
+                begun.extend(children_of((event,)))
 
         standing = self._store.standing(folder, each=each, keep=keep)
         if standing.created is None:
             raise JournalCorrupt(str(folder.events), "holds no event")
         foreign = standing.foreign or elsewhere(standing.workspace, str(self.project))
         driven = self._store.is_driven(folder)
-        return RunSummary(folder, standing.created, standing.events, fold, driven, foreign, spent)
+        return RunSummary(folder, standing.created, standing.events, fold, driven, foreign, spent, begun)
 
     def vouched(self, folder: RunFolder) -> RunSummary:
         """The current state of a run; ForeignRun if it is foreign."""
@@ -318,23 +321,23 @@ class Runs:
         """The facts of a run's first event. What a person typed is included only if this user's key sealed it."""
         facts = RunCreated.of(created)
         folder = self.child(facts.workflow, created.runId)
-        if folder is not None and self._store.first_is_own(folder):
-            return facts
-        models = {name: value for name, value in facts.models.items() if name not in _TYPED}
-        return msgspec.structs.replace(facts, typed=(), models=models)
+        return trusted(facts, own=folder is not None and self._store.first_is_own(folder))
 
-    def members(self, folder: RunFolder, *, only_open: bool = False) -> Iterator[Member]:
+    def members(
+        self, folder: RunFolder, *, only_open: bool = False, damaged: dict[str, JournalCorrupt] | None = None
+    ) -> Iterator[Member]:
         """A run and the child runs below it, each before its own children, in the order in which they were begun.
 
         A child belongs to the run that its first event names. A fork also names the settled children of the run it
         was forked from: these are `kept`. `only_open`: only the run's own children that it waits for now.
+        A damaged child is put into `damaged` by its id, and passed over with what is below it; else JournalCorrupt.
         """
         if self._store.first(folder) is None:
             return
         root = Member(self.summary(folder, keep=False))
         yield root
         passed = {folder.path}
-        left = [self._children(root, only_open=only_open)]  # no recursion: a forged tree may be deep
+        left = [self._children(root, only_open=only_open, damaged=damaged)]  # no recursion: a forged tree may be deep
         while left:
             member = next(left[-1], None)
             if member is None:
@@ -342,21 +345,31 @@ class Runs:
             elif member.folder.path not in passed:
                 passed.add(member.folder.path)
                 yield member
-                left.append(self._children(member, only_open=only_open))
+                left.append(self._children(member, only_open=only_open, damaged=damaged))
 
-    def _children(self, parent: Member, *, only_open: bool) -> Iterator[Member]:
+    def _children(
+        self, parent: Member, *, only_open: bool, damaged: dict[str, JournalCorrupt] | None
+    ) -> Iterator[Member]:
         """The child runs right below a run that were begun."""
         summary = parent.summary
-        named: Iterable[tuple[str, str, str]] = children_of(summary.events)
+        named = summary.begun
         if only_open:
             named = [(key, workflow, run_id) for key, (workflow, run_id) in summary.fold.children.items()]
         for key, workflow, run_id in named:
             child = self.child(workflow, run_id)
-            if child is None or (created := self._store.first(child)) is None:
+            try:
+                if child is None or (created := self._store.first(child)) is None:
+                    continue
+                others = RunCreated.of(created).parentRunId != parent.folder.id
+                if only_open and others:
+                    continue
+                below = self.summary(child, keep=False)
+            except JournalCorrupt as damage:
+                if damaged is None:
+                    raise
+                damaged[run_id] = damage
                 continue
-            others = RunCreated.of(created).parentRunId != parent.folder.id
-            if not (only_open and others):
-                yield Member(self.summary(child, keep=False), (*parent.path, key), parent.kept or others)
+            yield Member(below, (*parent.path, key), parent.kept or others)
 
     def tree(self, folder: RunFolder) -> list[RunFolder]:
         """The folders of a run and of all child runs below it; the run itself is first."""
@@ -383,6 +396,14 @@ class Runs:
                 yield folder, damage
             except FileNotFoundError:
                 continue  # the run was removed meanwhile
+
+
+def trusted(facts: RunCreated, *, own: bool) -> RunCreated:
+    """The facts of a run; without what a person typed, unless this user's `own` key sealed them."""
+    if own:
+        return facts
+    models = {name: value for name, value in facts.models.items() if name not in _TYPED}
+    return msgspec.structs.replace(facts, typed=(), models=models)
 
 
 def number_text(number: int) -> str:

@@ -36,7 +36,7 @@ from orchestra.core.records import FINAL, ArtifactRef, Event, now
 from orchestra.core.redact import Redactor
 from orchestra.core.run import RunFolder, is_id
 from orchestra.core.store import Store
-from orchestra.core.text import clean
+from orchestra.core.text import clean_output
 from orchestra.core.watching import Watcher
 from orchestra.providers.bounds import MOST_TEXT
 from orchestra.runs.growing import Growing
@@ -204,7 +204,8 @@ class _Following:
     def _take(self, run: _Run, event: Event) -> Iterator[News]:
         step = StepEvent.of(event)
         if event.type == "RUN_CREATED":
-            yield Launched(run.folder, RunCreated.of(event).workflow)
+            created = RunCreated.of(event)
+            yield Launched(run.folder, created.workflow, created.parentRunId or "")
         elif event.type == "PHASE_STARTED":
             if again := run.open.pop(step.key, None):
                 again.close()
@@ -402,7 +403,8 @@ class _Lines:
             self._begun = b""
 
     def _readable(self, line: bytes) -> str:
-        return self._redactor.text(clean(line.decode("utf-8", "backslashreplace")))  # masked last: as in capture.py
+        # masked last: as in capture.py
+        return self._redactor.text(clean_output(line.decode("utf-8", "backslashreplace")))
 
 
 def _bytes(file: Growing) -> bytes:

@@ -9,7 +9,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
@@ -19,7 +18,7 @@ from orchestra.core.looks import Inside, Seen
 from orchestra.core.newest import Newest, edition_of, editions_above
 from orchestra.core.reading import RunCreated, effect_of, key_of, outcome_as, outcome_of
 from orchestra.core.records import Event, utf8
-from orchestra.core.run import RunFolder, digest
+from orchestra.core.run import digest
 
 
 class MadeEdition(Struct, frozen=True):
@@ -89,10 +88,10 @@ def lineage_of(events: Iterable[Event]) -> Lineage:
     )
 
 
-def brought_in(run: RunFolder, events: Iterable[Event]) -> dict[str, Any]:
-    """The facts of a run that begins with another one's files (`--input-run`): its id, and each file's digest."""
+def files_of(events: Iterable[Event], folder: str) -> list[str]:
+    """The files in the project that a run made or looked at; `folder` is the one that the run works in, if any."""
     made = lineage_of(events).files
-    return {"inputRunId": run.id, "inputs": {file.path: file.digest for file in made if file.inside == "project"}}
+    return [f"{folder}/{file.path}" if folder else file.path for file in made if file.inside == "project"]
 
 
 def _text(event: Event) -> str:

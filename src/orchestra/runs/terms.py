@@ -46,13 +46,16 @@ class Terms:
 
     def policy(self, created: Event) -> Policy:
         """The policy for a run: the narrowest of its own, its parents' and the project's of now."""
-        above = [self._runs.facts(created)]
-        passed = {created.runId}
+        return self.policy_by(self._runs.facts(created))
+
+    def policy_by(self, facts: RunCreated) -> Policy:
+        """The policy for a run with these facts."""
+        above, passed = [facts], set[str]()
         while (parent := above[-1].parentRunId) and parent not in passed:
-            facts = self._facts_of(parent)
-            if facts is None:
+            found = self._facts_of(parent)
+            if found is None:
                 break
-            above.append(facts)
+            above.append(found)
             passed.add(parent)
         return bound(above, self._project.policy, str(self._project.path))
 
@@ -85,8 +88,12 @@ class Terms:
 
     def models(self, root: RunFolder, created: Event) -> Models:
         """The models of a run: those a person chose last when resuming it, or those it began with."""
+        return self.models_by(root, self._runs.facts(created))
+
+    def models_by(self, root: RunFolder, facts: RunCreated) -> Models:
+        """The models of a run with these facts, in the tree of `root`."""
         try:
-            began = msgspec.convert(self._runs.facts(created).models, Models)
+            began = msgspec.convert(facts.models, Models)
         except msgspec.ValidationError as error:
             raise UsageError(f"run {root.id} does not say which models answer in it: {error}") from error
         kept = self._project.store.kept(root, MODELS, KeptModels)

@@ -3,7 +3,8 @@
 Rules
 1. Every function takes a run and is about it and the runs below it. The root's id stands for the whole tree.
 2. A child belongs to the run that its first event names (`Runs.members`). What a fork kept of another run's children is
-   shown, but nothing of it is open, can be canceled or was paid here.
+   shown, but nothing of it is open, can be canceled or was paid here. Nothing is open below a run that has ended:
+   no process goes on with it.
 3. The name of a request is the keys of the child runs that lead to it, and the name that the workflow gave it
    (`implement.1/colour`). A person needs only as much of its end as tells it from the other open ones.
 4. The status of a tree is its root's own, unless a request below keeps it waiting. state.json has the run's own.
@@ -98,13 +99,34 @@ class Trees:
 
     # -- what waits ---------------------------------------------------------------------------------------------------
 
-    def requests(self, folder: RunFolder, known: Sequence[Member] = ()) -> list[OpenRequest]:
+    def requests(
+        self, folder: RunFolder, known: Sequence[Member] = (), *, damaged: dict[str, JournalCorrupt] | None = None
+    ) -> list[OpenRequest]:
         """Everything that a run and its open child runs wait for, in the order of the tree.
 
         `known` are its members, if they were read already: a run that waits for no child is not read once more.
+        `damaged` is as for `members`.
         """
+        if self.ended_above(folder) is not None:
+            return []
         alone = len(known) == 1 and not known[0].summary.fold.children
-        members = known if alone else self._runs.members(folder, only_open=True)
+        return self.waiting(known if alone else self._runs.members(folder, only_open=True, damaged=damaged))
+
+    def ended_above(self, folder: RunFolder) -> RunFolder | None:
+        """The nearest run above this one that has ended; None if there is none (rule 2)."""
+        passed = {folder.id}
+        while (parent := self._runs.began(folder).parentRunId) and parent not in passed:
+            passed.add(parent)
+            above = self._runs.exactly(parent)
+            if above is None:
+                return None
+            if self._has_ended(above):
+                return above
+            folder = above
+        return None
+
+    def waiting(self, members: Iterable[Member]) -> list[OpenRequest]:
+        """Everything that these runs wait for; whether each is answered is looked up now."""
         return [one for member in members for one in self._requests(member)]
 
     def _requests(self, member: Member) -> Iterator[OpenRequest]:
@@ -135,9 +157,14 @@ class Trees:
 
     # -- what was done ------------------------------------------------------------------------------------------------
 
-    def members(self, folder: RunFolder, *, own: bool = False) -> list[Member]:
-        """A run and the runs below it; with `own` only the run itself."""
-        return [Member(self._runs.summary(folder))] if own else list(self._runs.members(folder))
+    def members(
+        self, folder: RunFolder, *, own: bool = False, damaged: dict[str, JournalCorrupt] | None = None
+    ) -> list[Member]:
+        """A run and the runs below it; with `own` only the run itself.
+
+        JournalCorrupt if one is damaged; with `damaged` the damaged child runs are put there instead, by their ids.
+        """
+        return [Member(self._runs.summary(folder))] if own else list(self._runs.members(folder, damaged=damaged))
 
     def calls(self, member: Member) -> list[PastCall]:
         """The model calls of one run. Those of a kept run are all kept: they are in no total (rule 2)."""
@@ -220,9 +247,14 @@ class Trees:
                 continue  # the run was removed meanwhile
             left += ((child, depth + 1) for child in reversed(below.get(folder.id, ())))
         summaries = {folder.id: summary for folder, summary, _ in found if isinstance(summary, RunSummary)}
+        over: set[str] = set()  # the runs that have ended, and those below them (rule 2)
         for folder, summary, depth in found:
             if not isinstance(summary, RunSummary):
                 yield Listed(folder, summary, depth)
+                continue
+            if summary.fold.state.status in FINAL.values() or summary.parent in over:
+                over.add(folder.id)
+                yield Listed(folder, summary, depth, summary.fold.state.status)
                 continue
             open_runs = list(_open_below(Member(summary), summaries)) if summary.fold.children else [Member(summary)]
             requests = [one for member in open_runs for one in self._requests(member)]

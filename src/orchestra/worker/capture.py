@@ -22,7 +22,7 @@ from pathlib import Path
 
 from orchestra.core.disk import PRIVATE, Disk
 from orchestra.core.redact import Redactor
-from orchestra.core.text import clean
+from orchestra.core.text import clean_output
 from orchestra.worker.task import Artifact, Captured
 
 _LONGEST_CHARACTER = 4  # bytes in UTF-8
@@ -191,7 +191,7 @@ class NewestLine:
 
 def readable(data: bytes, redactor: Redactor) -> str:
     """A command's bytes as text for people and models (rule 3)."""
-    return redactor.text(clean(data.decode("utf-8", "backslashreplace")))
+    return redactor.text(clean_output(data.decode("utf-8", "backslashreplace")))
 
 
 def shared_excerpt(path: str, limit: int, redactor: Redactor) -> str:

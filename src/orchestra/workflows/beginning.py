@@ -25,7 +25,7 @@ from orchestra.core.reading import ContextFacts
 from orchestra.core.records import GitFacts, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.secretfiles import secret_by_name
-from orchestra.core.text import clean
+from orchestra.core.text import and_more, clean
 from orchestra.patch.git.repository import find_repository
 from orchestra.patch.git.status import uncommitted
 from orchestra.policy.policy import Policy
@@ -92,9 +92,7 @@ def begun_from(path: Path, homes: tuple[str, ...], warning: str) -> Recorded:
 
 
 def _named(files: tuple[str, ...]) -> str:
-    return clean(utf8(", ".join(files[:_NAMED])).decode()) + (
-        f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-    )
+    return clean(utf8(", ".join(files[:_NAMED])).decode()) + and_more(files, _NAMED)
 
 
 def _unread(files: tuple[str, ...]) -> tuple[str, ...]:

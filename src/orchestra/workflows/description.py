@@ -27,11 +27,11 @@ from orchestra.core.context import Context, Handlers, Verdict
 from orchestra.core.errors import UsageError
 from orchestra.core.ledger import Ledger
 from orchestra.core.ownership import Ownership
+from orchestra.core.plain import fitted
 from orchestra.core.projections import Document, Projection, shared
 from orchestra.core.records import Event, Finding, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Table
-from orchestra.core.text import misfit_text
 from orchestra.policy.policy import ApprovalPolicy, Policy
 from orchestra.providers.choose import Models
 from orchestra.workflows.headline import headline
@@ -188,18 +188,24 @@ class Workflow(Struct, frozen=True, kw_only=True):
     def job(self, project: Project, params: Mapping[str, Any]) -> Any:
         """The job of a run with these parameters; the configuration gives the others. UsageError names a wrong one."""
         defaults = self.defaults(project)
-        usual = {field.encode_name: field.default for field in msgspec.structs.fields(self.params)}
-        takes = ", ".join(name for name in usual if name not in self.reserved) or "none"
-        if unknown := [name for name in params if name not in usual]:
+        names: tuple[str, ...] = self.params.__struct_encode_fields__
+        takes = ", ".join(name for name in names if name not in self.reserved) or "none"
+        if unknown := [name for name in params if name not in names]:
             raise UsageError(f"workflow {self.name} has no parameter {unknown[0]!r}. Its parameters: {takes}")
         try:
-            job = msgspec.convert(msgspec.to_builtins({**defaults, **params}), self.params)
-        except (msgspec.ValidationError, TypeError) as wrong:
-            raise UsageError(f"workflow {self.name}: {misfit_text(wrong)}. Its parameters: {takes}") from wrong
+            job = fitted({**defaults, **params}, self.params)
+        except ValueError as wrong:
+            raise UsageError(f"workflow {self.name}: {wrong}. Its parameters: {takes}") from wrong
+        if self.reserved:
+            self._refuse_reserved(job, defaults)
+        return job
+
+    def _refuse_reserved(self, job: Any, defaults: Mapping[str, Any]) -> None:
+        """UsageError if a parameter that only the workflow's own verbs may set has another value than the usual one."""
+        usual = {field.encode_name: field.default for field in msgspec.structs.fields(self.params)}
         reserved = {name: (usual[name], defaults.get(name, usual[name])) for name in self.reserved}
         if set_by_others := [name for name, own in reserved.items() if getattr(job, name) not in own]:
             raise UsageError(f"workflow {self.name}: {set_by_others[0]!r} cannot be set from outside")
-        return job
 
     @property
     def transitions(self) -> Table:
@@ -233,4 +239,4 @@ MIXED = "uncommitted changes will mix with the run's (to keep them apart: commit
 
 def usual_root(project: Project) -> Path:
     """The default folder for runs (S1-100)."""
-    return project.path / ".runs" / "workflows"
+    return project.usual_runs

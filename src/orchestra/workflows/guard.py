@@ -79,9 +79,15 @@ def _loaded_code() -> dict[str, str]:
     """The files of the workflows that this process has defined, and of the modules it has loaded from beside them."""
     files = {os.path.abspath(own.function.__code__.co_filename): own.name for own in DEFINED.values()}
     folders = {os.path.dirname(file): name for file, name in files.items()}
+    below = tuple(f"{folder.rstrip('/')}/" for folder in folders)
     found: dict[str, str] = {}
     for module in tuple(sys.modules.values()) if folders else ():
-        file = os.path.abspath(getattr(module, "__file__", None) or "/")
+        file = getattr(module, "__file__", None) or "/"
+        # There may be thousands of modules, and this is done for each gate: few have a path that needs normalising.
+        if not file.startswith("/") or "/." in file or "//" in file:
+            file = os.path.abspath(file)
+        if not file.startswith(below):
+            continue
         for folder, name in folders.items():
             if within(file, folder):
                 found[file] = f"code that workflow {name} imports"

@@ -6,6 +6,9 @@ for the rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from orchestra.core.command import NOT_GRANTED
 from orchestra.core.editions import Began
 from orchestra.core.effects import ChildRun
 from orchestra.core.looks import Seen
@@ -22,6 +25,8 @@ from orchestra.core.reading import (
 from orchestra.core.records import Event, clock
 from orchestra.core.text import brief, count
 
+Headline = Callable[[Event], str]
+_APPLIED = "patch applied: "
 VERDICTS = {
     "EVALUATION_PASSED": "passed",
     "EVALUATION_FAILED_FIXABLE": "needs a fix",
@@ -31,12 +36,12 @@ VERDICTS = {
 
 def headline(event: Event) -> str:
     """One line for a person about an event; empty for events that only begin a step."""
+    if event.type == "PHASE_STARTED":
+        return ""
     outcome = outcome_of(event)
     match event.type:
         case "RUN_CREATED":
             return "started"
-        case "PHASE_STARTED":
-            return ""
         case "PHASE_COMPLETED" if effect_of(event) == ChildRun.__name__:
             why = f": {short(outcome.error)}" if outcome.error else ""
             return f"child run {outcome.status} ({key_of(event)}){why}"
@@ -44,6 +49,8 @@ def headline(event: Event) -> str:
             return f"`{outcome.command or '?'}`: {outcome.status or '?'} ({how_it_ended(outcome)})"
         case "PHASE_COMPLETED":
             return _looked(event) or f"{event.phase} done ({key_of(event)})"
+        case "PHASE_FAILED" if waits_for_a_grant(event):
+            return f"{event.phase} waits for a grant: {short(StepEvent.of(event).message)}"
         case "PHASE_FAILED":
             return f"{event.phase} failed: {short(StepEvent.of(event).message)}{again(event)}"
         case "PATCH_PRODUCED":
@@ -60,7 +67,7 @@ def headline(event: Event) -> str:
         case "APPROVAL_REJECTED":
             return f"rejected by {outcome.by or '?'}: {short(outcome.reason)}"
         case "PATCH_APPLIED":
-            return "patch applied: " + ", ".join(file.path for file in outcome.applied)
+            return _APPLIED + ", ".join(file.path for file in outcome.applied)
         case "PATCH_APPLY_FAILED":
             return f"patch not applied: {short(outcome.refusal.message if outcome.refusal else '')}"
         case "QUESTION_RAISED":
@@ -98,6 +105,26 @@ def how_it_ended(outcome: StepOutcome) -> str:
     if outcome.timedOut:
         return "timed out"
     return outcome.error or ("dry run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
+
+
+def placed(headline: Headline, folder: str) -> Headline:
+    """The headline for a run that works in this folder of the project: the files of a patch are named from there."""
+    if not folder:
+        return headline
+
+    def below(event: Event) -> str:
+        text = headline(event)
+        if event.type != "PATCH_APPLIED" or not text.startswith(_APPLIED):
+            return text
+        return _APPLIED + ", ".join(f"{folder}/{file.path}" for file in outcome_of(event).applied)
+
+    return below
+
+
+def waits_for_a_grant(event: Event) -> bool:
+    """Whether this failure of a command is only that a person must grant the command first."""
+    error = StepEvent.of(event).error
+    return event.type == "PHASE_FAILED" and error is not None and error.code == NOT_GRANTED
 
 
 def again(event: Event) -> str:

@@ -14,7 +14,7 @@ from orchestra.core.errors import UsageError
 from orchestra.providers.choose import ROLES
 from orchestra.workflows.all import ALL
 from orchestra.workflows.description import Workflow, usual_root
-from orchestra.workflows.own.load import own_names, own_workflow
+from orchestra.workflows.own.load import installed_names, own_names, own_workflow
 from orchestra.workflows.project import Project
 
 _OURS = frozenset(workflow.name for workflow in ALL)
@@ -50,12 +50,22 @@ class Workflows:
             own = own_workflow(self._project, name)
             if own is None:
                 cure = f'name it in orchestra.config.yaml (workflows: {{{name}: "file.py:function"}})'
+                unused = "".join(f"{line}. " for line in self.unused())
                 raise UsageError(
-                    f"there is no workflow {name!r} here; there are {', '.join(self.names)}. "
+                    f"there is no workflow {name!r} here; there are {', '.join(self.names)}. {unused}"
                     f"If it is your own, {cure}, or resume it in your program"
                 )
             self._known[name] = own
         return self._known[name]
+
+    def unused(self, name: str = "") -> Iterator[str]:
+        """A line for each workflow of an installed package (of this name) that is not used: orchestra has the name."""
+        for taken, where in installed_names():
+            if taken in _OURS and name in ("", taken):
+                yield (
+                    f"orchestra has a workflow {taken} of its own; that of an installed package ({where}) is not used: "
+                    "give its entry point another name"
+                )
 
     def get(self, name: str) -> Workflow | None:
         """The workflow of this name, without loading the person's code; None if it is unknown.
@@ -82,15 +92,19 @@ class Workflows:
     def wrong_role(self, name: str, workflow: Workflow | None = None) -> str:
         """Why no role and no agent of a workflow has this name; empty if one has.
 
-        The agents of the person's own workflows are not known before these run. With such a workflow any name may be
-        right.
+        The agents of the person's own workflows are not known before these run. So any name may be right if `workflow`,
+        which is started, is one of these, or, without `workflow`, if there is one.
         """
-        names = (*ROLES, *(agent for known in self for agent in known.agents or ()))
-        names += tuple(agent for known in self for agent in known.own_agents(self._project))
-        if name in names or any(known.agents is None for known in (*self, *filter(None, (workflow,)))):
+        fixed = [known for known in self if known.agents is not None]
+        agents = (agent for known in fixed for agent in (*(known.agents or ()), *known.own_agents(self._project)))
+        names = dict.fromkeys((*ROLES, *agents))
+        if name in names:
             return ""
-        own = next(own_names(self._project), "")
-        return "" if own else f"there is no such role or agent; there are {', '.join(names)}"
+        if workflow is None:
+            anybody = any(known.agents is None for known in self) or next(own_names(self._project), "") != ""
+        else:
+            anybody = workflow.agents is None
+        return "" if anybody else f"there is no such role or agent; there are {', '.join(names)}"
 
 
 async def _unknown(ctx: Context, job: object) -> Verdict:

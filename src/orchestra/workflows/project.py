@@ -86,6 +86,7 @@ class Project:
         self.path = path.resolve()
         self.folder = ""  # the folder in the project that a run works in (`inside`); empty: the project itself
         self.copy = ""  # the copy of the project that a run works in (`at`); empty: the project itself
+        self.workspace = self.path  # the folder that a run works in: copy and folder together (workflows/workspace.py)
         self.environ = environ
         self.overlay = overlay
         self.config_path = config or find_config(self.path)
@@ -102,6 +103,7 @@ class Project:
             loaded, self.policy = laid_over(loaded, self.policy, overlay, self.base, environ)
         self.config: Config = loaded.config
         self.origins = loaded.origins
+        self.usual_runs = self.path / ".runs" / "workflows"  # S1-100
         self.runs_folder = Path(os.path.normpath(self.base / self.config.paths.runs))
         self.providers = Providers(
             self.config,
@@ -120,18 +122,13 @@ class Project:
         self._chosen = NO_CHOICE
 
     @property
-    def workspace(self) -> Path:
-        """The folder that a run works in: the project or a copy of it, or a folder inside (workflows/workspace.py)."""
-        return self._top / self.folder
-
-    @property
     def _top(self) -> Path:
         return Path(os.path.normpath(self.path / self.copy))
 
     @property
     def copies(self) -> Copies:
         """Where the copies of the project are that runs work in."""
-        return Copies(self.path, (self.path / ".runs" / "workflows", self.runs_folder))
+        return Copies(self.path, (self.usual_runs, self.runs_folder))
 
     def at(self, copy: str) -> Project:
         """The project as a run sees it that works in this copy; UsageError if that is gone, or is no copy."""
@@ -172,13 +169,19 @@ class Project:
     def _seen_from(self, folder: str, copied: str) -> Project:
         inner = copy.copy(self)
         inner.folder, inner.copy = folder, copied
+        inner.workspace = inner._top / folder
         inner.__dict__["workshop"] = self.workshop.inside(inner.workspace)
         return inner
 
     def _closed(self, place: str) -> tuple[str, ...]:
         """The folders that are closed to runs and patches, seen from a folder of the project."""
         own = (f"{place}/{name}" for name in OWN)
-        return (*own, *closed_folders(self.config, self.place), *environment_folders(place, self.environment))
+        return (*own, *self.closed, *environment_folders(place, self.environment))
+
+    @functools.cached_property
+    def closed(self) -> tuple[str, ...]:
+        """The folders that the configuration closes to runs and patches, besides orchestra's own."""
+        return closed_folders(self.config, self.place)
 
     # -- providers ----------------------------------------------------------------------------------------------------
 
@@ -333,7 +336,7 @@ class Project:
         if any(within(home, str(self.path)) for home in homes(self.environ)):
             raise UsageError(
                 f"your home folder, with your keys, is in {self.path}: commands and models would see all of it."
-                " Start in the folder of a project, or give -C DIR"
+                " Start in the folder of a project, or give -C DIR (in a program: project=DIR)"
             )
 
     def refuse_secrets(self, *texts: str) -> None:
@@ -381,9 +384,9 @@ class Project:
     def hide_runs(self, root: Path) -> None:
         """Add a .gitignore to the folder of runs, so that prompts and replies are not committed by accident."""
         own = self.path / ".runs"
-        folder = own if root.is_relative_to(own) else root
+        folder = own if within(str(root), str(own)) else root
         ignore = folder / ".gitignore"
-        if ignore.exists():
+        if os.path.exists(ignore):
             return
         ours = folder == own or not folder.exists() or not os.listdir(folder)
         # An existing `runs` may be the person's own folder: then only runs in it are hidden, and this file.

@@ -13,6 +13,7 @@ from orchestra.core.errors import ContractError
 from orchestra.workflows.contracts import records
 from orchestra.workflows.contracts.documents import (
     MOST_BYTES,
+    BrokenLine,
     Malformed,
     normal_time,
     plain_reply,
@@ -411,3 +412,19 @@ def test_a_mapping_of_texts_is_no_list_and_a_long_text_is_refused_at_its_first_l
         read("x" * (MOST_BYTES + 1), records.TestResult, "test-result.yaml")
     with pytest.raises(Malformed, match="a mapping"):
         read("가" * (MOST_BYTES // 3) + "x" * (MOST_BYTES % 3), records.TestResult, "test-result.yaml")
+
+
+@pytest.mark.parametrize(("many", "end"), [(50, "- line 50: x: wrong (S3-1)"), (51, "- and 1 more")])
+def test_fifty_mistakes_are_named_and_the_others_counted(many: int, end: str) -> None:
+    said = str(Malformed("a.yaml", [BrokenLine(line, "S3-1", "x", "wrong") for line in range(1, many + 1)]))
+    assert said.splitlines()[-1] == end
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_values_that_are_repeated_by_a_name_count_each_time(more: int) -> None:
+    """20,000 are the most: here 1 for the document, 100 for `a`, 2 and 99 for each name in `b`, 2 and the numbers."""
+    a, b = ", ".join("1" * 98), ", ".join(["*a"] * 200)
+    document = f"a: &a [{a}]\nb: [{b}]\nc: [{', '.join('1' * (95 + more))}]\n"
+    with pytest.raises(Malformed) as caught:
+        read(document, records.TestContract, "x")
+    assert ("stands for more than 20,000 values" in str(caught.value)) is bool(more)

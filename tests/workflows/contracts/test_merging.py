@@ -48,6 +48,9 @@ def test_paths_and_identifiers_of_an_assumption(text: str, paths: tuple[str, ...
     ("text", "found", "verdict"),
     [
         ("코드는 src/app/ 에 있을 것", Terms(), "holds"),  # explored
+        ("코드는 src/ 에 있을 것", Terms(), "holds"),  # above an explored one
+        ("코드는 app/ 에 있을 것", Terms(), "holds"),
+        ("코드는 pp/ 에 있을 것", Terms(), "wrong"),
         ("LoginService 가 있을 것", Terms(), "holds"),  # in a summary
         ("tests/ 가 있을 것", Terms(("tests/",)), "holds"),  # in the workspace
         ("db/ 가 있을 것", Terms(), "wrong"),

@@ -48,6 +48,21 @@ def test_only_the_given_lines_of_python_are_changed_and_only_so_many() -> None:
     assert mutants("a.js", SOURCE, range(100)) == ()
     assert mutants("a.py", "def broken(:", range(100)) == ()
     assert mutants("a.py", SOURCE, range(100), most=0) == ()
+    assert [one.line for one in mutants("a.py", SOURCE, range(100), most=1)] == [7]
+
+
+def test_a_condition_that_is_a_constant_is_not_negated() -> None:
+    source = "def f(x):\n    while True:\n        return x\n    return None\n"
+    assert [(one.line, one.old, one.new) for one in mutants("a.py", source, range(9))] == [
+        (2, "True", "False"),
+        (3, "x", "None"),
+    ]
+
+
+def test_a_file_of_exactly_half_a_mebibyte_is_changed() -> None:
+    source = "def f(x):\n    return x\n"
+    whole = source + "#" * (512 * 1024 - len(source))
+    assert len(mutants("a.py", whole, {2})) == 1 and mutants("a.py", whole + "#", {2}) == ()
 
 
 def test_expressions_over_several_lines_and_hangul_are_changed_in_place() -> None:

@@ -320,3 +320,45 @@ def contract(*names: str) -> tuple[records.TestCase, ...]:
 def test_a_test_belongs_to_a_case_by_its_number_or_name(test: str, expected: str) -> None:
     names = ["하나", "b", "존재하는_ID로_조회_성공", "존재하는_ID로_조회_성공_다시", *"efghij"]
     assert case_of(test, contract(*names)) == expected
+
+
+def junit(inner: str, depth: int = 1) -> bytes:
+    return f"{'<testsuite>' * depth}{inner}{'</testsuite>' * depth}".encode()
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(19, True), (20, False)])
+def test_a_report_is_twenty_levels_deep_at_most(depth: int, fits: bool) -> None:
+    report = junit('<testcase name="a"/>', depth)
+    if fits:
+        assert short(cases_in("pytest", [report], "")) == [("a", "passed", "")]
+    else:
+        with pytest.raises(ContractError, match="nested deeper than 20 levels"):
+            cases_in("pytest", [report], "")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_report_has_twenty_thousand_tests_at_most(more: int) -> None:
+    report = junit('<testcase name="a"/>' * (20_000 + more))
+    if more:
+        with pytest.raises(ContractError, match="more than 20,000 tests"):
+            cases_in("pytest", [report], "")
+    else:
+        assert len(cases_in("pytest", [report], "")) == 20_000
+
+
+@pytest.mark.parametrize(("message", "reason"), [("m" * 24, "m" * 24 + ": the cause"), ("m" * 25, "m" * 25)])
+def test_a_short_message_is_followed_by_the_last_line_of_the_failure(message: str, reason: str) -> None:
+    failed = f'<testcase name="a"><failure message="{message}">above\nthe cause\n</failure></testcase>'
+    assert short(cases_in("pytest", [junit(failed)], "")) == [("a", "failed", reason)]
+
+
+@pytest.mark.parametrize(("name", "found"), [("read", "TC-1"), ("rea", "")])
+def test_a_test_is_of_a_case_by_a_name_of_four_letters_at_least(name: str, found: str) -> None:
+    assert case_of("test_it_can_read", contract(name)) == found
+
+
+def test_the_reason_of_a_failure_of_cargo_has_twenty_lines() -> None:
+    body = [f"line {number}." for number in range(1, 22)]
+    lines = ["test a::b ... FAILED", "", "failures:", "", "---- a::b stdout ----", *body, "", "failures:", "    a::b"]
+    [one] = cases_in("cargo", [], "\n".join(lines))
+    assert "line 20." in one.reason and "line 21." not in one.reason

@@ -19,8 +19,9 @@ from orchestra.core.files import MIB
 from orchestra.core.lines import objects
 from orchestra.core.records import Event, EventType, Phase
 from orchestra.core.run import RunFolder
+from orchestra.policy.policy import Layer, Policy, Rule
 from orchestra.workflows.dag.files import TaskFiles
-from orchestra.workflows.dag.flow import Done, describe
+from orchestra.workflows.dag.flow import Done, asked_commands, describe
 from orchestra.workflows.dag.plan import MOST_PLAN, read_plan, task_uuid
 from orchestra.workflows.dag.report import report
 from orchestra.workflows.dag.shapes import Plan
@@ -517,3 +518,20 @@ def test_a_plan_of_very_many_small_values_has_fewer_bytes() -> None:
     assert plan(room // 61, room % 61 + 1) == most
     with pytest.raises(ContractError, match="less if it is of very many small values"):
         plan(room // 61, room % 61 + 2)
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ({"asker": "model"}, ["push"]),
+        ({"asker": "person"}, []),  # a person's own plan
+        ({"asker": "model", "dry": True}, []),
+        ({"asker": "model", "policy": POLICY}, []),  # without rules
+    ],
+)
+def test_a_model_s_command_is_asked_about_only_where_a_rule_says_so(more: dict[str, Any], asked: list[str]) -> None:
+    rule = Rule(prefix=(("git",), ("push",)), decision="ask")
+    wanted = job("", **{"policy": Policy(layers=(Layer(whitelist=("git", "echo"), rules=(rule,)),)), **more})
+    entries = [task("push", tool="git", inputs={"args": ["push"]}), task("other")]
+    plan = read_plan(json.dumps(entries), "r", wanted.policy)
+    assert [one.label for one, _ in asked_commands(wanted, plan)] == asked

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.workflows.dag.lines import plan_lines
+from orchestra.workflows.dag.lines import plan_lines, whole_plan
 from orchestra.workflows.dag.shapes import Constraints, Dag, Inputs, Plan, PlannedTask
 from tests.support.project import PROGRAM
 from tests.support.tasks import Tasks, step
@@ -42,8 +42,7 @@ def test_all_of_a_plan_can_be_seen_at_the_prompt_and_from_elsewhere(tmp_path: Pa
     first = terminal.wait_for(PROMPT)
     assert "shortened; the full plan: " in first and "/plan.json" in first.replace("\r\n", "")
     terminal.type("d\n")
-    whole = terminal.wait_for("| [1]")  # the last line of the plan; the prompt before it is the one that was answered
-    whole += "" if PROMPT in whole.partition("| [1]")[2] else terminal.wait_for(PROMPT)
+    whole = terminal.wait_for("| [1]", PROMPT)  # the plan's last line; the prompt before it is the one just answered
     terminal.type("q\n")
     assert terminal.end() == 3
     elsewhere = project.run("diff", "last").stdout
@@ -81,7 +80,7 @@ def test_only_a_part_of_a_plan_cannot_be_approved(tmp_path: Path) -> None:
     assert done.returncode == 2 and "approved as a whole" in done.stderr
 
 
-@pytest.mark.parametrize(("most", "shown"), [(4, "t1, t2, t3, t4"), (6, "t1, t2, t3, t4 +2")])
+@pytest.mark.parametrize(("most", "shown"), [(4, "t1, t2, t3, t4"), (5, "t1, t2, t3, t4 +1"), (6, "t1, t2, t3, t4 +2")])
 def test_of_what_a_task_waits_for_four_are_named_and_the_others_counted(most: int, shown: str) -> None:
     names = tuple(f"t{number}" for number in range(1, most + 1))
     after: dict[str, tuple[str, ...]] = {**dict.fromkeys(names, ()), "끝": names}
@@ -89,4 +88,25 @@ def test_of_what_a_task_waits_for_four_are_named_and_the_others_counted(most: in
     tasks = tuple(PlannedTask(one, one, "", ("echo",), after[one], Inputs(), limits) for one in after)
     rows = [line.text for line in plan_lines(Plan("p", tasks, Dag(names, ())), Path("plan.json"))]
     [last] = [row for row in rows if "끝" in row]
-    assert f" {shown} " in last
+    assert f" {shown}  read" in last
+
+
+def plan_of(*after: tuple[str, ...]) -> Plan:
+    """A plan whose tasks t0, t1, … wait for these ids."""
+    limits = Constraints(max_duration_sec=1.0, max_retries=0)
+    tasks = tuple(
+        PlannedTask(f"t{at}", f"t{at}", "", ("echo",), before, Inputs(), limits) for at, before in enumerate(after)
+    )
+    return Plan("p", tasks, Dag(tuple(task.task_id for task in tasks), ()))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_sixty_tasks_are_shown_and_the_others_counted(more: int) -> None:
+    said = [line.text for line in plan_lines(plan_of(*((),) * (60 + more)), Path("/p/plan.json"))]
+    assert any(line.lstrip().startswith("t59 ") for line in said)
+    assert said[61:] == ["  … and 1 more", "  shortened; the full plan: /p/plan.json"] * more
+
+
+def test_the_tasks_of_a_cycle_are_all_listed() -> None:
+    said = [line.text for line in whole_plan(plan_of(("t1",), ("t0",)), Path("/p/plan.json"))]
+    assert [line.split()[0] for line in said if line[:4].split()][:-1] == ["t0", "t1"]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestra.core.errors import UsageError
+from orchestra.workflows.dag.planfile import check_plan_file
 from orchestra.workflows.dag.shapes import Task
 from tests.support.tasks import Tasks, step
 
@@ -102,3 +104,14 @@ def test_a_folder_given_as_a_plan_is_told_what_to_name(tmp_path: Path) -> None:
     project = Tasks(tmp_path / "p")
     done = project.run("dag", "g", "--plan", "/")
     assert done.returncode == 2 and "is a folder; name the file in it" in done.stderr
+
+
+@pytest.mark.parametrize(("more", "said"), [(0, "x.json is empty"), (1, "a plan has at most 16 MiB")])
+def test_a_plan_file_has_so_many_bytes_with_its_indentation(more: int, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_plan_file(" " * ((24 << 20) + more), "x.json")
+
+
+def test_of_the_keys_of_an_object_the_one_that_stands_twice_is_named() -> None:
+    with pytest.raises(UsageError, match="the key `b` stands twice"):
+        check_plan_file('[{"a": 1, "b": 1, "c": 1, "b": 2}]', "x.json")

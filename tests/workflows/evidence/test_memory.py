@@ -15,6 +15,7 @@ from orchestra.workflows.evidence.memory import (
     signature,
     tagged,
     tokens_of,
+    told,
 )
 
 LIMIT = 8192
@@ -98,3 +99,21 @@ def test_a_conversation_that_comes_to_the_target_exactly_is_not_made_shorter_sti
     beside = int(memory.TARGET * LIMIT) - made.after
     assert compacted(turns(40), LIMIT, goal="g", step=1, beside=beside) == made
     assert compacted(turns(40), LIMIT, goal="g", step=1, beside=beside + 1).after < made.after
+
+
+def test_a_call_is_too_long_from_exactly_85_percent_on() -> None:
+    message = (Message("user", "x" * 30),)
+    beside = 850 - tokens_of(message)
+    assert is_too_long(message, 1_000, beside=beside) and not is_too_long(message, 1_000, beside=beside - 1)
+
+
+def test_the_current_turn_is_told_without_what_its_prompt_shows() -> None:
+    before = turns(2)
+    assert [one.content for one in told(before)[-2:]] == ["답 1", "답 2"]
+    assert len(told(before)) == len(before) - 3
+
+
+@pytest.mark.parametrize(("text", "kept"), [("가" * 700, "가" * 700), ("가" * 701, "가" * 699 + "…")])
+def test_a_kept_message_is_clipped_to_exactly_so_many_characters(text: str, kept: str) -> None:
+    made = compacted((*turns(40), Message("user", text)), 100, goal="g", step=1)
+    assert made.messages[-1].content == kept

@@ -166,3 +166,24 @@ def test_the_likeliest_files_share_words_with_the_goal() -> None:
     )
     assert offered.likeliest(paths, "build", most=30) == ("src/build_index.py",)
     assert offered.search_words("빌드가 왜 느린가? see `getOrCreate`") == ("빌드", "느린", "getOrCreate", "create")
+
+
+def test_names_fit_into_exactly_so_many_characters() -> None:
+    assert [offered.likeliest(["ab", "cd"], "x", most=most) for most in (3, 4, 7, 8)] == [
+        (),
+        ("ab",),
+        ("ab",),
+        ("ab", "cd"),
+    ]
+
+
+def test_a_line_of_exactly_120_characters_can_be_quoted() -> None:
+    assert offered.quotable(after(found(1, text=f"{'가' * 120}\n{'나' * 121}"))) == {"가" * 120: 1}
+
+
+@pytest.mark.parametrize(("tools", "ls"), [(("ls", "cat"), True), (("cat",), False)])
+def test_a_first_look_without_any_name_or_word_lists_the_folder(tools: tuple[str, ...], ls: bool) -> None:
+    job = Job(goal="?", tools=tools)
+    assert (line_pattern(job, begin(job)) == "^(ls)$") is ls
+    seen = begin(job).with_evidence(Evidence(1, "ls", 0, "", (0, 0), "", (0,)))
+    assert line_pattern(job, seen) != "^(ls)$"  # once

@@ -33,6 +33,10 @@ CALL = {"action": "call_tool", "tool": "shell", "args": {"cmd": "rg -n 느림 sr
         ('{"action":"delete"}', None),
         ('{"action":"call_tool","args":{"cmd":"ls"}}', None),  # no reason
         ('{"action":"call_tool","args":{"cmd":" "},"reason":"r"}', None),
+        (
+            '{"action":"call_tool","args":{"cmd":"ls"},"reason":"%s"}' % ("r" * 120),
+            CallTool(ToolArguments("ls"), "r" * 120),
+        ),
         ('{"action":"call_tool","args":{"cmd":"ls"},"reason":"%s"}' % ("r" * 121), None),
         ('{"action":"call_tool","tool":"python","args":{"cmd":"ls"},"reason":"r"}', None),
         ('{"action":"ask","question":""}', None),

@@ -91,3 +91,9 @@ def test_what_compactions_took_is_summed_up_and_nothing_is_lost() -> None:
     assert sum(one.count for one in both) == 61 - len([one for one in twice if one.role != "system"])
     shortened = dropped((Message("user", "가" * 100),), (Message("user", "가"),))
     assert shortened == (Omitted("user", "shortened by ContextGuard", 99, 0),)
+
+
+def test_what_no_compaction_took_is_not_named() -> None:
+    said = (tagged("user", "AGENT_GOAL", "g"), Message("assistant", "a"))
+    assert dropped(said, said) == ()
+    assert [(one.name, one.count) for one in dropped(said, said[:1])] == [("assistant", 1)]

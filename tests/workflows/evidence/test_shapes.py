@@ -11,7 +11,17 @@ from orchestra.core.command import CommandOutcome
 from orchestra.core.records import ArtifactRef, Event
 from orchestra.workflows.evidence.foundfiles import MOST_FILES, files_of
 from orchestra.workflows.evidence.prompting import worker_prompt
-from orchestra.workflows.evidence.shapes import KEPT_CHARACTERS, Evidence, FoundFile, Job, Loop, exit_codes
+from orchestra.workflows.evidence.shapes import (
+    KEPT_CHARACTERS,
+    Evidence,
+    FoundFile,
+    Job,
+    Loop,
+    Shortened,
+    cut,
+    evidence_of,
+    exit_codes,
+)
 from orchestra.workflows.evidence.workflow import EVIDENCE
 
 HINT = "You ran your last command before"
@@ -90,7 +100,11 @@ def test_a_command_that_reads_one_file_shows_known_lines_of_it(
 
 @pytest.mark.parametrize(
     ("printed", "line"),
-    [("가\n나\n", "exit 0, 2 lines"), ("가\n" * KEPT_CHARACTERS, "exit 0, 12000 lines kept of 1.5 MiB")],
+    [
+        ("가\n나\n", "exit 0, 2 lines"),
+        ("가" * KEPT_CHARACTERS, "exit 0, 1 line"),
+        ("가\n" * KEPT_CHARACTERS, "exit 0, 12000 lines kept of 1.5 MiB"),
+    ],
 )
 def test_the_line_of_a_command_has_its_kept_lines_and_of_how_much(printed: str, line: str) -> None:
     kept = ArtifactRef("artifacts/a.stdout.txt", 3 << 19, f"sha256:{0:064}")
@@ -98,3 +112,34 @@ def test_the_line_of_a_command_has_its_kept_lines_and_of_how_much(printed: str, 
     told = {"native": "tool-result", "step": 1, "effect": "RunCommand", "outcome": msgspec.to_builtins(outcome)}
     event = Event(id="1", runId="r", type="PHASE_COMPLETED", ts="2026-01-31T00:00:00.000Z", payload=told)
     assert EVIDENCE.headline(event) == f"tool-result: step 1: {line}"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "kept"),
+    [
+        ("x" * 30, 10, 30),
+        ("x" * 30, 9, 27),
+        ("x" * 31, 10, 27),
+        ("x" * 30, 1, 3),
+        ("😀" * 9, 1, 1),  # at least one character, though it is two tokens
+        ("", 0, 0),
+    ],
+)
+def test_a_text_is_cut_to_about_so_many_tokens(text: str, tokens: int, kept: int) -> None:
+    note = f"\n[… {len(text) - kept} more characters]" if kept < len(text) else ""
+    assert cut(text, tokens=tokens) == Shortened(text[:kept] + note, kept)
+
+
+@pytest.mark.parametrize(("more", "lines"), [(0, (1, 6_000)), (1, (1, 3_000))])
+def test_only_lines_before_a_gap_in_the_output_are_counted(more: int, lines: tuple[int, int]) -> None:
+    """So many characters of an output are kept; of a longer one, half of them are before the gap."""
+    printed = "x\n" * (KEPT_CHARACTERS // 2) + "y" * more
+    outcome = CommandOutcome("cat", 0, "pass", 1, False, "", stdout=printed, exitCodes=(0,))
+    assert evidence_of(1, "cat", outcome, 100_000).lines == lines
+
+
+def test_two_thousand_names_of_the_evidence_are_looked_up(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).touch()
+    words = ["cat", *(f"x{number}" for number in range(1_998)), "a.py", "b.py"]
+    assert files_of(tmp_path, (piece(" ".join(words)),)) == (FoundFile("a.py"),)

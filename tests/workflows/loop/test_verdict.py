@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from orchestra.core.command import CommandOutcome
-from orchestra.workflows.loop.checks import Baseline, check_results, missing_outside, prove_nothing
+from orchestra.workflows.loop.checks import (
+    FAILURE_CHARS,
+    Baseline,
+    check_results,
+    describe_checks,
+    missing_outside,
+    prove_nothing,
+)
 from orchestra.workflows.loop.effects import Result
 from orchestra.workflows.loop.shapes import EDITION, Job
 from orchestra.workflows.loop.verdict import decide
@@ -88,3 +95,28 @@ def test_a_check_that_turned_green_although_nothing_was_changed_proves_nothing()
     assert prove_nothing(check_results(JOB, (done("pass"),), before("fail")), untouched=True)
     green = decide((done("pass"),), None, JOB, before("pass"), untouched=True)
     assert green == decide((done("pass"),), None, JOB, before("pass"))
+
+
+@pytest.mark.parametrize(("edition", "asked"), [(1, False), (2, True)])
+def test_what_is_missing_outside_is_asked_for_from_edition_2_on(edition: int, asked: bool) -> None:
+    job = msgspec.structs.replace(JOB, edition=edition)
+    assert bool(missing_outside(job, (done("not_run", blocked="no network", cure="allow it"),))) is asked
+
+
+@pytest.mark.parametrize(("size", "left_out"), [(FAILURE_CHARS, 0), (FAILURE_CHARS + 1, 1), (FAILURE_CHARS + 100, 100)])
+def test_of_a_long_output_of_a_failed_check_the_middle_is_left_out(size: int, left_out: int) -> None:
+    text = "가" * (size - 1) + "끝"
+    half = FAILURE_CHARS // 2
+    shown = f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}" if left_out else text
+    said = describe_checks(JOB, (done("fail", output=text),))
+    assert said == f"$ pytest -q\n[fail: exit code 1]\n{shown}\n"
+    assert describe_checks(JOB, (done("pass", output=text),)) == "$ pytest -q\n[pass: exit code 0]\n"
+    assert describe_checks(JOB, ()) == "No checks are configured.\n"
+
+
+def test_a_check_that_a_person_added_later_was_not_run_before() -> None:
+    baseline = before("fail")
+    changed = (*JOB.checks, ("ruff", "check"))
+    assert [one.status for one in baseline.of(JOB.checks, changed).outcomes] == ["fail", "not_run"]
+    assert baseline.of(JOB.checks, JOB.checks) is baseline
+    assert Baseline((), known=True).of(JOB.checks, changed).outcomes == ()

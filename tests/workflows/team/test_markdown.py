@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestra.workflows.team.markdown import plain, read_markdown
+from orchestra.workflows.team.markdown import Row, plain, read_markdown
 from orchestra.workflows.team.readers import read_agent, read_task, read_team
+from orchestra.workflows.team.sheet import artifact_path, cell_of
 
 PIECES = ("```", "````", "~~~", "```json", "## Phases", "# A", "|a|b|", "|---|---|", "- x", "---", "name: x", "\\|", "")
 
@@ -120,3 +121,27 @@ def test_any_text_can_be_read(pieces: list[str]) -> None:
 def test_a_file_of_fences_takes_no_time_worth_mentioning() -> None:
     found = read_markdown("## A\n" + "```a\n```a\n```\n" * 2_000)  # 6,000 fences: quadratic work would show
     assert found.sections[0].code == "```a"
+
+
+def test_a_row_without_a_cell_has_an_empty_one() -> None:
+    assert [cell_of(Row(1, ("a", "b")), index) for index in range(4)] == ["a", "b", "", ""]
+
+
+def test_the_name_of_an_artifact_has_a_hundred_bytes_at_most() -> None:
+    names = ["a" * 97 + ".md", "a" * 98 + ".md", "가" * 32 + "a.md", "가" * 33 + ".md"]
+    assert [artifact_path(name) for name in names] == [f"artifacts/{names[0]}", "", f"artifacts/{names[2]}", ""]
+
+
+@pytest.mark.parametrize(("inner", "found"), [(11, ["End"]), (12, ["Inner"])])
+def test_the_end_of_a_block_with_blocks_inside_is_looked_for_in_so_many_fences(inner: int, found: list[str]) -> None:
+    """After too many, the first bare fence is its end, and the last fence begins a block that has none."""
+    body = ["```md", *["```py", "```"] * inner, "## Inner", "```", "## End"]
+    assert [one.title for one in read_markdown("\n".join(["# T", *body])).sections] == found
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("'", "'"), ("''", ""), ("'a # b'", "a # b"), ('"a\\"b"', 'a"b'), ("\"a'", "\"a'")]
+)
+def test_a_value_of_front_matter_is_read_without_its_quotes(written: str, value: str) -> None:
+    [entry] = read_markdown(f"---\nname: {written}\n---\n").front or ()
+    assert entry.value == value

@@ -418,3 +418,10 @@ def test_names_count_with_or_without_markup_and_folder() -> None:
     assert {name_of(one) for one in ("Tech Architect", "`tech-architect`", "[x](y) `agents/tech-architect.md`")} == {
         "tech-architect"
     }
+
+
+@pytest.mark.parametrize(("more", "title"), [("", "reviewer"), ("name: 검토자\n", "검토자")])
+def test_an_agent_of_claude_is_called_as_it_says_or_else_as_its_file(more: str, title: str) -> None:
+    found = read_agent(f"---\n{more}description: d\n---\nYou review.\n", "reviewer", "x.md")
+    assert isinstance(found, Agent)
+    assert (found.name, found.title) == ("reviewer", title)

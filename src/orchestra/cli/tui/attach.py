@@ -7,6 +7,9 @@ Rules
 3. A run that no process drives is driven on here once all that it waits for is answered. One that was stopped is left
    alone, and a line tells how to go on.
 4. To leave changes nothing: the run goes on, or waits.
+5. A run may have very many events. Its last lines are shown after they were read once (runs/follow.py). They are read
+   once more for what the run waits for and has spent, and again only if something happened since, or to see whether a
+   foreign run was adopted.
 """
 
 from __future__ import annotations
@@ -14,16 +17,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from msgspec.structs import replace
+
 from orchestra.app import App
 from orchestra.cli.advice import command
 from orchestra.cli.text import step_line
 from orchestra.cli.tui.face import TuiFace
 from orchestra.core.ending import RunEnd
+from orchestra.core.errors import ForeignRun
 from orchestra.core.faces import Happened, Launched, News
 from orchestra.core.reading import RunEnded, key_of
 from orchestra.core.records import FINAL, Event, now
 from orchestra.core.run import RunFolder
+from orchestra.runs.find import Member
 from orchestra.runs.follow import follow
+from orchestra.runs.tree import OpenRequest
 
 _BEFORE = 50  # events of the past that are shown
 _QUIET_S = 0.03
@@ -40,7 +48,10 @@ class Attached:
         self._past: deque[Event] | None = deque(maxlen=_BEFORE)  # None: it is shown
         self._open: dict[tuple[str, str], Event] = {}  # steps of the past that go on
         self._asked: set[tuple[str, str]] = set()  # requests that were asked about, by run and id
-        self._looked = -1  # how much was seen when what waits was looked at last
+        self._refused = False  # the person was told that the run is foreign
+        self._told = -1  # how much was seen when the person was told last that nothing drives the run
+        self._members: list[Member] = []  # the runs that may wait for something (rule 5)
+        self._read = -1  # how much was seen when they were read
         self._seen = 0
         self._tasks: list[asyncio.Task[None]] = []
         self.left = False  # the person left it
@@ -84,7 +95,8 @@ class Attached:
 
     def _take(self, news: News) -> None:
         if isinstance(news, Launched):
-            self._face.tell(news)
+            shown = news.run_id == self._folder.id  # it may be a child run; here it is the top
+            self._face.found(replace(news, parent="") if shown else news)
             return None
         event = news.event if isinstance(news, Happened) else None
         if event is not None and event.type in FINAL and event.runId == self._folder.id:
@@ -129,15 +141,29 @@ class Attached:
                 self._face.line(run.where + text)
         for event in self._open.values():
             self._face.resumed(event)
-        self._face.screen.flush()  # seen at once: to ask, the run is read again
+        self._face.screen.flush()  # seen at once, before the run is read once more (rule 5)
         if self.end is None:
+            self._read, self._members = self._seen, list(self._app.runs.members(self._folder))
+            self._face.goes_on(self._members)
+            if len(self._members) > 1:
+                self._read = -1  # those that ended wait for nothing
             self._ask()
 
+    def _requests(self) -> list[OpenRequest]:
+        """What the run and its child runs wait for (rule 5). A run may be adopted meanwhile, which is no event."""
+        if self._read != self._seen or any(one.summary.foreign for one in self._members):
+            self._read = self._seen
+            self._members = list(self._app.runs.members(self._folder, only_open=True))
+        return self._app.trees.waiting(self._members)
+
     def _ask(self) -> None:
-        """Ask what was not asked yet (rule 2)."""
-        for one in self._app.trees.requests(self._folder):
-            of = (one.run.folder.id, one.id)
-            if not one.answered and not one.run.foreign and of not in self._asked:
+        """Ask what was not asked yet (rule 2), or tell why a foreign run cannot be answered."""
+        for one in self._requests():
+            of, foreign = (one.run.folder.id, one.id), one.run.foreign
+            if foreign and not self._refused:
+                self._refused = True
+                self._face.line(str(ForeignRun(self._root.id, foreign)))
+            if not one.answered and not foreign and of not in self._asked:
                 self._asked.add(of)
                 self._face.waiting(one.run.folder, one.event)
 
@@ -146,12 +172,13 @@ class Attached:
         self._catch_up()
         if self._app.project.store.is_driven(self._root):
             return
-        requests = self._app.trees.requests(self._folder)
+        requests = self._requests()
         if requests and all(one.answered for one in requests):
             self.answered = True
             self._stop()
-        elif not requests and self._looked != self._seen:
-            self._looked = self._seen
+        elif not requests and self._told != self._seen:
+            self._told = self._seen
+            self._face.undriven()
             go_on = command(self._app, "resume", self._root.id)
             self._face.line(f"no process drives this run now; to go on with it here: {go_on}")
         else:

@@ -1,94 +1,71 @@
-"""Begins the terminal UI: the surface it is shown on, the session it talks in."""
+"""Begins the terminal UI: draws its input line, and loads the program behind it.
+
+Rules
+1. Nothing heavy is imported here: no app, no workflow, no provider. What is typed meanwhile is kept (early.py).
+2. An error of the start removes the live rows. It is told as every other command's, with the same exit code.
+3. The live rows of a person who leaves meanwhile go at once. The process ends when the import has ended, because Python
+   must not end in the middle of one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+import signal
+from types import ModuleType
 
 import click
 
-from orchestra import __version__
-from orchestra.cli import options
-from orchestra.cli.advice import typed_as
-from orchestra.cli.conversation import Conversation, Wishes
-from orchestra.cli.driving import Drive
-from orchestra.cli.editor import KeptHistory
-from orchestra.cli.tui.face import TuiFace
-from orchestra.cli.tui.hosted import OTHER, following
-from orchestra.cli.tui.names import names
+from orchestra.cli.hosting import typed_as
+from orchestra.cli.tui.early import INTERRUPTED, Early, Typed
 from orchestra.cli.tui.plain import Plain
 from orchestra.cli.tui.screen import Screen
 from orchestra.cli.tui.surface import Surface
-from orchestra.cli.tui.talk import Talk
-from orchestra.cli.tui.words import Words
-from orchestra.core.errors import RunLocked
-
-_SESSION = "tui"
-_MOST_SESSIONS = 100  # that are tried for a free one
+from orchestra.cli.tui.threads import in_thread
 
 
-def begin(
-    project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
-) -> int:
+def begin(typed: Typed, plain: str) -> int:
     """Show the UI until the person leaves; returns the exit code.
 
-    Without a session, a free one is taken. `plain`: what asks for plain lines; empty: live rows.
+    `plain`: what asks for plain lines; empty: live rows.
     """
     with typed_as("/"):
-        return asyncio.run(_begin(project, session, wishes, who, environment, plain))
+        return asyncio.run(_begin(typed, plain))
 
 
-async def _begin(
-    project: Path, session: str | None, wishes: Wishes, who: options.Answering, environment: str, plain: str
-) -> int:
-    words = Words(names(), lambda: found.files(), lambda *typed: _following(conversation, found.path, *typed))
-    screen: Surface
-    screen = Plain(plain) if plain else Screen(words, colour=not os.environ.get("NO_COLOR"))
-    face = TuiFace(screen)
-    how = options.Driving(project, as_json=False, no_input=False, quiet=False)
-    drive = Drive(how, environment=environment, face=face)
-    found = drive.app.project
-    models = options.routed(who, found.providers)
-    sessions = [session] if session else [_SESSION, *(f"{_SESSION}-{n}" for n in range(2, _MOST_SESSIONS))]
-    with ExitStack() as held:
-        conversation = _free(sessions, lambda name: held.enter_context(Conversation(drive, name, models, wishes)))
-        screen.line(click.style(f"orchestra {__version__} in {found.path}", dim=True))
-        if conversation.session != sessions[0]:
-            screen.line(f"session {_SESSION} is open in another process; this is session {conversation.session}")
-        screen.remember(KeptHistory(conversation.history, found.disk, found.redactor))
-        return await Talk(screen, face, drive, conversation, tuple(_given(who))).run()
+async def _begin(typed: Typed, plain: str) -> int:
+    screen: Surface = Plain(plain) if plain else Screen(colour=not os.environ.get("NO_COLOR"))
+    early = Early(screen)
+    _take_signals(screen)
+    shown = asyncio.ensure_future(screen.run())
+    drawn = asyncio.ensure_future(screen.ready())
+    try:
+        await asyncio.wait([drawn, shown], return_when=asyncio.FIRST_COMPLETED)
+        session = await in_thread(_load)
+        if early.left == INTERRUPTED:
+            raise click.Abort
+        if early.left is not None or shown.done():
+            await shown
+            return early.left or 0
+        return int(await session.talk(typed, screen, shown, early))
+    finally:
+        drawn.cancel()
+        screen.end()
+        await asyncio.wait([shown])
+        if not shown.cancelled():
+            shown.exception()  # the error of the start is the one to tell
 
 
-def _free(sessions: list[str], enter: Callable[[str], Conversation]) -> Conversation:
-    """The first of these sessions that no other process holds; RunLocked if they all are held."""
-    for name in sessions[:-1]:
-        try:
-            return enter(name)
-        except RunLocked:
-            continue
-    return enter(sessions[-1])
+def _take_signals(screen: Surface) -> None:
+    """Have signals end the UI in order: the terminal is in raw mode."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, lambda: screen.left(INTERRUPTED))
+    # A lambda: `interrupted` is that of Early first, and later that of Talk.
+    loop.add_signal_handler(signal.SIGINT, lambda: screen.interrupted())
 
 
-def _following(
-    conversation: Conversation, path: Path, name: str, words: list[str], begun: str
-) -> Iterator[tuple[str, str]]:
-    """What may follow a command of the UI, of the conversation, or of `orchestra`."""
-    if not words:
-        yield from ((one, "") for one in conversation.choices(name) if one.startswith(begun))
-    command = "show" if name in ("/watch", "/attach", "/runs") else OTHER.get(name, name[1:])
-    yield from following(command, words, begun, path)
+def _load() -> ModuleType:
+    from orchestra.cli.tui import session
 
-
-def _given(who: options.Answering) -> Iterator[tuple[str, str]]:
-    """The flags of models that were given to the UI, with their values: commands inside it have them too."""
-    flags = (
-        ("--provider", who.provider),
-        ("--model", who.model),
-        ("--max-budget-usd", who.max_budget_usd),
-        ("--max-time", who.max_time),
-        *(("--role", f"{name}={spec}") for name, spec in who.roles.items()),
-    )
-    yield from ((flag, str(value)) for flag, value in flags if value)
+    return session

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from orchestra.cli import options
-from orchestra.cli.evidence import agent_option, max_steps_option, mode_option, no_stream_option
+from orchestra.cli.sessionoptions import agent_option, max_steps_option, mode_option, no_stream_option
 
 
 @click.command(short_help="The terminal UI.")
@@ -51,12 +51,13 @@ def agent_tui(
     orchestra tui
     orchestra agent:tui --session s1 --provider local
     """
-    from orchestra.cli.conversation import Wishes
     from orchestra.cli.tui.begin import begin
+    from orchestra.cli.tui.early import Typed
     from orchestra.cli.tui.plain import why_plain
 
-    wishes = Wishes(agent, mode, max_steps, False if no_stream else None)
-    return begin(project, session, wishes, who, environment, why_plain(screen_reader, os.environ))
+    stream = False if no_stream else None
+    typed = Typed(project, session, agent, mode, max_steps, stream, who, environment)
+    return begin(typed, why_plain(screen_reader, os.environ))
 
 
 tui = agent_tui

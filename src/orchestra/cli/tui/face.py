@@ -18,31 +18,26 @@ from collections.abc import Callable, Iterable
 import click
 from msgspec.structs import replace
 
-from orchestra.cli.chatface import AnswerText, is_told
+from orchestra.cli.chatface import is_told
+from orchestra.cli.face import LineFace
 from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
+from orchestra.cli.tui.answer import Answer
 from orchestra.cli.tui.prompts import Prompts
 from orchestra.cli.tui.prose import Prose
 from orchestra.cli.tui.surface import Surface
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.livetext import MaskedCalls
-from orchestra.core.reading import RunCreated, StepEvent, key_of
+from orchestra.core.reading import Request, RunCreated, StepEvent, key_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.thinking import Thinking
 from orchestra.runs.find import Member
+from orchestra.runs.tree import given_name
 
 _PROGRESS = "·"
 _GATHER_S = 0.05
 _LOOKED = 50  # events of a run that goes on, for how far it is
-
-
-class _Answer:
-    """An answer that is written now."""
-
-    def __init__(self) -> None:
-        self.text, self.prose = AnswerText(), Prose()
-        self.begun = ""  # the line that is not complete
 
 
 class _Below:
@@ -56,7 +51,7 @@ class _Below:
     def event(self, event: Event, headline: str, *, quiet: bool) -> None:
         step, tail = StepEvent.of(event), self._screen.tail
         if event.type == "PHASE_STARTED":
-            self._screen.status.state = step.task or str(event.phase)
+            self._screen.status.state = _state_of(event)
             name = step.task or headline or f"{event.phase}: {step.key}"
             tail.begin(event.runId, step.key, name, time.monotonic())
         else:
@@ -70,9 +65,14 @@ class _Below:
         members = list(members)
         for event in members[0].summary.events[-_LOOKED:] if members else ():
             self._before(event)
+            if event.type == "PHASE_STARTED":
+                self._screen.status.state = _state_of(event)
         self._screen.status.before({one.folder.id: one.summary.spent for one in members if not one.kept})
 
     def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
+        if token.restart:  # what its row has of the text is void
+            self._thoughts.pop((token.run_id, token.key), None)
+            self._screen.tail.restart(token.run_id, token.key)
         thinking, folded = self._thoughts.get((token.run_id, token.key)) or (Thinking(), 0)
         pieces = thinking.feed(shown)
         folded += sum(len(piece.text) for piece in pieces if piece.kind == "thought")
@@ -93,8 +93,14 @@ class _Below:
         """Nothing: a prompt is below the live rows."""
 
     def stop(self) -> None:
+        self._thoughts.clear()
         self._screen.tail.clear()
         self._screen.changed()
+
+
+def _state_of(event: Event) -> str:
+    """What the status row tells of a run whose step began with this event."""
+    return StepEvent.of(event).task or str(event.phase)
 
 
 class TuiFace(TerminalFace):
@@ -105,7 +111,7 @@ class TuiFace(TerminalFace):
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         super().__init__()
         self.colour = screen.colour
-        self._answers: dict[tuple[str, str], _Answer] = {}  # by run and key
+        self._answers: dict[tuple[str, str], Answer] = {}  # by run and key
         self._arrived: dict[tuple[str, str], list[Token]] = {}  # by run and key: what is to be shown next
         self._printed = ""  # the newest answer that was streamed
         self._noticed: set[str] = set()
@@ -128,11 +134,24 @@ class TuiFace(TerminalFace):
         if threading.get_ident() != self._thread:  # rule 4
             self._loop.call_soon_threadsafe(self.tell, news)
             return
-        if isinstance(news, Launched) and not self.app.runs.began(news.folder).parentRunId:
+        if isinstance(news, Launched):
+            self._launched(news)
+        super().tell(news)
+
+    def found(self, news: Launched) -> None:
+        """Tell of a run that goes on elsewhere. Its events come from the first on, so it is not read for this."""
+        self._launched(news)
+        LineFace.tell(self, news)
+
+    def goes_on(self, members: Iterable[Member]) -> None:
+        """Tell what a tree of runs had done and spent before it is shown here."""
+        self._live.begin(members)
+
+    def _launched(self, news: Launched) -> None:
+        if not news.parent:
             self._printed = ""
             self.screen.status.begin(news.run_id, news.workflow)
             self._name(news.folder)
-        super().tell(news)
 
     def _name(self, folder: RunFolder) -> None:
         """Tell the number of a run, and the dollars that it may cost; its first event has both."""
@@ -155,21 +174,30 @@ class TuiFace(TerminalFace):
         """Show more text of a model: gathered, because it may come in many small pieces."""
         if not self._arrived:
             self._loop.call_later(_GATHER_S, self._show_arrived)
-        self._arrived.setdefault((token.run_id, token.key), []).append(token)
+        arrived = self._arrived.setdefault((token.run_id, token.key), [])
+        if token.restart:
+            arrived.clear()
+        arrived.append(token)
 
     def _show_arrived(self) -> None:
         arrived, self._arrived = self._arrived, {}
         for tokens in arrived.values():
-            self._show(replace(tokens[-1], text="".join(token.text for token in tokens)))
+            self._show(replace(tokens[0], text="".join(token.text for token in tokens)))
 
     def _show(self, token: Token) -> None:
         said = self._masked.token(token)
         text = said.text if said else ""
+        of = (token.run_id, token.key)
+        if token.restart:
+            self._live.token(replace(token, text=""), quiet=False)
+            token = replace(token, restart=False)
+            if of in self._answers:
+                self._answers[of] = self._answers[of].again()
         run = self._seen.get(token.run_id)
         if run is not None and run.workflow.spoken(token.key):
-            answer = self._answers.setdefault((token.run_id, token.key), _Answer())
-            self._say(answer, answer.text.feed(text))
-            if answer.text.shown:
+            answer = self._answers.setdefault(of, Answer(aloud=self.screen.aloud))
+            self._print(answer.more(text))
+            if answer.shown:
                 now = time.monotonic()
                 self.screen.tail.more(token.run_id, token.key, now, agent=token.agent, arrived=len(token.text))
                 self.screen.tail.set(token.run_id, token.key, now, answer.begun)
@@ -177,25 +205,32 @@ class TuiFace(TerminalFace):
                 return
         self._live.token(token, text, quiet=False)
 
-    def _say(self, answer: _Answer, text: str) -> None:
-        """Print the lines of an answer that are complete now (rule 1)."""
-        *whole, answer.begun = (answer.begun + text).split("\n")
-        for line in whole:
-            self.screen.line(answer.prose.line(line))
+    def _print(self, lines: Iterable[str]) -> None:
+        """Print lines of an answer that are complete now (rule 1)."""
+        for line in lines:
+            self.screen.line(line)
 
     def happened(self, event: Event) -> None:
         self._show_arrived()
         rest = self._masked.settled(event)
         answer = self._answers.pop((event.runId, key_of(event)), None)
         if answer is not None:
-            self._say(answer, answer.text.feed(rest.text if rest else "") + answer.text.close())
-            self._say(answer, "\n" if answer.begun else "")
-            self._printed = answer.text.shown
+            self._print(answer.close(rest.text if rest else ""))
+            self._printed = answer.shown
         run = self.run_of(event)
         if event.type == "RUN_CREATED" and not run.where:
             self._name(run.folder)
         self.screen.status.event(event, run.workflow.pace(run.params, event))
         super().happened(event)
+
+    def lost(self, event: Event, request: Event) -> None:
+        """Tell that what the person decided, or was typing, comes second."""
+        asked = Request.of(request)
+        name = f"question {given_name(asked.id, key_of(request))!r}" if asked.questionId else f"the {asked.subject}"
+        why = "the run is over" if event.type in FINAL else f"{name} was answered elsewhere first"
+        if decided := self._deciding.decided:
+            self.screen.line(f"not taken: what you decided on {decided}; {why}")
+        self.screen.lose(why)
 
     def _show_event(self, event: Event) -> None:
         if not is_told(event):
@@ -211,13 +246,18 @@ class TuiFace(TerminalFace):
 
     def answer(self, text: str) -> None:
         """Print what is not printed yet of a turn's answer."""
-        prose = Prose()
+        prose = Prose(aloud=self.screen.aloud)
         printed = safe(self._printed)  # as the text is
         if printed and text.startswith(printed):
             text = text.removeprefix(printed).strip()
         for line in text.split("\n") if text else ():
-            self.screen.line(prose.line(line))
-        self.screen.line("")
+            self._print(prose.line(line))
+        self._print([*prose.rest(), ""])
+
+    def undriven(self) -> None:
+        """No process drives the run that is shown: nothing of it is alive."""
+        self._live.stop()
+        self.screen.status.state, self.screen.status.since = "no process", 0.0
 
     def over(self) -> None:
         """What was driven is over, or was stopped: close what is open of it."""
@@ -226,6 +266,7 @@ class TuiFace(TerminalFace):
             self._close_prompt()
         self._show_arrived()
         for answer in self._answers.values():
-            self._say(answer, "\n" if answer.begun else "")
+            self._print(answer.end())
         self._answers.clear()
+        self._masked.clear()
         self._live.stop()

@@ -5,21 +5,20 @@ Rules
    goes on; what it asks is asked at the input line. A run that it starts is driven by the UI.
 2. The words before the first option of a command with a goal are the goal, quoted or not.
 3. An error of a command is raised where it is waited for.
-4. The thread does not outlive the UI: who leaves does not wait for it.
+4. The thread does not outlive the UI (threads.py).
+5. One command at a time, because its output is caught. One that asks lets others run until the person has answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import io
 import re
 import shlex
-import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import ShellComplete
@@ -29,17 +28,18 @@ from orchestra.cli.driving import Drive
 from orchestra.cli.face import CommandFace
 from orchestra.cli.program import CommandTable, program
 from orchestra.cli.tui.surface import Surface
+from orchestra.cli.tui.threads import in_thread
 from orchestra.core.errors import UsageError
 from orchestra.core.run import RunFolder
 
 OTHER = {"/team": "orchestrate", "/cost": "audit"}  # names of the terminal UI for commands
+_TYPED = {name: typed for typed, name in OTHER.items()}  # how a command is named here
 NOT_HERE = frozenset({"chat", "tui", "agent:tui", "agent:run", "chat:turn", "eval", "tool", "completion"})
 # Commands that only look, and may do so while a run is driven: they never start or answer one.
 LOOKING = frozenset({"status", "inbox", "runs", "list", "show", "diff", "report", "audit", "sent", "context", "inspect",
                      "trace", "lineage", "requests", "logs", "compare", "models", "help", "policy"})  # fmt: skip
 _LIMITS = ("--max-budget-usd", "--max-time")
 Given = tuple[tuple[str, str], ...]  # flags, each with its value
-T = TypeVar("T")
 _OPTION = re.compile(r"(?:^|\s)(?=--?[A-Za-z])")
 
 
@@ -55,8 +55,10 @@ class Hosting:
 
     hosts = True
 
-    def __init__(self, face: CommandFace, screen: Surface) -> None:
+    def __init__(self, face: CommandFace, screen: Surface, alone: asyncio.Lock) -> None:
+        """`alone` is held while the command runs."""
         self.face = face
+        self._alone = alone
         self.taken: Taken | None = None
         self._screen, self._loop = screen, asyncio.get_running_loop()
         self._asked: asyncio.Future[str] | None = None
@@ -77,9 +79,11 @@ class Hosting:
         asked: asyncio.Future[str] = self._loop.create_future()
         self._asked = asked
         self._screen.ask(question, asked.set_result, "")
+        self._alone.release()
         try:
             return await asked
         finally:
+            await self._alone.acquire()
             self._screen.idle()
 
     def elsewhere(self, program: Coroutine[Any, Any, Any]) -> Any:
@@ -164,10 +168,11 @@ async def run_command(host: Hosting, name: str, rest: str, project: Path, given:
         raise UsageError("/logs -f: to read along with a run, /watch RUN")
     command = _command(name)
     takes = {option for parameter in command.params for option in parameter.opts}
-    starts = not any(isinstance(one, click.Argument) and one.name == "run" for one in command.params)
+    wants = {one.name for one in command.params if isinstance(one, click.Argument)}
+    starts, goal = "run" not in wants, "--edit" in takes or "goal" in wants
     models = (part for flag in given if flag[0] in takes and (starts or flag[0] not in _LIMITS) for part in flag)
     where = ("-C", str(project)) if "-C" in takes else ()
-    arguments = [*models, *where, *words_of(name, rest, goal="--edit" in takes)]
+    arguments = [*models, *where, *words_of(name, rest, goal=goal)]
     await in_thread(lambda: _invoke(command, name, arguments, host))
 
 
@@ -175,9 +180,10 @@ def _invoke(command: click.Command, name: str, arguments: list[str], host: Hosti
     """Run a command in this thread (rule 1)."""
     caught = _Caught(host.line)
     out = io.TextIOWrapper(caught, "utf-8", errors="replace", write_through=True)  # type: ignore[type-var]
+    shown = _TYPED.get(name, f"/{name}")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
-            with command.make_context(f"/{name}", arguments, obj=host, help_option_names=["-h", "--help"]) as ctx:
+            with command.make_context(shown, arguments, obj=host, help_option_names=["-h", "--help"]) as ctx:
                 command.invoke(ctx)
         except (click.exceptions.Exit, SystemExit):
             pass
@@ -185,25 +191,3 @@ def _invoke(command: click.Command, name: str, arguments: list[str], host: Hosti
             click.echo(error.ctx.get_help() if error.ctx else "")
         finally:
             caught.rest()
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """What a function returns or raises, in a thread that does not outlive the program (rule 4)."""
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[T] = loop.create_future()
-
-    def settle(act: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the UI was left
-            loop.call_soon_threadsafe(lambda: None if over.done() else act())
-
-    def run() -> None:
-        try:
-            result = work()
-        except Exception as error:  # rule 3
-            raised = error
-            settle(lambda: over.set_exception(raised))
-        else:
-            settle(lambda: over.set_result(result))
-
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
-    return await over

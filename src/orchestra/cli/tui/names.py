@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from orchestra.cli.commands import COMMANDS
 from orchestra.cli.conversation import COMMANDS as TURNS
-from orchestra.cli.tui.hosted import NOT_HERE, OTHER
+from orchestra.cli.tui.hosted import LOOKING, NOT_HERE, OTHER
 
 _OWN = {
     "/runs": "all runs; with a number or an id: show that run, whoever drives it",
@@ -19,10 +20,11 @@ _OWN = {
     "/attach": "the same as /watch",
     "/clear": "begin with an empty screen; the scrollback stays",
     "/web": "the web UI",
-    "/help": "these commands",
+    "/help": "these commands; with a name: the help of that command",
     "/exit": "leave; what runs is gone on with later",
 }
 _NO_WEB = "there is no web UI yet. /runs, /watch RUN and /inbox show the same here"
+_OUTSIDE = re.compile(r"\borchestra ([a-z]+(?::[a-z]+)?)")
 _WITH_RUN = ("/show", "/cancel")  # of the conversation without a run, of `orchestra` with one
 
 Kind = Literal["turn", "command", "attach", "clear", "help", "absent"]
@@ -44,6 +46,8 @@ def meaning_of(text: str) -> Meaning:
         return Meaning("turn")
     if name == "/web":
         return Meaning("absent", rest=_NO_WEB)
+    if name == "/help" and rest:
+        return _help_of(f"/{rest.split()[0].removeprefix('/')}")
     if name in ("/clear", "/help"):
         return Meaning("clear" if name == "/clear" else "help")
     if name in ("/watch", "/attach") or (name == "/runs" and rest and not rest.startswith("-")):
@@ -55,11 +59,36 @@ def meaning_of(text: str) -> Meaning:
         return Meaning("command", "sent")
     if known in COMMANDS:
         return Meaning("command", known, rest)
+    return _absent(name)
+
+
+def _help_of(name: str) -> Meaning:
+    """What `/help NAME` means: the help of a command of `orchestra`, else its line in the list."""
+    known = OTHER.get(name, name[1:])
+    if known in COMMANDS and known not in NOT_HERE and name not in TURNS:
+        return Meaning("command", known, "--help")
+    return Meaning("help", name) if name in names() else _absent(name)
+
+
+def _absent(name: str) -> Meaning:
     near = get_close_matches(name, names(), n=3)
     meant = f"; did you mean {' or '.join(near)}?" if near else ";"
     return Meaning(
         "absent", rest=f"there is no command {name}{meant} /help lists them. A message that begins with /: //"
     )
+
+
+def looks(meaning: Meaning) -> bool:
+    """Whether a line only looks: it starts, answers and changes no run, so it may be taken at any time."""
+    if meaning.kind == "command":
+        return meaning.name in LOOKING or meaning.rest in ("--help", "-h")
+    return meaning.kind in ("help", "clear")
+
+
+def as_typed_here(text: str) -> str:
+    """An error's text, whose commands are as a person types them in the UI: `orchestra runs` is `/runs`."""
+    ours = COMMANDS.keys() - NOT_HERE
+    return _OUTSIDE.sub(lambda said: f"/{said[1]}" if said[1] in ours else said[0], text)
 
 
 def names() -> dict[str, str]:
@@ -70,8 +99,11 @@ def names() -> dict[str, str]:
     return {**ours, **others, **turns, **_OWN}
 
 
-def help_lines(columns: int) -> Iterator[str]:
-    """What `/help` prints, in rows of so many columns."""
+def help_lines(columns: int, name: str = "") -> Iterator[str]:
+    """What `/help` prints, in rows of so many columns; with a name only what that command does."""
+    if name:
+        yield f"  {TURNS[name].usage if name in TURNS else name}  {names()[name]}"
+        return
     listed = {**{one.usage: one.help for one in TURNS.values()}, **_OWN}
     beside = max(len(usage) for usage in listed if len(usage) <= _USAGE) if columns > _NARROW else 0
     for usage, what in listed.items():

@@ -6,6 +6,11 @@ Rules
 3. `> ` stands where a line is expected, when nothing runs. What is typed while something runs is taken too.
 4. From a pipe or a file a line is read only when one is expected, or asked for: `printf 'a question\n/cost\n' |
    orchestra tui` does one after the other. Its end leaves, with exit code 3 if an answer was asked for.
+5. The first line that comes after a prompt was closed, because the answer came from elsewhere, may be an answer to that
+   prompt. It is neither a message nor an answer to the next prompt, but refused; at a terminal until the next prompt is
+   shown. A command is taken.
+6. At a terminal, a Markdown table of an answer is printed row by row (prose.py): a screen reader would read its bars
+   and dashes. Every other line is printed as it is: a person decides by diffs, files and the output of commands.
 """
 
 from __future__ import annotations
@@ -17,13 +22,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import click
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 
 from orchestra.cli.text import safe_painted
-from orchestra.cli.tui.hosted import in_thread
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.surface import answer_of
 from orchestra.cli.tui.tail import Tail
+from orchestra.cli.tui.threads import in_thread
 from orchestra.core.errors import UsageError
 
 _AT_ONCE = 65_536
@@ -33,6 +39,7 @@ _NO_LINE = (
     " orchestra agent:run --session s1 --goal TEXT, or orchestra chat:turn"
 )
 _NO = ("", "0", "false", "no")
+_NO_TERMINAL = "no terminal"
 
 
 def why_plain(flag: bool, environ: Mapping[str, str]) -> str:
@@ -42,7 +49,7 @@ def why_plain(flag: bool, environ: Mapping[str, str]) -> str:
     if environ.get("ACCESSIBLE", "").lower() not in _NO:
         return f"ACCESSIBLE={environ['ACCESSIBLE']}"
     if not (os.isatty(0) and os.isatty(1)):
-        return "no terminal"
+        return _NO_TERMINAL
     return "TERM=dumb" if environ.get("TERM", "dumb") == "dumb" else ""
 
 
@@ -60,26 +67,29 @@ class Plain:
         self.aside: Callable[[str], bool] = lambda text: False
         self.busy = False
         self.echoes = sys.stdin.isatty()
+        self.aloud = why != _NO_TERMINAL
         self._reading: asyncio.Task[None] | None = None  # of the next line of a pipe (rule 4)
         self._piped = b""  # what was read of a pipe and not taken yet
         self._empty = True  # no line came
         self._history: History | None = None
         self._typed = b""  # the beginning of a line
         self._ask: tuple[str, Callable[[str], None]] | None = None
+        self._settled = ""  # a prompt that was closed, until a line came that may answer it (rule 5)
         self._prompted = False  # the last line is a prompt
         self._over = asyncio.Event()
         self.line(f"plain lines ({why}): nothing is drawn again; every answer ends with Enter")
 
-    def remember(self, history: History) -> None:
-        """Keep what is typed in this history."""
+    def remember(self, history: History, words: Completer) -> None:
+        """Keep what is typed in this history; nothing completes."""
         self._history = history
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
         """Append a line."""
-        self._write(("\n" if self._prompted else "") + click.unstyle(safe_painted(text)) + "\n")
-        self._prompted = False
+        for line in click.unstyle(safe_painted(text)).split("\n"):
+            self._write(f"\n{line}\n" if self._prompted else f"{line}\n")
+            self._prompted = False
 
     def clear(self) -> None:
         """Nothing: lines are only appended (rule 1)."""
@@ -90,6 +100,7 @@ class Plain:
     def expect(self) -> None:
         """Show where to type (rule 3)."""
         if self.echoes:
+            self._settled = ""
             self._prompt("> ")
         self._want()
 
@@ -128,12 +139,25 @@ class Plain:
     def ask(self, text: str, then: Callable[[str], None], keys: str) -> None:
         """Ask in a line of its own, and call `then` with the line that is typed (rule 2)."""
         self._ask = (text, then)
+        if self.echoes:
+            self._settled = ""
         self._prompt(text)
         self._want()
 
+    def again(self) -> None:
+        """Ask again, below the lines that were printed meanwhile."""
+        if self._ask is not None:
+            self._prompt(self._ask[0])
+            self._want()
+
+    def lose(self, why: str) -> None:
+        """Nothing: a line that comes too late is refused by the name of its prompt (rule 5)."""
+
     def close(self) -> None:
         """Ask no more."""
-        self._ask = None
+        if self._ask is not None:
+            self._settled = self._ask[0].strip()
+            self._ask = None
 
     def idle(self) -> None:
         """Nothing: a line is expected when what runs is over."""
@@ -148,13 +172,22 @@ class Plain:
             self._prompted = False
             self._take(line.decode("utf-8", "replace").strip())
 
+    def _refuse(self, text: str) -> None:
+        """Refuse a line that may answer a prompt that was closed (rule 5), by the name of the prompt."""
+        asked, self._settled = self._settled, ""
+        self.line(f"not taken: {text!r}. It came for the prompt {asked!r}, which was answered elsewhere or is over")
+        self.again()
+        if self._ask is None and not self.busy:
+            self.expect()
+
     def _take(self, text: str) -> None:
+        if self._settled and (not text.startswith("/") or text.startswith("//")):
+            self._refuse(text)
+            return
+        self._settled = ""
         if self._ask is not None:
-            asked, then = self._ask
-            if self.aside(text):
-                self._prompt(asked)
-                self._want()
-            else:
+            _, then = self._ask
+            if not self.aside(text):  # else it is asked again when that was told
                 self._ask = None
                 then(answer_of(text))
             return
@@ -181,7 +214,7 @@ class Plain:
         """Lines can be printed at once."""
 
     def flush(self) -> None:
-        """Everything is printed already."""
+        """Nothing: every line is printed at once."""
 
     async def run(self) -> None:
         """Read what is typed until `end`."""

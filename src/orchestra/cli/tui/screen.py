@@ -4,10 +4,12 @@ Rules
 1. Finished lines are printed in batches, as ordinary lines at the bottom: the terminal's scrollback has each once.
 2. While something runs the live rows above the input are of a fixed number, so the cursor stays in its cell. With what
    is typed and the menu below it, they are never more than 12.
-3. A prompt takes the input line; what was being typed comes back afterwards. A person who was typing when it appeared
-   must end an answer with Enter, and a letter just after it counts only if nothing follows: so no letter of a sentence
-   approves anything.
-4. A line that was typed before the input line was there is sent; several of them may be a paste, and are not.
+3. A prompt takes the input line. One that comes while a line is typed sleeps: the status row names it, and the keys go
+   on to that line until it is sent or emptied, or nothing was typed for a second; then the line is put aside, and comes
+   back after the prompt. A person who was typing just before the prompt took the input line must end an answer with
+   Enter, and a letter just after that counts only if nothing follows: so no letter of a sentence approves anything.
+   What was typed at a prompt that is answered elsewhere is refused; so is the next line, which may be the rest of it.
+4. The input line is drawn before the program is loaded; what was typed before and is sent meanwhile: early.py.
 5. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
 """
 
@@ -15,9 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import sys
-import termios
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -46,37 +46,38 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
+from rich.cells import cell_len
 
-from orchestra.cli.editor import Letters, editing_keys
 from orchestra.cli.emoji import PlainEmoji
-from orchestra.cli.text import safe_painted
+from orchestra.cli.keys import Letters, editing_keys
+from orchestra.cli.text import safe, safe_painted
+from orchestra.cli.tui.early import LateHistory, take_typed
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.surface import answer_of
 from orchestra.cli.tui.tail import Tail
+from orchestra.core.cells import cut
 
 _ROWS = 12  # all live rows together
 _TAIL = 4
 _INPUT = 6
 _MENU = 5
 _BATCH_S = 0.1
-_TYPING_S = 1.0  # who pressed a key so lately is typing
+_TYPING_S = 1.0  # a person who pressed a key so lately is typing
+_FINISH = "finish your line first, then answer: "  # in the status row, before a prompt that sleeps
 _DEAD_S = 0.3  # no letter alone answers a prompt that is so young
-
-
-def _typed_ahead() -> str:
-    """What was typed while the terminal still gave whole lines."""
-    if not termios.tcgetattr(0)[3] & termios.ICANON:
-        return ""
-    found = b""
-    while select.select([0], [], [], 0)[0] and (data := os.read(0, 4096)):
-        found += data
-    return found.decode("utf-8", "replace")
 
 
 class _Output(Vt100_Output):
     """The terminal; while it is `held`, what is drawn is gathered, to be written at once."""
 
     held = False
+
+    def erase_down(self) -> None:
+        """Erase from the first cell of a row to the end; its blank comes first.
+
+        At the first row tmux would keep a copy of all that is erased: its history would have live rows in it.
+        """
+        self.write_raw("\x1b[0m \x1b[J\r")
 
     def flush(self) -> None:
         if not self.held:
@@ -87,8 +88,9 @@ class Screen:
     """The surface of the terminal UI."""
 
     echoes = False
+    aloud = False
 
-    def __init__(self, words: Completer, *, colour: bool) -> None:
+    def __init__(self, *, colour: bool) -> None:
         self.status = Status()
         self.tail = Tail()
         self.heard: Callable[[str], None] = lambda text: None
@@ -104,25 +106,32 @@ class Screen:
         self._away = False  # a program of the person's has the terminal
         self._drawn = asyncio.Event()  # the live rows are there
         self._ask: tuple[str, Callable[[str], None]] | None = None
+        self._keys_of = ""  # the letters that answer the open prompt
+        self._asleep = False  # the open prompt takes no keys yet: a line is being typed (rule 3)
+        self._lost = ""  # why the next line that comes is refused, if it is no command (rule 3)
+        self._rest = False  # something was typed at that prompt: the rest of it may come at any time
         self._still = False  # nothing ran when the open prompt appeared: no rows are kept for it
         self._answering = False  # an answer was just given: a prompt now is the next one of the same decision
         self._draft = ""
         self._typed_at = 0.0
         self._letters = Letters()
+        self._history = LateHistory()
         self._buffer = Buffer(
             name=DEFAULT_BUFFER,
-            completer=words,
-            complete_while_typing=Condition(lambda: self._ask is None),
+            history=self._history,
+            complete_while_typing=Condition(lambda: not self._asked_now),
             multiline=True,
             accept_handler=self._accept,
             on_text_changed=lambda _: self._typed(),
         )
         self._app: Application[None] = self._made()
 
-    def remember(self, history: History) -> None:
-        """Use this history of what was typed."""
-        self._buffer.history = history
-        self._buffer.load_history_if_not_yet_loaded()
+    def remember(self, history: History, words: Completer) -> None:
+        """Use this history of what was typed, and complete with these words, also what is begun."""
+        self._history.become(history)
+        self._buffer.completer = words
+        if self._buffer.text and not self._asked_now:
+            self._buffer.start_completion()
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 
@@ -153,7 +162,6 @@ class Screen:
             full_screen=False,
             erase_when_done=True,
             mouse_support=False,
-            min_redraw_interval=0.05,
             enable_page_navigation_bindings=False,
             output=output,
             after_render=lambda _: self._drawn.set(),
@@ -161,8 +169,13 @@ class Screen:
         )
 
     @property
+    def _asked_now(self) -> bool:
+        """Whether the keys go to a prompt."""
+        return self._ask is not None and not self._asleep
+
+    @property
     def _prompt(self) -> str:
-        return self._ask[0] if self._ask else "> "
+        return self._ask[0] if self._ask and not self._asleep else "> "
 
     @property
     def width(self) -> int:
@@ -189,6 +202,8 @@ class Screen:
         return [*self.tail.rows(self._height, self.width, time.monotonic())]
 
     def _status(self) -> StyleAndTextTuples:
+        if self._ask and self._asleep:
+            return [("ansiyellow", cut(f" {_FINISH}{safe(self._ask[0])}".replace("\n", " "), self.width))]
         return [("ansibrightblack", self.status.row(self.width, time.monotonic()))]
 
     def changed(self) -> None:
@@ -202,6 +217,8 @@ class Screen:
 
     def expect(self) -> None:
         """Nothing runs: a line is expected."""
+        if not self._rest:
+            self._lost = ""
         self.changed()
 
     # -- finished lines -----------------------------------------------------------------------------------------------
@@ -263,12 +280,18 @@ class Screen:
     def _typed(self) -> None:
         if self._buffer.text:
             self._typed_at = time.monotonic()
+        elif self._asleep:
+            self._rouse()
 
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if text != buffer.text:
+            buffer.text = text  # the history gets it, too
         self._typed_at = 0.0  # Enter, or a letter that is an answer: the person waits
-        if self._ask is None:
-            self.heard(text)
+        if self._ask is None or self._asleep:
+            if not self._refused(text):
+                self.heard(text)
+            asyncio.get_running_loop().call_soon(self._rouse)  # when the buffer is empty
             return False  # the buffer is emptied, and the text is in the history
         asked, then = self._ask
         buffer.reset()
@@ -285,16 +308,49 @@ class Screen:
 
     def ask(self, text: str, then: Callable[[str], None], keys: str) -> None:
         """Ask at the input line, and call `then` with the answer (rule 3)."""
-        begun = self._buffer.text if self._ask is None else ""
+        if self._asked_now:
+            self._buffer.reset()  # what was typed at the prompt before
+        self._ask, self._keys_of = (text, then), keys
+        self._letters.of = ""
+        rest_comes = bool(self._lost) and time.monotonic() - self._typed_at < _TYPING_S
+        self._asleep = not self._answering and (rest_comes or bool(self._buffer.text))
+        self._still = not self.tail.names
+        if self._asleep:
+            self._rouse_later()
+        else:
+            self._take_keys()
+        self.changed()
+
+    def _rouse_later(self) -> None:
+        """Let the prompt that sleeps take the keys when nothing was typed for a second; at once if it was so."""
+        if not self._asleep:
+            return
+        left = self._typed_at + _TYPING_S - time.monotonic()
+        if left > 0:
+            asyncio.get_running_loop().call_later(left, self._rouse_later)
+        else:
+            self._rouse()
+
+    def _rouse(self) -> None:
+        """Let the prompt that sleeps take the keys; what was being typed is put aside."""
+        if self._asleep:
+            self._asleep = False
+            self._take_keys()
+            self._app.invalidate()
+
+    def _take_keys(self) -> None:
+        """From now on keys answer the open prompt; a letter alone as soon as no sentence can be meant (rule 3)."""
+        begun, asked = self._buffer.text, self._ask
+        if self._refused(begun):
+            begun = ""
+        self._lost = ""
         self._draft = begun or self._draft
         typing = bool(begun) or time.monotonic() - self._typed_at < _TYPING_S
-        self._ask = asked = (text, then)
-        self._letters.of = keys if self._answering else ""
-        if not self._answering and not typing:
-            asyncio.get_running_loop().call_later(_DEAD_S, self._wake, asked, keys)
-        self._still = not self.tail.names
+        if self._answering:
+            self._letters.of = self._keys_of
+        elif not typing:
+            asyncio.get_running_loop().call_later(_DEAD_S, self._wake, asked, self._keys_of)
         self._buffer.reset()
-        self.changed()
 
     def _wake(self, asked: object, keys: str) -> None:
         """From now on a letter alone answers this prompt; also one that was typed meanwhile, if nothing follows it."""
@@ -304,15 +360,37 @@ class Screen:
             if typed and typed in keys:
                 self._letters.take_soon(self._app, self._buffer, typed)
 
+    def again(self) -> None:
+        """Nothing: the prompt is below all lines."""
+
+    def lose(self, why: str) -> None:
+        """Refuse what was typed at the open prompt, and the next line (rule 3)."""
+        if self._asked_now:
+            self._lost = why
+            self._rest = self._refused(self._buffer.text)
+            if self._rest:
+                self._lost = why
+                self._buffer.append_to_history()
+                self._buffer.reset()
+
+    def _refused(self, text: str) -> bool:
+        """Refuse a line that may belong to a prompt that was answered elsewhere, if there was one."""
+        why, self._lost = self._lost, self._lost if not text.strip() else ""
+        if not why or not text.strip() or (text.lstrip().startswith("/") and not text.lstrip().startswith("//")):
+            return False
+        self.line(f"not taken: {text.strip()!r}; {why}")
+        return True
+
     def close(self) -> None:
         """Ask no more."""
         if self._ask is not None:
-            self._buffer.reset()
+            if not self._asleep:
+                self._buffer.reset()
             self._asked()
             self.idle()
 
     def _asked(self) -> None:
-        self._ask, self._letters.of, self._still = None, "", False
+        self._ask, self._letters.of, self._still, self._asleep = None, "", False, False
         self.changed()
 
     def idle(self) -> None:
@@ -349,6 +427,8 @@ class Screen:
             if event.current_buffer.text:
                 event.current_buffer.append_to_history()
                 event.current_buffer.reset()
+                self._lost = ""
+                self._rouse()
             else:
                 self.interrupted()
 
@@ -370,29 +450,24 @@ class Screen:
     # -- the life of it -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Show the live rows until `end`; below a line: tmux keeps a copy of what is erased at its first row."""
-        self._write()
-        self._take_typed(_typed_ahead())
+        """Show the live rows until `end`, first with what was typed before (rule 4)."""
         ticking = asyncio.ensure_future(self._tick())
         try:
-            await self._app.run_async(handle_sigint=False, set_exception_handler=False)
+            with self._app.input.raw_mode():
+                if echoed := take_typed(self._app.input):  # the input line is drawn over it
+                    rows = (cell_len(echoed) - 1) // self._app.output.get_size().columns
+                    self._out.write(f"\x1b[{rows}A\r" if rows else "\r")
+                    self._out.flush()
+                await self._app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             ticking.cancel()
             if self._printing is not None:
                 self._printing.cancel()
             self._write()
 
-    def _take_typed(self, text: str) -> None:
-        """Take what was typed before the input line was there: one line is sent, several may be a paste (rule 4)."""
-        if text.count("\n") == 1 and text.strip():
-            self._buffer.history.append_string(text.strip())
-            self.heard(text)
-        elif text:
-            self._buffer.insert_text(text)
-
     def end(self) -> None:
         """Remove the live rows; `run` returns."""
-        if self._app.is_running:
+        if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
     async def _tick(self) -> None:

@@ -33,6 +33,7 @@ class Status(Struct):
     step: int = 0  # of `most`, if the workflow tells how far it is
     most: int = 0
     waits: int = 0  # in the whole project
+    stopped: int = 0  # runs of the project that no process drives, and that wait for nobody
     queued: int = 0  # messages that were typed meanwhile
     spent: dict[str, Spending] = {}  # by run
     spoke: str = ""  # the run whose call was the newest
@@ -68,7 +69,11 @@ class Status(Struct):
     def _idle(self) -> Iterator[tuple[int, str]]:
         if self.waits:
             yield 0, f"{self.waits} waiting: /inbox"
-        yield 1, "/help"
+        if self.stopped:
+            yield 1, f"{self.stopped} stopped: /resume"
+        yield 2, "/help"
+        if self.queued:
+            yield 3, f"{self.queued} to send"
 
     def _parts(self, now: float) -> Iterator[tuple[int, str]]:
         """The parts of the row in order, each with its place among those that are left out last."""

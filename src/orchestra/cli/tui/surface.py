@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 
 from orchestra.cli.tui.status import Status
@@ -25,13 +26,14 @@ class Surface(Protocol):
     busy: bool  # something runs
     colour: bool
     echoes: bool  # what is typed stays there by itself
+    aloud: bool  # a screen reader reads it: tables of answers are printed row by row
     heard: Callable[[str], None]  # is called with what was typed
     aside: Callable[[str], bool]  # takes what was typed at a prompt if it is no answer, such as `/exit`
     interrupted: Callable[[], None]  # Ctrl-C at an empty line
     left: Callable[[int], None]  # the end of the input, with the exit code
 
-    def remember(self, history: History, /) -> None:
-        """Use this history of what was typed."""
+    def remember(self, history: History, words: Completer, /) -> None:
+        """Use this history of what was typed, and complete with these words."""
 
     def line(self, text: str, /) -> None:
         """Print a finished line, once. Whatever it contains, nothing but text and its colour reaches the terminal."""
@@ -47,6 +49,12 @@ class Surface(Protocol):
 
     def ask(self, text: str, then: Callable[[str], None], keys: str, /) -> None:
         """Ask, and call `then` with the answer. A letter of `keys` may be an answer without Enter."""
+
+    def again(self) -> None:
+        """Ask again what is asked: lines were printed meanwhile."""
+
+    def lose(self, why: str, /) -> None:
+        """The open prompt is about to be closed because of this, not by the person: an answer is no message."""
 
     def close(self) -> None:
         """Ask no more."""

@@ -1,4 +1,8 @@
-"""What is alive of running steps, as a fixed number of rows. Pure: no terminal, no clock of its own."""
+"""What is alive of running steps, as a fixed number of rows. Pure: no terminal, no clock of its own.
+
+Text that is alive is indented. A terminal that is resized may keep a copy of a live row among the finished lines
+(docs/design/0015): that copy is no second one of a finished line.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from orchestra.core.text import clean
 
 _KEPT = 2_000  # characters of a text that nothing ends
 _COLOURS = ("ansicyan", "ansimagenta", "ansigreen", "ansiblue", "ansiyellow")
+_ALIVE = "  "  # before each row of text
 _SPACE = re.compile(r"\s+")
 
 Fragments = list[tuple[str, str]]  # (style, text), as prompt_toolkit takes them
@@ -88,6 +93,11 @@ class Tail:
         step.thinking = thinking or step.thinking
         step.text = (step.text + text)[-_KEPT:]
 
+    def restart(self, run: str, key: str) -> None:
+        """The text of a step begins anew."""
+        if (step := self._steps.get((run, key))) is not None:
+            step.arrived, step.text, step.thinking = 0, "", 0
+
     def set(self, run: str, key: str, at: float, text: str) -> None:
         """What is alive of a step now."""
         self._step(run, key, at).text = text[-_KEPT:]
@@ -104,7 +114,8 @@ class Tail:
         if len(steps) == 1 and newest is not None and height > 1:
             out = [_heading(newest, width, now)]
             text = clean(newest.text).replace("\t", "    ")
-            out += [(colour_of(newest.agent), row) for row in rows_of(text, width, height - 1)]
+            room = max(1, width - len(_ALIVE))
+            out += [(colour_of(newest.agent), _ALIVE + row) for row in rows_of(text, room, height - 1)]
         else:
             shown = steps if len(steps) <= height else steps[: height - 1]
             out = [_line(step, width, now) for _, step in shown]

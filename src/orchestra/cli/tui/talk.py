@@ -2,11 +2,12 @@
 
 Rules
 1. One thing runs at a time. What is typed meanwhile is taken afterwards; `/exit`, and a command that only looks, are
-   taken at once. A run that is only shown is left for what is typed.
+   taken at once. A run that is only shown is left for what is typed. At a prompt a line that begins with one slash is
+   never an answer: a command that does not only look is refused.
 2. Ctrl-C stops what runs: a turn is canceled (cli/conversation.py), another run stays as it is and can go on, one that
    is only shown is left alone. At once again, or with nothing running and twice, it leaves.
 3. To leave stops nothing for good: a turn is finished by the next UI, a run waits for `/resume`.
-4. No error of a line ends the UI: it is one line on the screen.
+4. No error of a line ends the UI: it is printed on the screen.
 """
 
 from __future__ import annotations
@@ -22,21 +23,26 @@ from typing import Any
 import click
 
 from orchestra.app import App
-from orchestra.cli.advice import SHELL, command, typed_as
+from orchestra.cli.advice import command
 from orchestra.cli.conversation import Conversation, Heard
 from orchestra.cli.driving import Drive
+from orchestra.cli.hosting import SHELL, typed_as
 from orchestra.cli.program import failure
 from orchestra.cli.text import safe
 from orchestra.cli.tui.attach import Attached
+from orchestra.cli.tui.early import INTERRUPTED, Early
 from orchestra.cli.tui.face import TuiFace
-from orchestra.cli.tui.hosted import LOOKING, Given, Hosting, Taken, in_thread, run_command
-from orchestra.cli.tui.names import Meaning, help_lines, meaning_of
+from orchestra.cli.tui.hosted import Given, Hosting, Taken, run_command
+from orchestra.cli.tui.names import Meaning, as_typed_here, help_lines, looks, meaning_of
 from orchestra.cli.tui.surface import Surface
-from orchestra.core.errors import OrchestraError, UsageError
+from orchestra.cli.tui.threads import in_thread
+from orchestra.core.errors import OrchestraError, RunLocked, UsageError
 from orchestra.core.records import FINAL
+from orchestra.providers.choose import NoModel
+from orchestra.runs.find import Member
 
 _AGAIN_S = 2.0
-INTERRUPTED = 130  # the exit code
+_WAITS = 3  # the exit code of a run that waits for a person
 
 
 class Talk:
@@ -60,10 +66,11 @@ class Talk:
     def _app(self) -> App:
         return self._drive.app
 
-    async def run(self) -> int:
-        """Take lines until the person leaves."""
+    async def run(self, shown: asyncio.Task[None], early: Early) -> int:
+        """Take lines until the person leaves, first those that were sent before. `shown` shows the screen."""
         asyncio.get_running_loop().set_exception_handler(self._broken)
-        shown = asyncio.ensure_future(self._screen.run())
+        for text in early.lines:
+            self._heard(text)
         taking = asyncio.ensure_future(self._take())
         await asyncio.wait([shown, taking], return_when=asyncio.FIRST_COMPLETED)
         for task in (taking, *self._looks):
@@ -84,7 +91,6 @@ class Talk:
 
     async def _take(self) -> None:
         self._signals()
-        await self._screen.ready()
         text = ""
         while self._code is None:
             try:
@@ -103,12 +109,24 @@ class Talk:
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def _aside(self, text: str) -> bool:
+        """Take a line that was typed at a prompt and begins with one slash: it is no answer (rule 1)."""
+        if not text.startswith("/") or text.startswith("//"):
+            return False
+        if not self._at_once(text):
+            self._echo(text)
+            meaning, name = meaning_of(text), text.split()[0]
+            why = f"{name} is not taken while an answer is asked for; // begins an answer with /"
+            self._screen.line(f"orchestra: {safe(meaning.rest if meaning.kind == 'absent' else why)}")
+            self._screen.again()
+        return True
+
+    def _at_once(self, text: str) -> bool:
         """Take a line that needs not wait for what runs or asks: `/exit`, or a command that only looks."""
         if text in ("/exit", "/quit"):
             self._leave()
             return True
         meaning = meaning_of(text)
-        if meaning.kind != "help" and (meaning.kind != "command" or meaning.name not in LOOKING):
+        if not looks(meaning):
             return False
         look = asyncio.ensure_future(self._look(text, meaning))
         self._looks.add(look)
@@ -120,7 +138,7 @@ class Talk:
         if not text:
             return
         at_once = text in ("/exit", "/quit") or (self._screen.busy and self._attached is None)
-        if at_once and self._aside(text):
+        if at_once and self._at_once(text):
             return
         self._lines.put_nowait(text)
         self._screen.status.queued = self._lines.qsize()
@@ -134,14 +152,21 @@ class Talk:
         if again:
             return self._leave()
         if self._screen.busy:
-            while not self._lines.empty():
-                self._lines.get_nowait()
+            self._discard_queued()
             return self._stop(signal.SIGINT)
         self._screen.line("Ctrl-C again leaves; so do Ctrl-D and /exit")
         return self._screen.expect()
 
+    def _discard_queued(self) -> None:
+        """What was sent while something runs is not taken any more: the person stops what runs, or leaves."""
+        while not self._lines.empty():
+            if text := self._lines.get_nowait():
+                self._screen.line(click.style(f"not sent: {safe(text)}", dim=True))
+        self._screen.status.queued = 0
+
     def _leave(self, code: int = 0) -> None:
         self._code = code
+        self._discard_queued()
         self._stop(signal.SIGTERM)  # rule 3
         self._lines.put_nowait("")
 
@@ -160,12 +185,12 @@ class Talk:
             case "clear":
                 self._screen.clear()
             case "help":
-                self._help()
+                self._help(meaning.name)
             case "absent":
                 raise UsageError(meaning.rest)
 
-    def _help(self) -> None:
-        for line in help_lines(shutil.get_terminal_size().columns - 1):
+    def _help(self, name: str) -> None:
+        for line in help_lines(shutil.get_terminal_size().columns - 1, name):
             self._screen.line(line)
 
     def _echo(self, text: str) -> None:
@@ -181,7 +206,7 @@ class Talk:
             async for heard in taken:
                 self._face.over()
                 for line in heard.lines:
-                    self._screen.line(line)
+                    self._screen.line(as_typed_here(line) if line.startswith("orchestra: ") else line)
                 if heard.answer:
                     self._face.answer(heard.answer)
                 if heard.leave is not None and self._code is None:
@@ -192,13 +217,18 @@ class Talk:
     async def _look(self, text: str, meaning: Meaning) -> None:
         """Run a command that only looks, while something runs."""
         self._echo(text)
-        if meaning.kind == "help":
-            return self._help()
         try:
-            async with self._hosting:
-                await run_command(self._hosted(), meaning.name, meaning.rest, self._path, self._given)
+            if meaning.kind == "clear":
+                self._screen.clear()
+            elif meaning.kind == "help":
+                self._help(meaning.name)
+            else:
+                async with self._hosting:
+                    await run_command(self._hosted(), meaning.name, meaning.rest, self._path, self._given)
         except Exception as error:  # rule 4
             self._failed(error)
+        finally:
+            self._screen.again()
 
     def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error that nothing waited for, such as one of a key (rule 4)."""
@@ -206,7 +236,11 @@ class Talk:
         self._failed(error if isinstance(error, Exception) else RuntimeError(context["message"]))
 
     def _failed(self, error: Exception) -> None:
-        self._screen.line(" ".join(failure(error)[0].split("\n")))
+        if isinstance(error, NoModel):
+            return self._screen.line(f"orchestra: {as_typed_here(error.in_one_line)}")
+        for line in failure(error)[0].split("\n"):
+            self._screen.line(as_typed_here(line))
+        return None
 
     async def _command(self, meaning: Meaning) -> None:
         host = self._hosted()
@@ -224,7 +258,7 @@ class Talk:
             self._screen.line("this command ends by itself; Ctrl-C again leaves the UI")
 
     def _hosted(self) -> Hosting:
-        return Hosting(self._face, self._screen)
+        return Hosting(self._face, self._screen, self._hosting)
 
     @property
     def _path(self) -> Path:
@@ -243,7 +277,8 @@ class Talk:
                 self._face.done(end, taken.folder)
             if end.result is not None and end.status == "completed":
                 self._face.answer(safe(app.workflow_of(end.run_id).printed(end.result)))
-            if end.status not in FINAL.values() and self._code is None:
+            waits = end.exit_code in (_WAITS, RunLocked.exit_code)  # else the lines above tell how to go on
+            if waits and end.status not in FINAL.values() and self._code is None:
                 self._screen.line(f"it stays; to go on with it here: {command(app, 'resume', taken.folder.id)}")
         finally:
             came = taken.drive.signals
@@ -298,13 +333,17 @@ class Talk:
         look.add_done_callback(self._looks.discard)
 
     async def _counted(self) -> None:
-        def count() -> int:
+        def count() -> tuple[int, int]:
             app = App(self._path)
-            requests = (one for run in app.meant.unended() for one in app.trees.requests(run.folder))
-            return sum(not one.answered for one in requests)
+            waits = stopped = 0
+            for run in app.meant.unended():
+                requests = app.trees.requests(run.folder, (Member(run),))
+                waits += sum(not one.answered for one in requests)
+                stopped += not requests and not run.driven
+            return waits, stopped
 
         try:
-            self._screen.status.waits = await in_thread(count)
+            self._screen.status.waits, self._screen.status.stopped = await in_thread(count)
         except (OrchestraError, OSError):
             return  # a run that cannot be read is told by the commands about it
         self._screen.changed()

@@ -221,7 +221,7 @@ def wrong_branch(name: str) -> str:
         return f"{name!r} is no name for a branch"
     if any(not part or part.startswith(".") or part.endswith(".lock") for part in parts):
         return f"{name!r} is no name for a branch: a part of it is empty, begins with a dot or ends with .lock"
-    if any(c in " ~^:?*[\\" or ord(c) < 32 or ord(c) == 127 for c in name):
+    if re.search(r"[\x00-\x20~^:?*\[\\\x7f]", name):
         return f"{name!r} is no name for a branch: it has a character that git does not allow"
     return ""
 

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 
 from orchestra.config.yamlfile import keys_twice, line_at, whole_size
 from orchestra.core.errors import ContractError
-from orchestra.core.text import brief
+from orchestra.core.text import and_more, brief
 from orchestra.patch.safety import wrong_path
 from orchestra.workflows.contracts.records import Contract
 from orchestra.workflows.contracts.rules import Broken, Ids, KeyPath, broken, other_ids
@@ -59,8 +59,8 @@ class Malformed(ContractError):
 
     def __init__(self, name: str, mistakes: Sequence[BrokenLine]) -> None:
         lines = "".join(f"\n- {mistake}" for mistake in mistakes[:_MOST_REPORTED])
-        more = len(mistakes) - _MOST_REPORTED
-        super().__init__("CONTRACT_INVALID", f"{name} is not valid:{lines}" + (f"\n- and {more} more" * (more > 0)))
+        more = and_more(mistakes, _MOST_REPORTED, "\n- ")
+        super().__init__("CONTRACT_INVALID", f"{name} is not valid:{lines}{more}")
         self.mistakes = tuple(mistakes)
 
 

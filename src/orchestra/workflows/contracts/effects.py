@@ -30,7 +30,7 @@ from orchestra.core.files import MIB, read_bounded
 from orchestra.core.reading import effect_of, key_of, outcome_as
 from orchestra.core.records import Event
 from orchestra.core.run import MOST_ARTIFACT, RunFolder
-from orchestra.core.text import clean
+from orchestra.core.text import clean_output
 from orchestra.workflows.contracts.merging import Terms
 from orchestra.workflows.contracts.places import Places, next_request
 from orchestra.workflows.contracts.storage import Manifest
@@ -229,4 +229,4 @@ def _printed(folder: RunFolder, outcome: CommandOutcome) -> str:
     """All that a test run printed: the outcome quotes only its beginning and its end."""
     if outcome.artifact is None:
         return outcome.output
-    return clean(folder.recorded(outcome.artifact, MOST_ARTIFACT).decode("utf-8", "replace"))
+    return clean_output(folder.recorded(outcome.artifact, MOST_ARTIFACT).decode("utf-8", "replace"))

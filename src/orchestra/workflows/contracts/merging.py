@@ -100,9 +100,7 @@ def judge(assumption: str, explored: Explored, found: Terms) -> Judged:
 
 def _is_known(path: str, files: list[str], folders: list[str]) -> bool:
     bare = path.rstrip("/")
-    inside = any(
-        f"/{folder.strip('/')}/".endswith(f"/{bare}/") or f"/{folder}/".find(f"/{bare}/") >= 0 for folder in folders
-    )
+    inside = any(f"/{bare}/" in f"/{folder}/" for folder in folders)
     return inside or any(f"/{file}".endswith(f"/{bare}") for file in files)
 
 

@@ -337,7 +337,7 @@ def _line(one: SubtaskProgress) -> str:
 
 
 def _times(number: int, what: str) -> str:
-    return f", {count(number, what)}" if number > 0 else ""
+    return f", {count(number, what)}" if number else ""
 
 
 def _task_state(task: TaskProgress) -> ContractTaskState:

@@ -327,6 +327,6 @@ def _whole(states: Sequence[State], ended: str = "") -> State:
     """The state of what these are the parts of."""
     if not states:
         return "failed" if ended and ended != "RUN_COMPLETED" else "in progress"
-    if len({*states}) > 1 and {*states} <= {"pending", "done"}:
+    if {*states} == {"pending", "done"}:
         return "failed" if ended else "in progress"
     return next(state for state in _ORDER if state in states)

@@ -31,6 +31,7 @@ from orchestra.core.reading import (
     recorded,
 )
 from orchestra.core.records import Event
+from orchestra.core.text import count
 from orchestra.workflows.dag.plan import task_uuid
 from orchestra.workflows.dag.planning import request_in_words
 from orchestra.workflows.dag.shapes import (
@@ -194,16 +195,14 @@ class Board:
         self.messages.append(Message(event.ts, "L2", "L1", plan))
         for warning in plan.warnings:
             self._tell(self._planning, event.ts, "warn", warning)
-        tasks = "1 task" if len(plan.tasks) == 1 else f"{len(plan.tasks)} tasks"
-        self._tell(self._planning, event.ts, "info", f"plan {plan.plan_id} with {tasks}")
+        self._tell(self._planning, event.ts, "info", f"plan {plan.plan_id} with {count(len(plan.tasks), 'task')}")
         for planned in plan.tasks:
             above = self._planning.planned.task_id
             entry = self.entries[planned.label] = Entry(planned, _shown(planned.inputs), 3, above, event.ts)
             self._tell(entry, event.ts, "info", "planned")
         for planned in plan.tasks:
             if planned.depends_on:  # S2-126
-                count = len(planned.depends_on)
-                waits = f"waits for {count} tasks" if count > 1 else "waits for 1 task"
+                waits = f"waits for {count(len(planned.depends_on), 'task')}"
                 self._change(self.entries[planned.label], "blocked", event.ts, waits)
 
     def _end(self, event: Event) -> None:

@@ -19,7 +19,7 @@ from orchestra.core.context import Context, Verdict
 from orchestra.core.errors import PolicyError, StepFailed
 from orchestra.core.model import Constraints
 from orchestra.core.records import ArtifactRef, ErrorInfo
-from orchestra.core.text import some
+from orchestra.core.text import and_more, some
 from orchestra.core.work import TOTAL_TIME, Approval, Approve, AutoApprove, ModelCall, Note
 from orchestra.policy.binding import stricter
 from orchestra.policy.decide import Ruling, decide
@@ -255,8 +255,8 @@ def describe(plan: Plan, ended: Ended) -> str:
         lines.append(f"- {task.label} [{done.state}] {task.intent} (`{' '.join(command(task))[:200]}`)")
         if said:
             lines.append(f"  {said[-SHOWN_CHARS:]}")
-    if len(plan.tasks) > SHOWN_TASKS:
-        lines.append(f"- and {len(plan.tasks) - SHOWN_TASKS} more")
+    if more := and_more(plan.tasks, SHOWN_TASKS, "- "):
+        lines.append(more)
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from orchestra.core.cells import table
 from orchestra.core.command import typed
-from orchestra.core.text import clean
+from orchestra.core.text import and_more, clean
 from orchestra.workflows.dag.plan import sorted_out
 from orchestra.workflows.dag.shapes import Plan, PlannedTask
 from orchestra.workflows.description import ShownLine
@@ -28,10 +28,11 @@ def plan_lines(plan: Plan, path: Path) -> list[ShownLine]:
     lines = table(("  task", "after", "may", "command"), rows)
     cut = not all(line.endswith(_command(tasks[name])) for name, line in zip(order, lines[1:], strict=False))
     shown = [ShownLine(lines[0], "dim"), *map(ShownLine, lines[1:])]
-    if len(order) > SHOWN:
-        shown.append(ShownLine(f"  … and {len(order) - SHOWN} more"))
+    more = and_more(order, SHOWN, "  … ")
+    if more:
+        shown.append(ShownLine(more))
     brought = any(task.inputs.env or task.inputs.files for task in tasks.values())
-    if cut or brought or len(order) > SHOWN:
+    if cut or brought or more:
         shown.append(ShownLine(f"  shortened; the full plan: {path}"))
     return shown + _warnings(plan)
 

@@ -35,6 +35,7 @@ from orchestra.core.lines import objects
 from orchestra.core.order import Order
 from orchestra.core.records import utf8
 from orchestra.core.redact import MASK
+from orchestra.core.text import and_more, some
 from orchestra.policy.decide import decide
 from orchestra.policy.inputs import check_inputs
 from orchestra.policy.policy import Policy, TaskWishes, for_task
@@ -109,10 +110,9 @@ def read_plan(
     if not problems:
         problems += _cycle(after)
     if problems or denied:
-        shown = "\n".join(f"- {line}" for line in [*denied, *problems][:_REASONS])
-        more = len(denied) + len(problems) - _REASONS
-        rest = f"\n- and {more} more" if more > 0 else ""
-        raise ContractError("policy" if denied else "plan", f"{source} cannot be used:\n{shown}{rest}")
+        reasons = [*denied, *problems]
+        shown = "\n".join(f"- {line}" for line in reasons[:_REASONS]) + and_more(reasons, _REASONS, "\n- ")
+        raise ContractError("policy" if denied else "plan", f"{source} cannot be used:\n{shown}")
     tasks = tuple(
         PlannedTask(
             task_id=ids[task.task_id],
@@ -308,7 +308,7 @@ def _explained(place: str, key: str, tasks: list[str]) -> UnknownKey:
     known = tuple(_KEYS[place]) if place else _Wanted.__struct_fields__
     near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
     cure = f"did you mean `{near[0]}`?" if near else f"known keys there: {', '.join(known)}"
-    named = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
+    named = some(tasks, 3)
     return UnknownKey(f"unknown key `{f'{place}.{key}'.lstrip('.')[:200]}` of task {named}", cure)
 
 

@@ -15,7 +15,7 @@ from orchestra.core.projections import Document, Projection
 from orchestra.core.reading import Request, StepEvent, StepOutcome, branch_of, effect_of, key_of, outcome_of
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
-from orchestra.core.text import count
+from orchestra.core.text import and_more, count
 from orchestra.providers.choose import Models
 from orchestra.providers.contract import Serves
 from orchestra.workflows.dag import shapes
@@ -169,7 +169,7 @@ def _headline(event: Event) -> str:
 def _denied(outcome: StepOutcome) -> str:
     """The end of a task's line: which connections were refused, and what to do about it."""
     said = "".join(f"; refused: {short(one.what)} ({short(one.why)})" for one in outcome.denials[:3])
-    more = f" and {len(outcome.denials) - 3} more" if len(outcome.denials) > 3 else ""
+    more = and_more(outcome.denials, 3)
     cures = dict.fromkeys(cure for one in outcome.denials for reason, cure in _CURES if reason in one.why)
     return said + more + "".join(f"; {cure}" for cure in cures)
 

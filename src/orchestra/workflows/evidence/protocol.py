@@ -178,7 +178,7 @@ def _read(text: str, kind: Any) -> Any:
             fits.append(msgspec.convert(candidate, kind))
         except msgspec.ValidationError as wrong:
             problems.append(str(wrong))
-    if len(fits) > 1 and any(one != fits[0] for one in fits):
+    if any(one != fits[0] for one in fits):
         raise ContractError("two_objects", f"the reply holds {len(fits)} JSON objects; write only the one that counts")
     if not fits:
         raise ContractError("schema", problems[0])

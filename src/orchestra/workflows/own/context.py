@@ -29,6 +29,7 @@ from orchestra.core.names import shortened
 from orchestra.core.records import Role
 from orchestra.core.work import AskPerson, ModelCall
 from orchestra.workflows.gate import Ticket, pass_gate, run_command
+from orchestra.workflows.own.arguments import Verb
 from orchestra.workflows.own.definition import Definition, hints_of, refuse_another
 from orchestra.workflows.own.effects import CallFunction, KeepDiff
 
@@ -81,6 +82,9 @@ class Context:
 
         StepFailed if it raises, after `retry`.
         """
+        verb = Verb(self._run, "step", name)
+        verb.function(function)
+        verb.retry(retry)
         effect = CallFunction(function, args, again=retry.times > 0)
         called = await self._run.perform(name, effect, retry=retry)
         return typed(called.result, returned(function))
@@ -102,6 +106,12 @@ class Context:
 
         `files`: show the model the files of the project that the text is about. ProviderError if there is no reply.
         """
+        verb = Verb(self._run, "model", agent)
+        verb.texts(text=text, system=system)
+        verb.flag("files", files)
+        verb.role(role)
+        verb.seconds("timeout_sec", timeout_sec)
+        verb.retry(retry)
         call = ModelCall(
             role=role,
             agent=agent,
@@ -122,6 +132,12 @@ class Context:
 
         Refused if the policy forbids it. If a rule has `ask`, the run waits until a person grants exactly this command.
         """
+        verb = Verb(self._run, "command")
+        if not argv:
+            raise verb.refused("no command is given: write ctx.command(program, argument, …)")
+        verb.items("argv", argv)
+        verb.seconds("timeout_sec", timeout_sec)
+        verb.flag("net", net)
         key = self._run.peek_key("command")
         wanted = RunCommand(
             argv=argv,
@@ -138,6 +154,7 @@ class Context:
 
         The diff is checked, then approved by a person or the policy, and applied whole or not at all.
         """
+        Verb(self._run, "patch").texts(diff=diff, summary=summary)
         name = file_name(self._run.peek_key("patch"))
         reply = await self._run.perform("diff", KeepDiff(diff, f"patch/{name}.raw.txt"))
         ticket = Ticket(
@@ -158,8 +175,11 @@ class Context:
     ) -> str:
         """Ask a person and return the answer. The run waits without a process until the answer is recorded.
 
-        With `options`, only these are answers.
+        With `options`, only these are answers, and the default is one of them.
         """
+        verb = Verb(self._run, "ask", name)
+        verb.texts(question=question, impact=impact)
+        given = verb.options(options, default)
         asked = free_name(file_name(self._run.peek_key(name)))
         request = AskPerson(
             questionId=asked,
@@ -167,7 +187,7 @@ class Context:
             reason=impact,
             needed_input=(),
             artifact=f"ask/{asked}.md",
-            options=tuple(options) or UNSET,
+            options=given or UNSET,
             default=UNSET if default is None else default,
             impact=impact or UNSET,
         )
@@ -181,14 +201,17 @@ class Context:
         The result has the file's `text`: as written, or as a person edited it. If the file was edited and there is a
         new `text`, a person decides. Use the result only inside an `edition` that is made of it.
         """
+        Verb(self._run, "look", name).texts(path=path, text=text)
         return await self._run.look(name, path, text)
 
     async def tree_hash(self, name: str, *globs: str) -> Hashed:
         """The contents of the project's files that these globs name (none: all), as one digest: for an `edition`."""
+        Verb(self._run, "tree_hash", name).items("globs", globs)
         return await self._run.tree_hash(name, globs)
 
     async def edition(self, name: str, /, **inputs: object) -> Context:
         """A context whose steps hold for these inputs only: when one of them changes, the steps are done anew."""
+        Verb(self._run, "edition", name).plain(inputs)
         return Context(await self._run.edition(name, inputs))
 
     # -- other runs, branches, time -----------------------------------------------------------------------------------
@@ -207,12 +230,15 @@ class Context:
         The path starts from the folder that this run works in, and does not leave it. The folder is made if it is
         missing. StepFailed of the call if no run may work there.
         """
+        Verb(self._run, "inside").texts(folder=folder)
         return Inside(self._run, folder)
 
     async def fan_out(
         self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], *, limit: int = 0
     ) -> dict[str, T]:
         """Run branches side by side, at most `limit` at once (0: any number); returns the result of each, by name."""
+
+        Verb(self._run, "fan_out").branches(branches, limit)
 
         def branch(function: Callable[[Context], Awaitable[T]]) -> Callable[[Run], Awaitable[T]]:
             return lambda run: function(Context(run))
@@ -221,6 +247,7 @@ class Context:
 
     async def sleep(self, seconds: float) -> None:
         """Wait. The deadline is recorded, so a killed run waits only for the rest."""
+        Verb(self._run, "sleep").seconds("seconds", seconds, above_zero=False)
         await self._run.sleep(seconds)
 
     async def now(self) -> str:
@@ -256,16 +283,21 @@ async def _call(
     args: tuple[Any, ...],
     params: dict[str, Any],
 ) -> Any:
+    verb = Verb(run, "call", name)
+    verb.workflow(workflow)
     known = workflow if isinstance(workflow, Definition) else None
     if known:
         refuse_another(known)
     target = known.name if known else str(workflow)
     job = known.job(*args, **params) if known else params
+    if not known:
+        verb.plain(params)
     key = run.peek_key(name)
     child = await run.call(name, target, msgspec.to_builtins(job), workspace=workspace)
     if child.status != "completed":
         why = f": {child.error}" if child.error else ""
-        raise StepFailed(key, CHILD_FAILED, f"child run {child.childRunId} is {child.status}{why}")
+        how = "failed" if child.status == "failed" else f"was {child.status}"
+        raise StepFailed(key, CHILD_FAILED, f"child run {child.childRunId} {how}{why}")
     return typed(child.result, known.returns) if known else child.result
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 import msgspec
 
 from orchestra.core.errors import UsageError
-from orchestra.core.text import misfit_text
+from orchestra.core.plain import fitted, no_json
 
 if TYPE_CHECKING:
     from orchestra.workflows.own.context import Context
@@ -75,6 +75,8 @@ class Definition(Generic[P, R]):
     def job(self, /, *args: Any, **params: Any) -> Any:
         """The job of a run with these parameters; UsageError names a wrong one."""
         if self._struct and len(args) == 1 and not params and isinstance(args[0], self._struct):
+            if unfit := no_json(msgspec.to_builtins(args[0])):
+                raise UsageError(f"{self.name}: {unfit}. Its parameters: {self.shown()}")
             return args[0]
         given = {**dict(zip(self.names, args, strict=False)), **params}
         if len(args) > len(self.names):
@@ -83,9 +85,9 @@ class Definition(Generic[P, R]):
         if unknown := [name for name in given if name not in fields]:
             raise UsageError(f"{self.name} has no parameter {unknown[0]!r}. Its parameters: {self.shown()}")
         try:
-            return msgspec.convert(msgspec.to_builtins(given), self.params)
-        except (msgspec.ValidationError, TypeError) as wrong:
-            raise UsageError(f"{self.name}: {misfit_text(wrong)}. Its parameters: {self.shown()}") from wrong
+            return fitted(given, self.params)
+        except ValueError as wrong:
+            raise UsageError(f"{self.name}: {wrong}. Its parameters: {self.shown()}") from wrong
 
     def begin(self, ctx: Context, job: Any) -> Awaitable[R]:
         """Call the function with a job's parameters."""

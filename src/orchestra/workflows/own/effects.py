@@ -15,7 +15,6 @@ import contextlib
 import contextvars
 import functools
 import inspect
-import math
 import os
 import threading
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from msgspec import Struct
 from orchestra.core.context import Step
 from orchestra.core.effects import Effect, digest_of
 from orchestra.core.errors import OrchestraError, StepFailed
+from orchestra.core.plain import no_json
 from orchestra.core.work import Reply
 from orchestra.patch.gatekeeper import kept_diff
 
@@ -107,19 +107,9 @@ async def call_function(effect: CallFunction, step: Step) -> Called:
 def as_json(value: Any) -> Any:
     """A value as it comes back from its record; TypeError or ValueError if it cannot be recorded as JSON."""
     recorded = msgspec.json.encode(value)
-    _refuse_nan(msgspec.to_builtins(value))
+    if unfit := no_json(msgspec.to_builtins(value)):
+        raise ValueError(unfit)
     return msgspec.json.decode(recorded)
-
-
-def _refuse_nan(value: Any) -> None:
-    """ValueError for NaN or an infinity anywhere in plain data: JSON has neither, and null is another value."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number of JSON")
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list | tuple):
-        for part in value:
-            _refuse_nan(part)
 
 
 async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

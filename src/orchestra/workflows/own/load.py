@@ -58,6 +58,11 @@ def own_names(project: Project) -> Iterator[str]:
     yield from (entry.name for entry in _entry_points())
 
 
+def installed_names() -> Iterator[tuple[str, str]]:
+    """The workflows of installed packages: the name of each, and its module and function."""
+    yield from ((entry.name, entry.value) for entry in _entry_points())
+
+
 def _entry_points() -> EntryPoints:
     import importlib.metadata  # most commands need none of it
 

@@ -175,7 +175,7 @@ def _calls(definition: Definition, phase: Phase) -> Iterator[Call]:
     for agent in (name for name in phase.agents if makes[name]):
         yield Call(phase.number, agent, "planner", "draft", True, sees[agent], reads[agent])
         if late := definition.late(phase, agent):
-            certain = not set(late) <= set(before)  # one that an earlier phase made may stay as it is
+            certain = not set(late).issubset(before)  # one that an earlier phase made may stay as it is
             yield Call(phase.number, agent, "planner", "update", certain, sees[agent] + makes[agent], reads[agent])
     reviews = definition.reviews(phase)
     for certain in (True, *[False] * (MOST_ROUNDS - 1)):
