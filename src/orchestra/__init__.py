@@ -22,12 +22,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from orchestra.core.command import CommandOutcome as CommandOutcome
-    from orchestra.core.context import Retry as Retry
     from orchestra.core.errors import OrchestraError as OrchestraError
     from orchestra.core.errors import ProviderError as ProviderError
     from orchestra.core.errors import Refused as Refused
     from orchestra.core.errors import StepFailed as StepFailed
     from orchestra.core.looks import Looked as Looked
+    from orchestra.core.retry import Retry as Retry
     from orchestra.library import Outcome as Outcome
     from orchestra.library import resume as resume
     from orchestra.library import run as run
@@ -45,7 +45,7 @@ _PUBLIC = {
     "PatchOutcome": ("orchestra.workflows.own.context", "PatchOutcome"),
     "ProviderError": ("orchestra.core.errors", "ProviderError"),
     "Refused": ("orchestra.core.errors", "Refused"),
-    "Retry": ("orchestra.core.context", "Retry"),
+    "Retry": ("orchestra.core.retry", "Retry"),
     "StepFailed": ("orchestra.core.errors", "StepFailed"),
     "resume": ("orchestra.library", "resume"),
     "run": ("orchestra.library", "run"),

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from orchestra.core.context import Retry
 from orchestra.core.records import Event, utc
+from orchestra.core.retry import Retry
 from orchestra.workflows.headline import headline
 from tests.support.modelserver import Fail, ModelServer
 from tests.support.project import PLAN, RIGHT_PATCH, Project, conforms, role

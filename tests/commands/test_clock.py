@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from orchestra.commands.clock import InTime, Timekeeper
-from orchestra.core.accounts import used
 from orchestra.core.clockfile import ClockReading
 from orchestra.core.effects import Sleep
 from orchestra.core.errors import StepFailed, TimeReached
 from orchestra.core.records import Event, EventType
 from orchestra.core.text import dollars_of, duration_text, seconds_of
+from orchestra.core.worked import seconds_worked
 
 
 def completed(at: str, milliseconds: int) -> Event:
@@ -40,50 +40,78 @@ def completed(at: str, milliseconds: int) -> Event:
 
 def test_seconds_of_steps_are_summed_and_counted_once_where_they_overlap() -> None:
     hour = completed("2026-01-31T02:00:00.000Z", 3_600_000)
-    assert round(used([hour]), 3) == 3600.0
+    assert round(seconds_worked([hour]), 3) == 3600.0
     beside = completed("2026-01-31T01:30:00.000Z", 1_800_000)  # within the hour
-    assert round(used([beside, hour]), 3) == 3600.0
+    assert round(seconds_worked([beside, hour]), 3) == 3600.0
     later = completed("2026-01-31T03:00:00.000Z", 60_000)
-    assert round(used([beside, hour, later]), 3) == 3660.0
+    assert round(seconds_worked([beside, hour, later]), 3) == 3660.0
 
 
 def happened(at: str, type: EventType, run: str = "r", number: int = 2, **payload: object) -> Event:
     return Event(id=f"{number:08d}", runId=run, type=type, ts=f"2026-01-31T{at}.000Z", payload=payload)
 
 
+def kept(at: str, seconds: float) -> ClockReading:
+    return ClockReading(round(1000 * seconds), f"2026-01-31T{at}.000Z")
+
+
 def test_time_in_which_a_person_thinks_does_not_count() -> None:
     asked = happened("01:00:00", "QUESTION_RAISED", key="ask.1", effect="AskPerson")
     answered = happened("09:00:00", "QUESTION_ANSWERED", key="ask.1", effect="AskPerson", outcome={"text": "네"})
-    assert used([asked, answered]) == 0
+    assert seconds_worked([asked, answered]) == 0
 
 
 def test_a_sleep_counts_and_not_the_hours_in_which_nobody_drove_the_run() -> None:
     deadline = "2026-01-31T01:00:30.000Z"
     begun = happened("01:00:00", "PHASE_STARTED", key="sleep.1", effect="Sleep", deadline=deadline)
     over = happened("09:00:00", "PHASE_COMPLETED", key="sleep.1", effect="Sleep", outcome={"at": deadline})
-    assert used([begun, over]) == 30
+    assert seconds_worked([begun, over]) == 30
+    late = happened(
+        "09:00:00", "PHASE_COMPLETED", key="sleep.1", effect="Sleep", outcome={"at": deadline, "waitedMs": 0}
+    )
+    assert seconds_worked([begun, late]) == 0  # another process found it over; the first one's part is in its reading
+    assert seconds_worked([begun, late], kept("01:00:05", 5)) == 5
+    rest = happened(
+        "01:00:31", "PHASE_COMPLETED", key="sleep.1", effect="Sleep", outcome={"at": deadline, "waitedMs": 10_000}
+    )
+    assert seconds_worked([begun, rest]) == 10
+    assert seconds_worked([begun, rest], kept("01:00:05", 5)) == 15
+
+
+RETRY_AT = "2026-01-31T01:10:00.000Z"
+FAILED = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", error={}, retryAt=RETRY_AT)
 
 
 def test_a_wait_for_a_retry_counts_as_far_as_the_journal_goes_and_the_process_that_waits_on_counts_the_rest() -> None:
-    retry_at = "2026-01-31T01:10:00.000Z"
-    failed = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", error={}, retryAt=retry_at)
-    assert used([failed]) == 0
-    assert used([failed], kept("01:00:30", 30)) == 30
+    assert seconds_worked([FAILED]) == 0
+    assert seconds_worked([FAILED], kept("01:00:30", 30)) == 30
     beside = happened("01:04:00", "PHASE_STARTED", number=3, key="other.1", effect="ModelCall")
-    assert used([failed, beside]) == 240
-    again = happened("01:10:05", "PHASE_STARTED", number=4, key="plan.2", effect="ModelCall")
-    assert used([failed, beside, again]) == 600
-    retried = happened("01:10:05", "PHASE_STARTED", number=4, key="plan.1", effect="ModelCall", attempt=2)
-    failed_again = happened("01:10:05", "PHASE_FAILED", number=5, key="plan.1", effect="ModelCall", retryAt=retry_at)
-    assert used([failed, beside, retried, failed_again]) == 600
+    assert seconds_worked([FAILED, beside]) == 240
 
 
-def test_a_wait_for_a_retry_that_nobody_waited_to_its_end_counts_as_its_process_kept_it() -> None:
-    retry_at = "2026-01-31T01:10:00.000Z"
-    failed = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", error={}, retryAt=retry_at)
-    retried = happened("09:00:00", "PHASE_STARTED", number=3, key="plan.1", effect="ModelCall", attempt=2)
-    assert used([failed, retried]) == 0
-    assert used([failed, retried], kept("01:00:05", 5)) == 5
+def test_a_wait_for_a_retry_counts_whole_if_one_process_waited() -> None:
+    retried = happened("01:10:05", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2)
+    assert seconds_worked([FAILED, retried]) == 600
+    again = happened(
+        "01:10:05", "PHASE_FAILED", number=4, key="plan.2", effect="ModelCall", retryAt="2026-01-31T01:20:00.000Z"
+    )
+    third = happened("01:20:00", "PHASE_STARTED", number=5, key="plan.3", effect="ModelCall", attempt=3)
+    assert seconds_worked([FAILED, retried, again]) == 600
+    assert seconds_worked([FAILED, retried, again, third]) == 600 + 595
+
+
+def test_of_a_wait_that_another_process_ended_counts_what_that_process_waited_and_what_is_kept_of_the_first() -> None:
+    """A kill five seconds after the failure; hours, or seven minutes, later the run is resumed."""
+    late = happened("09:00:00", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2, waitedMs=0)
+    assert seconds_worked([FAILED, late]) == 0
+    assert seconds_worked([FAILED, late], kept("01:00:05", 5)) == 5
+    rest = happened(
+        "01:10:01", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2, waitedMs=180_000
+    )
+    assert seconds_worked([FAILED, rest]) == 180
+    assert seconds_worked([FAILED, rest], kept("01:00:05", 5)) == 185
+    old = happened("09:00:00", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2)
+    assert seconds_worked([FAILED, old]) == 0  # of a version that did not record it
 
 
 def test_a_finished_child_need_not_be_read_for_the_time_it_took() -> None:
@@ -91,31 +119,27 @@ def test_a_finished_child_need_not_be_read_for_the_time_it_took() -> None:
     before = completed("2026-01-31T01:00:00.000Z", 500_000)
     ended = happened("01:00:10", "PHASE_COMPLETED", key="child.1", effect="ChildRun", outcome={"treeMs": 90_000})
     across = completed("2026-01-31T01:00:15.000Z", 60_000)  # of which five seconds came after
-    assert used([before, ended, across]) == 95
+    assert seconds_worked([before, ended, across]) == 95
     open_child = [happened("01:00:20", "RUN_CREATED", run="child"), completed("2026-01-31T01:00:40.000Z", 20_000)]
-    assert used([before, ended, across, *open_child]) == 115
-
-
-def kept(at: str, seconds: float) -> ClockReading:
-    return ClockReading(round(1000 * seconds), f"2026-01-31T{at}.000Z")
+    assert seconds_worked([before, ended, across, *open_child]) == 115
 
 
 def test_a_reading_beside_the_journal_has_what_was_cut_off_and_what_was_recorded_later_is_added() -> None:
     cut_off = happened("01:00:00", "PHASE_STARTED", key="plan.1", effect="ModelCall")
-    assert used([cut_off]) == 0
-    assert used([cut_off], kept("01:00:50", 50)) == 50
+    assert seconds_worked([cut_off]) == 0
+    assert seconds_worked([cut_off], kept("01:00:50", 50)) == 50
     again = completed("2026-01-31T01:01:00.000Z", 20_000)  # of which ten seconds came after the reading
-    assert used([cut_off, again], kept("01:00:50", 50)) == 60
+    assert seconds_worked([cut_off, again], kept("01:00:50", 50)) == 60
 
 
 def test_a_reading_never_takes_from_what_the_journal_has() -> None:
     """An older reading of the same run is genuine: as much as none."""
     minute = completed("2026-01-31T01:01:00.000Z", 60_000)
-    assert used([minute], kept("00:59:00", 0)) == 60
-    assert used([minute], kept("01:01:00", 0)) == 60
+    assert seconds_worked([minute], kept("00:59:00", 0)) == 60
+    assert seconds_worked([minute], kept("01:01:00", 0)) == 60
     child = happened("01:01:30", "PHASE_COMPLETED", key="child.1", effect="ChildRun", outcome={"treeMs": 90_000})
-    assert used([minute, child], kept("01:02:00", 30)) == 90
-    assert used([minute, child], kept("01:02:00", 100)) == 100
+    assert seconds_worked([minute, child], kept("01:02:00", 30)) == 90
+    assert seconds_worked([minute, child], kept("01:02:00", 100)) == 100
 
 
 def test_what_a_fork_copied_was_another_runs_time() -> None:
@@ -123,7 +147,7 @@ def test_what_a_fork_copied_was_another_runs_time() -> None:
     created = happened("01:00:00", "RUN_CREATED", number=1, forkedFrom=origin)
     copied = completed("2026-01-31T01:00:00.000Z", 60_000)
     own = Event(id="00000003", runId="r", type=copied.type, ts="2026-01-31T02:00:00.000Z", payload=copied.payload)
-    assert used([created, copied, own]) == 60
+    assert seconds_worked([created, copied, own]) == 60
 
 
 def test_a_limit_that_was_asked_for_stops_and_a_default_fails_the_step() -> None:
@@ -160,16 +184,13 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         seconds_of(text)
 
 
-def test_only_the_time_in_which_something_works_or_a_retry_waits_counts() -> None:
-    times = iter([0.0, 10.0, 11.0, 13.0, 14.0, 20.0, 30.0, 31.0, 32.0, 100.0])
+def test_only_the_time_in_which_something_works_counts() -> None:
+    times = iter([0.0, 10.0, 11.0, 13.0, 14.0, 20.0, 30.0])
     keeper = Timekeeper(60, clock=lambda: next(times))  # at 0
     with keeper.working(), keeper.working():  # from 10, and beside it from 11
         pass  # to 13, and to 14
     assert keeper.worked == 4  # asked at 20
-    keeper.waits(5)  # from 30
-    keeper.waits(2)  # from 31, beside the other
-    assert keeper.worked == 6
-    assert keeper.left == 51  # the longer wait was over at 35
+    assert keeper.left == 56  # and at 30
 
 
 def test_a_retry_waits_only_as_long_as_the_time_that_was_asked_for_lasts() -> None:

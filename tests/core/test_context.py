@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestra.core.context import Context, Retry, Step
+from orchestra.core.context import Context, Step
 from orchestra.core.disk import Chaos, Disk
 from orchestra.core.editions import Keep, keeps
 from orchestra.core.effects import Sleep
 from orchestra.core.errors import ContractError, DiskFull, Drift, DurabilityError, StepFailed, Suspended
 from orchestra.core.records import Event
+from orchestra.core.retry import Retry
 from tests.support.core import CountingDisk, Doer, Said, Say, live
 from tests.support.runs import read_events
 
@@ -174,6 +175,27 @@ def test_a_kill_does_not_reset_the_count_of_retries(tmp_path: Path) -> None:
     assert again.keys == []  # three attempts are recorded; there is no fourth
 
 
+def test_the_intent_of_a_next_try_says_how_long_the_process_waited_that_went_on(tmp_path: Path) -> None:
+    """What the process waited that recorded the failure is in its reading of the clock (core/worked.py)."""
+
+    async def killed(ctx: Context) -> str:
+        async with asyncio.timeout(0.05):
+            return (await ctx.perform("call", Say("x"), retry=Retry(times=2, base_sec=0.4))).text
+
+    async def on(ctx: Context) -> str:
+        return (await ctx.perform("call", Say("x"), retry=Retry(times=2, base_sec=0.4))).text
+
+    with pytest.raises(TimeoutError):
+        live(tmp_path, killed, {Say: Flaky(1)})
+    assert live(tmp_path, on, {Say: Flaky(1)}) == "x"
+    events = read_events(tmp_path / "events.ndjson")
+    _, second, third = (e.payload for e in events if e.type == "PHASE_STARTED")
+    assert 0 < second["waitedMs"] <= 400 and "waitedMs" not in third  # one process waited for the third
+    [first, _] = [e for e in events if e.type == "PHASE_FAILED"]
+    waited = datetime.fromisoformat(first.payload["retryAt"]) - datetime.fromisoformat(first.ts)
+    assert waited.total_seconds() >= second["waitedMs"] / 1000
+
+
 def test_what_is_not_retriable_is_not_retried(tmp_path: Path) -> None:
     flaky = Flaky(1, retriable=False)
     with pytest.raises(StepFailed):
@@ -227,6 +249,21 @@ def test_a_sleep_ends_at_its_deadline_and_is_not_slept_again(tmp_path: Path) -> 
     assert deadline <= datetime.fromisoformat(started.ts) + timedelta(seconds=0.05) + rounded
     assert datetime.fromisoformat(woke) >= deadline - rounded and ended.payload["outcome"] == {"at": woke}
     assert live(tmp_path, flow, {}) == woke
+
+
+def test_a_sleep_says_how_long_the_process_waited_that_found_it_begun(tmp_path: Path) -> None:
+    async def flow(ctx: Context) -> str:
+        return (await ctx.perform("nap", Sleep(0.4))).at
+
+    async def killed(ctx: Context) -> str:
+        async with asyncio.timeout(0.05):
+            return await flow(ctx)
+
+    with pytest.raises(TimeoutError):
+        live(tmp_path, killed, {})
+    live(tmp_path, flow, {})
+    ended = read_events(tmp_path / "events.ndjson")[-1]
+    assert 0 < ended.payload["outcome"]["waitedMs"] <= 400
 
 
 # -- concurrency ------------------------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ import pytest
 from msgspec import UNSET, Struct
 
 from orchestra.core import inbox
-from orchestra.core.context import Context, Handlers, Retry, Step, Verdict
+from orchestra.core.context import Context, Handlers, Step, Verdict
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildRun
 from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import BudgetReached, Drift, RunLocked, StepFailed, UsageError
 from orchestra.core.faces import Happened, News, Notice, Waiting
 from orchestra.core.records import ArtifactRef, Event, WorkflowState
+from orchestra.core.retry import Retry
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.tables import Fold
 from orchestra.core.tree import child_id

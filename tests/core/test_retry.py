@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestra.core.context import LONGEST_WAIT_S, Retry
+from orchestra.core.retry import LONGEST_WAIT_S, Retry
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 
 from orchestra.core.calls import past_calls
-from orchestra.core.context import Context, Retry, Step, Verdict
+from orchestra.core.context import Context, Step, Verdict
 from orchestra.core.copies import Copies
 from orchestra.core.disk import Disk
 from orchestra.core.effects import ChildRun
@@ -19,6 +19,7 @@ from orchestra.core.engine import Beginning, Engine, Kind
 from orchestra.core.errors import Drift, JournalCorrupt, StepFailed, UsageError
 from orchestra.core.faces import Silent
 from orchestra.core.records import ErrorInfo, Event
+from orchestra.core.retry import Retry
 from orchestra.core.run import RunFolder
 from orchestra.core.settled import failures, open_children, settled, settled_before
 from orchestra.core.tables import Table

@@ -51,5 +51,8 @@ def test_a_field_of_any_record_that_does_not_fit_is_named() -> None:
         {"reasons": "because"},
         {"error": {"message": 1}},
         {"exitCode": "1"},
+        {"deadline": "soon"},
+        {"retryAt": "2026-13-01T00:00:00Z"},
+        {"waitedMs": "long"},
     ):
         assert next(iter(wrong)) in shape.misfit(_event(**wrong), 2)

@@ -19,13 +19,13 @@ from orchestra.cli.audit import prompt_lines, reply_lines, usd
 from orchestra.cli.runs import facts_of, goal_of, is_at_rest, status_text
 from orchestra.cli.text import echo_lines, paint_diff, painted, print_json, safe, step_line
 from orchestra.cli.watch import event_lines, follow_run, outline_of
-from orchestra.core.accounts import used
 from orchestra.core.command import NOT_GRANTED
 from orchestra.core.errors import JournalCorrupt, OrchestraError
 from orchestra.core.localtime import local, local_time, localised
 from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.text import count, duration_text
+from orchestra.core.worked import seconds_worked
 from orchestra.runs.answers import SHORT_DIGEST
 from orchestra.runs.find import Member
 from orchestra.runs.patches import ShownPatch, about, applied, net_patch, waiting
@@ -97,7 +97,7 @@ def _limits(app: App, root: Member) -> Iterator[str]:
     if models.maxTimeSec is not None:
         working = app.runs.members(root.folder, only_open=True, damaged={})
         events = chain.from_iterable(one.summary.events for one in working)
-        worked = used(events, app.project.store.kept_reading(root.folder))
+        worked = seconds_worked(events, app.project.store.kept_reading(root.folder))
         total = duration_text(models.maxTimeSec)
         yield f"{worked:.1f}s of {total} of its time is used; more: resume with --max-time TIME"
 

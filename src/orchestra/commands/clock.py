@@ -5,9 +5,7 @@ Only the tree's own work counts. Time in which a person thinks, or in which no p
 Rules
 1. Time counts while a command runs, a model is called, a step of the workflow's own is done, or a retry waits.
    Overlapping work counts once.
-2. Time used by earlier processes is computed from the journal: each outcome records when it came and how long it took.
-   When a child run ends, its step's outcome also has the reading of the clock (`treeMs`). So a finished child need not
-   be read again: only what came after the newest reading is added to it.
+2. Time used by earlier processes is computed from the journals (core/worked.py).
 3. A step that was cut off has no outcome. So while something works, the process that drives the root leaves a reading
    beside the root's journal (core/clockfile.py) ten times a second, and when it stops. So a kill loses at most a tenth
    of a second; more only if a function of a person's own blocked the event loop. A timer leaves the readings, not the
@@ -25,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from orchestra.core.accounts import used
 from orchestra.core.clockfile import ClockReading
 from orchestra.core.context import Handler, Step
 from orchestra.core.effects import Effect
@@ -34,6 +31,7 @@ from orchestra.core.guarding import is_guarded
 from orchestra.core.records import Event, now
 from orchestra.core.text import duration_text
 from orchestra.core.work import TOTAL_TIME
+from orchestra.core.worked import seconds_worked
 
 _FOREVER = 1e9  # seconds
 _EVERY_S = 0.1  # from one reading to the next
@@ -61,11 +59,10 @@ class Timekeeper:
         self.asked = asked
         self._run_id = run_id
         self._total = total_sec
-        self._used = self._kept = used(events, found)
+        self._used = self._kept = seconds_worked(events, found)
         self._clock = clock
         self._at = clock()
         self._working = 0
-        self._until = 0.0  # a retry waits until then
         self._keep = keep
         self._timer: asyncio.TimerHandle | None = None
 
@@ -113,12 +110,6 @@ class Timekeeper:
             self._advance()
             self._working -= 1
 
-    def waits(self, seconds: float) -> None:
-        """Count the next `seconds`, in which a retry waits, against the run's total."""
-        self._advance()
-        self._until = max(self._until, self._at + seconds)
-        self._set_timer()
-
     def stop(self, *, keep: bool = True) -> None:
         """Write one last reading, because work that was cut off has no outcome; then write no more."""
         if self._timer:
@@ -135,7 +126,7 @@ class Timekeeper:
     def _tick(self) -> None:
         self._timer = None
         self._keep_reading()
-        if self._working or self._at < self._until:
+        if self._working:
             self._set_timer()
 
     def _keep_reading(self) -> None:
@@ -145,7 +136,8 @@ class Timekeeper:
 
     def _advance(self) -> None:
         moment = self._clock()
-        self._used += moment - self._at if self._working else max(0.0, min(moment, self._until) - self._at)
+        if self._working:
+            self._used += moment - self._at
         self._at = moment
 
 

@@ -440,8 +440,6 @@ class Runner:
         retriable = code in _RETRIED
         if retriable and self._keeper.left <= wait and not self._keeper.asked:  # G2-4: no waiting past the total limit
             code, retriable, how = TOTAL_TIME, False, f"{how}; the run's total time is over"
-        if retriable:
-            self._keeper.waits(wait)
         raise StepFailed(
             step.key,
             code,

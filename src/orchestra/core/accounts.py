@@ -1,4 +1,4 @@
-"""What a tree of runs has cost, used and changed, read from one journal: its own calls, and its children's sums. Pure.
+"""What a tree of runs has cost and changed, read from one journal: its own calls, and its children's sums. Pure.
 
 Rules
 1. A finished child run is a step of its parent, whose outcome has the child's sums. So nothing below is read again.
@@ -11,22 +11,18 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
 
 from orchestra.core.calls import PastCall, calls_in, last_copied
-from orchestra.core.clockfile import ClockReading
 from orchestra.core.effects import ChildResult, ChildRun, Tokens
-from orchestra.core.reading import RunCreated, StepEvent, duration_of, outcome_as, outcome_of
+from orchestra.core.reading import RunCreated, StepEvent, outcome_as, outcome_of
 from orchestra.core.records import Event
 from orchestra.core.run import RunFolder
 
-_LATE_S = 5.0  # a retry that begins later than this was not waited for to the end: the process had ended
 _CHILD = ChildRun.__name__
-_TELLING = ("ModelCall", "RunCommand", _CHILD)  # whose outcomes say how long they took
 
 
 class Account(Struct, frozen=True):
@@ -227,64 +223,3 @@ def _count(number: object) -> int:
 
 def _known(number: int | UnsetType) -> int:
     return 0 if isinstance(number, UnsetType) else number
-
-
-def used(events: Iterable[Event], kept: ClockReading | None = None) -> float:
-    """Seconds that recorded steps and waits took, counted once where they overlap (commands/clock.py, rule 2).
-
-    `kept` is a reading that a process left beside the journal: it can only add to these (core/clockfile.py).
-    """
-    spans: list[tuple[float, float]] = []
-    last = ""  # when the newest event came: a wait that reaches past it goes on in the next process, which counts it
-    # by run and key: when steps began whose outcome does not say how long they took, and when they end at the latest
-    begun: dict[tuple[str, str], tuple[float, float]] = {}
-    waits: dict[tuple[str, str], tuple[float, float]] = {}  # for a retry that did not begin yet
-    newest, copied = (0.0, float("-inf")), ""  # the newest reading, and when it was taken
-    for event in events:
-        if event.type == "RUN_CREATED":
-            copied = last_copied(event)
-        if event.id <= copied:
-            continue  # done, and counted, in the run that this one was forked from
-        last = max(last, event.ts)
-        effect = event.payload.get("effect")
-        step = (event.runId, str(event.payload.get("key", "")))
-        if step in waits:
-            start, end = waits.pop(step)
-            if _when(event.ts) - end <= _LATE_S:
-                spans.append((start, end))
-        if effect == _CHILD:
-            if (reading := _reading(event)) and (when := _when(event.ts)) > newest[1]:
-                newest = reading, when
-        elif milliseconds := duration_of(event):
-            end = _when(event.ts)
-            spans.append((end - milliseconds / 1000, end))
-        elif effect not in _TELLING and event.type == "PHASE_STARTED":
-            deadline = event.payload.get("deadline")  # of a sleep, which a later process may find over long ago
-            begun[step] = (_when(event.ts), _when(str(deadline)) if deadline else float("inf"))
-        elif step in begun and not event.payload.get("redone"):
-            start, latest = begun.pop(step)
-            spans.append((start, min(latest, _when(event.ts))))
-        if event.type == "PHASE_FAILED" and (retry_at := StepEvent.of(event).retryAt):
-            waits[step] = (_when(event.ts), _when(retry_at))
-    spans = sorted((*spans, *((start, min(end, _when(last))) for start, end in waits.values())))
-    recorded = _after(*newest, spans)
-    return max(recorded, _after(kept.ms / 1000, _when(kept.at), spans)) if kept else recorded
-
-
-def _after(total: float, reached: float, spans: list[tuple[float, float]]) -> float:
-    """A reading of the clock, and what these spans of time add to it. They are in order of their beginnings."""
-    for start, end in spans:
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
-
-
-def _reading(event: Event) -> float:
-    """The reading of the clock in the outcome of a child run, in seconds; 0 if there is none."""
-    outcome = event.payload.get("outcome")
-    reading = outcome.get("treeMs") if isinstance(outcome, Mapping) else 0
-    return reading / 1000 if isinstance(reading, int) else 0.0
-
-
-def _when(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()

@@ -54,30 +54,11 @@ from orchestra.core.ledger import Ledger
 from orchestra.core.looks import Hashed, Inside, Looked, Usable, WriteFile, any_text, has_files
 from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
+from orchestra.core.retry import NO_RETRY, Attempt, Retry
 from orchestra.core.scopes import NO_LABELS, Labels, Scope
-from orchestra.core.times import new_id, now_is, seconds_until, sleep, sleep_until
+from orchestra.core.times import milliseconds_until, new_id, now_is, seconds_until, sleep, sleep_until
 
 T = TypeVar("T")
-LONGEST_WAIT_S = 600.0  # the longest wait that a server may ask for (rule 6); our own waits are set by `Retry`
-_FOREVER_S = 366 * 86_400.0
-
-
-class Retry(Struct, frozen=True):
-    """How often a retriable failure is tried again (C-09: attempts), waiting base · 2^(n-1) seconds (C-10)."""
-
-    times: int = 2
-    base_sec: float = 2.0
-
-    def wait(self, attempt: int, at_least: float = 0.0) -> float:
-        """The seconds before the next attempt."""
-        return min(max(self.base_sec * 2.0 ** (attempt - 1), at_least), _FOREVER_S)
-
-    def waits(self, attempt: int, asked: float) -> bool:
-        """Whether the process waits for the `asked` seconds itself (rule 6)."""
-        return asked <= max(self.wait(attempt), LONGEST_WAIT_S)
-
-
-NO_RETRY = Retry(times=0)
 
 
 class Verdict(Struct, frozen=True):
@@ -202,13 +183,12 @@ class Context:
 
         If `accept` raises ContractError, the step is recorded as failed, and the outcome is kept.
         """
-        attempt = 0
+        this = Attempt(1, retry, {})
         while True:
-            attempt += 1
             key = self._scope.next_key(name)
             earlier = self._ledger.recorded(key).outcome is not None
             try:
-                return await self._step(key, effect, accept, attempt, retry)
+                return await self._step(key, effect, accept, this)
             except Suspended:
                 self._waiting.add(key)
                 raise
@@ -219,9 +199,10 @@ class Context:
                 self._stopped.append(self._disk_trouble(error))
                 raise self._stopped[-1] from error
             except StepFailed as failure:
-                if not failure.retriable or attempt > retry.times:
+                if not failure.retriable or this.is_last:
                     raise
-                await self._wait_for_retry(key, effect, failure, earlier=earlier)
+                waited = await self._wait_for_retry(key, effect, failure, earlier=earlier)
+                this = Attempt(this.number + 1, retry, waited)
 
     def raise_stopped(self) -> None:
         """Raise what stopped a step for good, although the flow went on: a flow may catch too much (rule 10)."""
@@ -246,8 +227,7 @@ class Context:
         key: str,
         effect: Effect[Outcome],
         accept: Callable[[Outcome], T] | None,
-        attempt: int,
-        retry: Retry,
+        this: Attempt,
     ) -> Outcome | T:
         recorded = self._ledger.recorded(key)
         if begun := recorded.intent or recorded.outcome:
@@ -262,17 +242,17 @@ class Context:
             if type(effect) in self._guards:
                 facts = await self._guards[type(effect)](effect, key, redo=begun is not None)
             if type(effect) in self._preparers:
-                intent = await self._prepare(key, effect, attempt, recorded.intent)
+                intent = await self._prepare(key, effect, this, recorded.intent)
             elif recorded.intent is not None and not self._ledger.fold.is_withdrawn(recorded.intent):
                 intent = recorded.intent
             else:  # also a request that was withdrawn, and is come to again (core/newest.py)
-                intent = self._begin(key, effect, attempt, facts or {})
+                intent = self._begin(key, effect, this, facts or {})
             if effect.acts and self._scope.alone:
                 self._ledger.journal.sync()
             elif effect.acts:
                 await self._ledger.journal.barrier()
             step = Step(key, self._phase, self._iteration, begun is not None, self._ledger, intent)
-            event = await self._do(effect, step, accept, attempt, retry)
+            event = await self._do(effect, step, accept, this)
         self._changing.came_to(event)
         if event.type == "PHASE_FAILED":
             error = event.payload["error"]
@@ -286,12 +266,12 @@ class Context:
                 self.run_id, key, f"the recorded outcome was accepted, and is refused now: {broken}"
             ) from broken
 
-    async def _prepare(self, key: str, effect: Effect[Outcome], attempt: int, left: Event | None) -> Event | None:
+    async def _prepare(self, key: str, effect: Effect[Outcome], this: Attempt, left: Event | None) -> Event | None:
         """Prepare the effect, then write and sync its intent (rule 9). Undo the preparation if that fails."""
         handler = self._preparers[type(effect)]
         facts = await handler.prepare(effect, key, left)
         try:
-            intent = self._begin(key, effect, attempt, facts)
+            intent = self._begin(key, effect, this, facts)
             await self._ledger.journal.barrier()
         except BaseException:
             await handler.drop(key)
@@ -299,14 +279,14 @@ class Context:
         return intent
 
     def _begin(
-        self, key: str, effect: Effect[Outcome], attempt: int, facts: Mapping[str, Any] = MappingProxyType({})
+        self, key: str, effect: Effect[Outcome], this: Attempt, facts: Mapping[str, Any] = MappingProxyType({})
     ) -> Event | None:
         if effect.intent is None:
             return None
         named = {"key": key, "effect": type(effect).__name__, "intent": effect.identity()}
         payload = {**self._labels.begun, **named, **effect.public(), **facts}
-        if attempt > 1:
-            payload["attempt"] = attempt
+        if this.number > 1:
+            payload |= {"attempt": this.number, **this.wait}
         if isinstance(effect, Sleep):
             payload["deadline"] = utc(datetime.now(UTC) + timedelta(seconds=effect.seconds))
         return self._record(effect.intent, payload)
@@ -316,8 +296,7 @@ class Context:
         effect: Effect[Outcome],
         step: Step,
         accept: Callable[[Outcome], T] | None,
-        attempt: int,
-        retry: Retry,
+        this: Attempt,
     ) -> Event:
         payload: dict[str, Any] = {**self._labels.ended, "key": step.key, "effect": type(effect).__name__}
         if effect.intent is None:
@@ -336,23 +315,29 @@ class Context:
             payload["error"] = as_recorded(failure)
             if isinstance(failure, StepFailed):
                 payload |= failure.details
-                if failure.retriable and attempt <= retry.times:
-                    name = "retryAt" if retry.waits(attempt, failure.retry_after) else "notBefore"
-                    wait = retry.wait(attempt, failure.retry_after)
-                    payload[name] = utc(datetime.now(UTC) + timedelta(seconds=wait))
+                if failure.retriable and not this.is_last:
+                    payload |= this.next_moment(failure.retry_after)
             return self._record("PHASE_FAILED", payload)
         return self._record(effect.outcome_event(outcome), payload)
 
-    async def _wait_for_retry(self, key: str, effect: Effect[Any], failure: StepFailed, *, earlier: bool) -> None:
-        """Wait for the next try, or stop (rule 6); `earlier`: the failure was recorded by an earlier process."""
+    async def _wait_for_retry(
+        self, key: str, effect: Effect[Any], failure: StepFailed, *, earlier: bool
+    ) -> Mapping[str, Any]:
+        """Wait for the next try, or stop (rule 6). `earlier`: an earlier process recorded the failure, and waited, too.
+
+        Returns what the intent of the next try says of the wait.
+        """
         failed = self._ledger.recorded(key).outcome
         if failed is None or self._only or self._drive.stale is not None:
-            return
+            return {}
         await self._ledger.journal.barrier()
         if "retryAt" in failed.payload:
+            left = milliseconds_until(failed.payload["retryAt"])
             await self._wait_until(failed.payload["retryAt"], key, self._handlers[type(effect)])
-        elif "notBefore" in failed.payload and not earlier:
+            return {"waitedMs": left} if earlier else {}
+        if "notBefore" in failed.payload and not earlier:
             raise NotYet(key, str(failure), failed.payload["notBefore"])
+        return {}
 
     async def _wait_until(self, moment: str, key: str, handler: Handler) -> None:
         if not pauses(handler):

@@ -136,12 +136,19 @@ class Now(Effect[Instant], frozen=True):
     outcome: ClassVar[Any] = Instant
 
 
-class Sleep(Effect[Instant], frozen=True):
+class Slept(Struct, frozen=True):
+    """When a sleep was over, and how long the process waited that ended it, if an earlier one began it."""
+
+    at: str
+    waitedMs: int | UnsetType = UNSET
+
+
+class Sleep(Effect[Slept], frozen=True):
     """Wait. The intent records the deadline, so a killed run waits only for the rest."""
 
     seconds: float
     continues: ClassVar[bool] = True
-    outcome: ClassVar[Any] = Instant
+    outcome: ClassVar[Any] = Slept
 
 
 class RandomId(Struct, frozen=True):

@@ -30,6 +30,8 @@ class _OfTheCore(Struct):
     redone: Any = False
     seal: str = ""
     vouches: Any = None
+    waitedMs: int = 0
+    deadline: str = ""
 
 
 def _merged(*kinds: type[Struct]) -> Any:
@@ -52,11 +54,13 @@ OUTCOME, PARAMS, ERROR = (kind.__struct_fields__ for kind in (StepOutcome, Param
 def misfit(event: Event, number: int) -> str:
     """What is wrong with the event of this line; empty if nothing is."""
     try:
-        if not is_time(event.ts):
+        if not _is_moment(event.ts):
             return f"its time {event.ts} is none"
-        datetime.fromisoformat(event.ts)
         fields = {**event.payload, "params": None} if event.payload.get("own") is True else event.payload
         payload = msgspec.convert(fields, _Payload)
+        for name in ("deadline", "retryAt"):
+            if (moment := getattr(payload, name)) and not _is_moment(moment):
+                return f"its {name} {moment} is no time"
         if payload.outcome is not None and payload.effect in OWN_EFFECTS:
             msgspec.convert(payload.outcome, StepOutcome)
             if payload.effect == "ModelCall":
@@ -65,8 +69,14 @@ def misfit(event: Event, number: int) -> str:
             msgspec.convert(event.payload["error"], ProviderFailure)
     except msgspec.ValidationError as error:
         return f"its payload: {error}"
-    except ValueError:
-        return f"its time {event.ts} is none"
     if number == 1 and event.type != "RUN_CREATED":
         return f"it is {event.type}, and a run begins with RUN_CREATED"
     return ""
+
+
+def _is_moment(text: str) -> bool:
+    """Whether this is a time as journals have them, and one that exists."""
+    try:
+        return bool(is_time(text) and datetime.fromisoformat(text))
+    except ValueError:
+        return False

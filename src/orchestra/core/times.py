@@ -7,7 +7,9 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from orchestra.core.effects import Instant, NewId, Now, RandomId, Sleep
+from msgspec import UNSET
+
+from orchestra.core.effects import Instant, NewId, Now, RandomId, Sleep, Slept
 from orchestra.core.records import now
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ async def sleep_until(moment: str) -> None:
     await asyncio.sleep(seconds_until(moment))
 
 
+def milliseconds_until(moment: str) -> int:
+    """The whole milliseconds from now to a recorded moment; 0 if it is over."""
+    return max(0, round(1000 * seconds_until(moment)))
+
+
 async def now_is(effect: Now, step: Step) -> Instant:
     """Handler of Now."""
     return Instant(now())
@@ -34,8 +41,10 @@ async def new_id(effect: NewId, step: Step) -> RandomId:
     return RandomId(os.urandom(16).hex())
 
 
-async def sleep(effect: Sleep, step: Step) -> Instant:
+async def sleep(effect: Sleep, step: Step) -> Slept:
     """Handler of Sleep."""
-    if step.intent is not None:
-        await sleep_until(step.intent.payload["deadline"])
-    return Instant(now())
+    assert step.intent is not None, "a sleep has an intent, with its deadline"
+    deadline = step.intent.payload["deadline"]
+    left = milliseconds_until(deadline) if step.redo else UNSET
+    await sleep_until(deadline)
+    return Slept(now(), left)

@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from orchestra.core.command import Asker
-from orchestra.core.context import Retry
 from orchestra.core.looks import Looked
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase, Role
+from orchestra.core.retry import Retry
 from orchestra.core.scopes import Labels
 from orchestra.core.work import Note
 from orchestra.policy.policy import ApprovalPolicy

@@ -14,9 +14,10 @@ from functools import partial
 
 from msgspec import UNSET, Struct
 
-from orchestra.core.context import Context, Retry
+from orchestra.core.context import Context
 from orchestra.core.errors import ContractError, PolicyError, StepFailed, end_of_run
 from orchestra.core.model import Constraints
+from orchestra.core.retry import Retry
 from orchestra.core.shown import Wanted
 from orchestra.core.work import ModelCall, ModelReply, Note
 from orchestra.workflows.dag.plan import json_values, read_plan

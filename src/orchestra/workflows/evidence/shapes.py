@@ -12,8 +12,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from orchestra.core.command import CommandOutcome
-from orchestra.core.context import Retry
 from orchestra.core.errors import StepFailed
+from orchestra.core.retry import Retry
 from orchestra.core.shown import Omitted
 from orchestra.core.text import clean, estimated_tokens
 from orchestra.workflows.evidence.memory import Message, tagged

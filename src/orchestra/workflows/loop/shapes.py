@@ -14,9 +14,9 @@ from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestra.core.command import Asker, CommandOutcome, InputFile, typed
-from orchestra.core.context import Retry
 from orchestra.core.model import Constraints, Form, Prompt
 from orchestra.core.records import Phase, Role
+from orchestra.core.retry import Retry
 from orchestra.core.scope import Scope
 from orchestra.core.shown import Wanted
 from orchestra.core.work import EARLIER, Applied, Note

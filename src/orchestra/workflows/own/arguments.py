@@ -18,10 +18,10 @@ from typing import Any, get_args
 import msgspec
 
 from orchestra.core.context import Context as Run
-from orchestra.core.context import Retry
 from orchestra.core.errors import UsageError
 from orchestra.core.plain import no_json
 from orchestra.core.records import Role
+from orchestra.core.retry import Retry
 from orchestra.core.text import brief
 from orchestra.workflows.own.definition import Definition
 

@@ -19,7 +19,6 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from orchestra.core.command import CommandOutcome, RunCommand
-from orchestra.core.context import NO_RETRY, Retry
 from orchestra.core.context import Context as Run
 from orchestra.core.errors import StepFailed, end_of_run
 from orchestra.core.inbox import free_name
@@ -27,6 +26,7 @@ from orchestra.core.looks import Hashed, Looked
 from orchestra.core.model import Constraints, Prompt
 from orchestra.core.names import shortened
 from orchestra.core.records import Role
+from orchestra.core.retry import NO_RETRY, Retry
 from orchestra.core.work import AskPerson, ModelCall
 from orchestra.workflows.gate import Ticket, pass_gate, run_command
 from orchestra.workflows.own.arguments import Verb

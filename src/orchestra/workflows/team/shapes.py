@@ -20,11 +20,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from orchestra.core.context import Retry
 from orchestra.core.looks import Looked
 from orchestra.core.model import Prompt
 from orchestra.core.records import Phase as CorePhase
 from orchestra.core.records import Role
+from orchestra.core.retry import Retry
 from orchestra.core.scopes import Labels
 from orchestra.workflows.team.definitions import DECISIONS, Agent, Definition, Phase
 from orchestra.workflows.team.replies import KINDS
