@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from orchestra.workflows.contracts.workflow import CONTRACTS
 from tests.support.contracts import (
     CHECK,
     EXPLORED,
@@ -33,6 +34,7 @@ from tests.support.contracts import (
     script,
 )
 from tests.support.project import PROGRAM, new_file, reply
+from tests.support.runs import paces
 from tests.support.terminal import Terminal
 
 S1, S2 = "T1-S1", "T1-S2"
@@ -540,6 +542,7 @@ def test_tasks_and_subtasks_run_in_their_orders(tmp_path: Path) -> None:
     assert done(project.contracts())["status"] == "completed"
     files = [line.split()[-2] for line in commands(project) if "test_t" in line and line.endswith("-v")]
     assert files == ["tests/test_t2_s1.py"] * 2 + ["tests/test_t1_s1.py"] * 2
+    assert paces(CONTRACTS, project.requests[-1].events) == [(0, 2), (1, 2), (2, 2)]
     nothing = project.run("rerun", "--stale", "last")
     assert nothing.returncode == 0 and "nothing is stale" in nothing.stderr
 

@@ -71,7 +71,9 @@ def test_the_status_row_tells_all_and_leaves_out_the_least_important_where_it_is
     call = {"effect": "ModelCall", "outcome": {"usage": {"inputTokens": 3000, "outputTokens": 114}, "costUsd": 0.009}}
     event = Event("00000002", "r", "2026-11-18T00:00:00.000Z", "PHASE_COMPLETED", call, "fix", 1)
     for _ in range(2):
-        status.event(event, (2, 5))  # the second time is the same call
+        status.event(event)  # the second time is the same call
+    status.paced((2, 5))
+    status.paced(None)  # an event that tells nothing of it
     status.state = "fix"
     whole = " run @3 · loop · fix · step 2/5 · context 3,000 · 3,114 tok · $0.0090 of $1 · 6 s · 1 waiting · 2 to send"
     assert status.row(120, 7.0) == whole
@@ -79,6 +81,12 @@ def test_the_status_row_tells_all_and_leaves_out_the_least_important_where_it_is
     assert status.row(60, 7.0) == " run @3 · fix · step 2/5 · $0.0090 of $1 · 1 waiting"
     assert status.row(40, 7.0) == " fix · $0.0090 of $1 · 1 waiting"
     assert max(len(status.row(width, 7.0)) for width in range(2, 20)) < 20
+    status.window = 200_000
+    assert " · context 3,000 of 200,000 · " in status.row(160, 7.0)
+    status.end(7.0)
+    of_it = "@3 · 3,114 tok · $0.0090 of $1 · 6 s"
+    assert status.row(120, 99.0) == f" 1 waiting: /inbox · 1 stopped: /resume · /help · 2 to send · {of_it}"
+    assert status.row(60, 99.0) == " 1 waiting: /inbox · 1 stopped: /resume · /help · 2 to send"
 
 
 def test_an_error_names_commands_as_they_are_typed_in_the_ui() -> None:

@@ -6,6 +6,7 @@ Some tests show the screen alone, in a program of their own: there a prompt come
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,21 +79,32 @@ def test_the_rest_of_a_sentence_goes_on_to_the_sentence_when_a_prompt_comes(
 def test_a_prompt_that_waits_for_the_line_says_so_and_takes_the_keys_when_the_line_is_emptied(tmp_path: Path) -> None:
     terminal = screen_of(tmp_path, "tell me w")
     terminal.type("tell me w")
-    for _ in range(1200):
-        if "finish your line first" in terminal.seen:
-            break
-        terminal.type("w")
-        terminal.read(0.05)
-    terminal.wait_for("finish your line first")
+    terminal.wait_for("Enter sends your line, Ctrl-C puts it aside; then answer: apply [y,n]?")
     terminal.type(f"{CTRL_U}n{ENTER}")
     terminal.wait_for("answer: 'n'")
     assert terminal.end() == 0
 
 
-def test_a_line_that_is_not_typed_on_makes_way_for_the_prompt_and_comes_back(project: Project) -> None:
+def test_a_sentence_answers_nothing_however_long_its_writer_thinks(tmp_path: Path) -> None:
+    terminal = screen_of(tmp_path, "tell me w")
+    terminal.type("tell me w")
+    terminal.wait_for("then answer: apply [y,n]?")
+    thought = time.monotonic() + 3
+    while time.monotonic() < thought:
+        terminal.read(0.2)
+    terminal.type(f" y{ENTER}")
+    terminal.wait_for("heard: 'tell me w y'")
+    terminal.type(f"n{ENTER}")
+    terminal.wait_for("answer: 'n'")
+    assert terminal.end() == 0
+
+
+def test_a_line_that_is_put_aside_makes_way_for_the_prompt_and_comes_back(project: Project) -> None:
     with Tui(project) as tui:
         tui.say(loop_of(project))
         tui.type("tell me w")
+        tui.wait_for("Ctrl-C puts it aside; then answer: apply this patch")
+        tui.type(CTRL_C)
         asked_at(tui)
         tui.press("y")
         tui.wait_for("completed")

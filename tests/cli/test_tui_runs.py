@@ -171,6 +171,20 @@ def test_ctrl_c_once_stops_the_turn_and_twice_leaves(tmp_path: Path) -> None:
 # -- runs of other processes ------------------------------------------------------------------------------------------
 
 
+def test_what_waits_elsewhere_is_counted_while_something_waits_here_and_what_a_run_took_stays_in_the_row(
+    project: Project,
+) -> None:
+    with Tui(project, columns=120) as tui:
+        tui.say(loop_of(project))
+        tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+        assert project.loop().returncode == 3
+        tui.wait(lambda: any(" run @1 · loop · " in row and " · 2 waiting" in row for row in tui.rows))
+        tui.press("y")
+        tui.wait_for("completed")
+        tui.wait(lambda: tui.below[0].startswith(" 1 waiting: /inbox · /help · @1 · "))
+        tui.leave()
+
+
 @pytest.mark.spec("S5-79", "S5-85")
 def test_a_run_of_another_process_is_shown_and_answered_and_a_second_answer_is_refused_by_name(
     project: Project,
@@ -229,6 +243,8 @@ def test_a_driver_that_is_killed_is_followed_by_the_ui(project: Project) -> None
         tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
         os.kill(driver.pid, signal.SIGKILL)
         assert driver.end() == -signal.SIGKILL
+        tui.wait_for("no process drives this run now. It goes on here when all that it asks is answered")
+        assert any("waits for you" in row for row in tui.rows)
         grant(tui, project)
 
 

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
+
 from orchestra.app import App
 from orchestra.core.disk import Disk
 from orchestra.core.keyring import KEY as KEY_VARIABLE
 from orchestra.core.keyring import Keyring
+from orchestra.core.reading import job_of
 from orchestra.core.records import Event, Finding
 from orchestra.core.run import RunFolder
 from orchestra.core.store import Claim, FileStore
@@ -43,3 +46,11 @@ def use_disk(app: App, disk: Disk) -> None:
     """Let everything that writes runs of this app write to another disk."""
     assert isinstance(app.project.store, FileStore)
     app.project.disk = app.engine._disk = app.project.store._disk = disk
+
+
+def paces(workflow: Workflow, path: Path, job: object = None) -> list[tuple[int, int]]:
+    """What the workflow tells of how far the run of this journal was, each time that it tells another step."""
+    events = read_events(path)
+    pace = workflow.pace(job_of(events[0]) if job is None else msgspec.to_builtins(job))
+    told = [step for event in events if (step := pace(event)) is not None]
+    return [step for step, before in zip(told, [None, *told], strict=False) if step != before]

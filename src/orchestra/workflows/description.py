@@ -45,6 +45,7 @@ __all__ = [
     "Findings",
     "Hint",
     "Inner",
+    "Pace",
     "Projection",
     "Renewed",
     "Roots",
@@ -78,6 +79,10 @@ class Hint(Struct, frozen=True):
     what: str
     command: tuple[str, ...] = ()
     path: str = ""
+
+
+# Gets the events of one run in order: the step that it is at, and how many there may be; None: the event tells neither.
+Pace = Callable[[Event], tuple[int, int] | None]
 
 
 class Ended(Struct, frozen=True):
@@ -165,8 +170,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     # -- reading
     headline: Callable[[Event], str] = headline  # one line for an event; empty: none
     outline: Callable[[Iterable[Event]], Iterable[ShownLine]] = lambda events: ()  # its parts, and how far each is
-    # the step that an event is of, and the most steps that there may be; None: it tells neither
-    pace: Callable[[Mapping[str, Any], Event], tuple[int, int] | None] = lambda params, event: None
+    pace: Callable[[Mapping[str, Any]], Pace] = lambda params: lambda event: None  # how far a run of this job is
     details: Callable[[Mapping[str, Any], RunFolder, Event], Iterable[ShownLine]] = lambda params, folder, event: ()
     shown: Callable[[RunFolder, Event, bool], Iterable[ShownLine] | None] = lambda folder, request, whole: None
     # what a person who decides on a patch must know of the run: in short, or whole

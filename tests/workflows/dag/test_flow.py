@@ -25,9 +25,10 @@ from orchestra.workflows.dag.flow import Done, asked_commands, describe
 from orchestra.workflows.dag.plan import MOST_PLAN, read_plan, task_uuid
 from orchestra.workflows.dag.report import report
 from orchestra.workflows.dag.shapes import Plan
+from orchestra.workflows.dag.workflow import DAG
 from orchestra.workflows.report import Reported
 from tests.support.graph import POLICY, Graph, job, passed, task
-from tests.support.runs import read_events
+from tests.support.runs import paces, read_events
 
 
 async def fail(command: RunCommand, attempt: int) -> CommandOutcome:
@@ -55,6 +56,7 @@ def test_a_task_begins_the_moment_its_last_dependency_is_done(tmp_path: Path) ->
             states.setdefault(line["label"], []).append(line["state"])
     assert states["fast"] == ["planned", "running", "done"]
     assert states["after-both"] == ["planned", "blocked", "running", "done"]
+    assert paces(DAG, graph.path / "events.ndjson") == [(number, 4) for number in range(5)]
 
 
 @pytest.mark.spec("S2-68")

@@ -20,8 +20,9 @@ from orchestra.workflows.team.definitions import Agent, Artifact, Definition, Me
 from orchestra.workflows.team.effects import HANDLERS
 from orchestra.workflows.team.flow import team
 from orchestra.workflows.team.shapes import Given, Job
+from orchestra.workflows.team.workflow import TEAM
 from tests.support.core import live
-from tests.support.runs import read_events
+from tests.support.runs import paces, read_events
 
 RAW = ArtifactRef("artifacts/x.raw.txt", 1, "sha256:" + "0" * 64)
 DECISION = {"id": "D1", "title": "큐", "options": ["둔다", "없다"], "chosen": "없다", "rationale": "작다"}
@@ -127,6 +128,9 @@ def test_a_team_that_is_given_nothing_and_decides_nothing_writes_its_own_files_o
     assert ended.status == "completed" and isinstance(ended.result, dict)
     assert [one["path"] for one in ended.result["artifacts"]] == [f"artifacts/{name}" for name in MADE]
     assert steps(tmp_path / "r") == PHASES and read(tmp_path / "r") == MADE
+    journal = tmp_path / "r" / "events.ndjson"
+    assert paces(TEAM, journal, Job(definition=definition())) == [(1, 3), (2, 3), (3, 3)]
+    assert paces(TEAM, journal, {"of": "another version"}) == []
 
 
 @pytest.mark.parametrize(

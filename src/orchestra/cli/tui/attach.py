@@ -176,10 +176,8 @@ class Attached:
         if requests and all(one.answered for one in requests):
             self.answered = True
             self._stop()
-        elif not requests and self._told != self._seen:
+            return
+        if self._told != self._seen and not any(one.run.foreign for one in requests):
             self._told = self._seen
-            self._face.undriven()
-            go_on = command(self._app, "resume", self._root.id)
-            self._face.line(f"no process drives this run now; to go on with it here: {go_on}")
-        else:
-            self._ask()
+            self._face.undriven("" if requests else command(self._app, "resume", self._root.id))
+        self._ask()

@@ -16,35 +16,39 @@ import time
 from collections.abc import Callable, Iterable
 
 import click
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from orchestra.cli.chatface import is_told
-from orchestra.cli.face import LineFace
+from orchestra.cli.face import LineFace, Seen
 from orchestra.cli.terminal import TerminalFace
 from orchestra.cli.text import safe
 from orchestra.cli.tui.answer import Answer
 from orchestra.cli.tui.prompts import Prompts
 from orchestra.cli.tui.prose import Prose
 from orchestra.cli.tui.surface import Surface
+from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.livetext import MaskedCalls
-from orchestra.core.reading import Request, RunCreated, StepEvent, key_of
+from orchestra.core.reading import Request, RunCreated, StepEvent, effect_of, key_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.thinking import Thinking
+from orchestra.core.work import ModelCall
 from orchestra.runs.find import Member
 from orchestra.runs.tree import given_name
+from orchestra.workflows.description import Pace
 
 _PROGRESS = "·"
 _GATHER_S = 0.05
-_LOOKED = 50  # events of a run that goes on, for how far it is
+_WAITS = "waits for you"
 
 
 class _Below:
     """The live rows, as a face fills them."""
 
     def __init__(self, screen: Surface, before: Callable[[Event], None]) -> None:
-        """`before` is called with the last events of a run that goes on."""
+        """`before` is called with the events of a run that goes on."""
         self._screen, self._before = screen, before
         self._thoughts: dict[tuple[str, str], tuple[Thinking, int]] = {}
 
@@ -63,7 +67,7 @@ class _Below:
 
     def begin(self, members: Iterable[Member]) -> None:
         members = list(members)
-        for event in members[0].summary.events[-_LOOKED:] if members else ():
+        for event in members[0].summary.events if members else ():
             self._before(event)
             if event.type == "PHASE_STARTED":
                 self._screen.status.state = _state_of(event)
@@ -115,6 +119,9 @@ class TuiFace(TerminalFace):
         self._arrived: dict[tuple[str, str], list[Token]] = {}  # by run and key: what is to be shown next
         self._printed = ""  # the newest answer that was streamed
         self._noticed: set[str] = set()
+        self._started = ""  # the run that the status row is about; not a child run of it
+        self._pace: Pace | None = None  # how far that run is
+        self._windows: dict[tuple[str, str, str], int] = {}  # by run, role and agent
 
     def prompter(self) -> Prompts:
         return Prompts(self.screen, idle=self._closed, broken=self._broken)
@@ -123,9 +130,34 @@ class TuiFace(TerminalFace):
         return _Below(self.screen, self._went)
 
     def _went(self, event: Event) -> None:
-        """Tell how far a run was before it is shown here."""
-        run = self.run_of(event)
-        self.screen.status.paced(run.workflow.pace(run.params, event))
+        """Tell how far the run is that was started: its child runs have steps of their own."""
+        if event.runId == self._started:
+            if self._pace is None:
+                run = self.run_of(event)
+                self._pace = run.workflow.pace(run.params)
+            self.screen.status.paced(self._pace(event))
+
+    def _called(self, event: Event) -> None:
+        """Tell how much context the model takes whose call began with this event, if that is known."""
+        if event.type != "PHASE_STARTED" or effect_of(event) != ModelCall.__name__:
+            return
+        call = StepEvent.of(event)
+        of = (event.runId, call.role, call.agent)
+        if of not in self._windows:
+            self._windows[of] = self._window(self.run_of(event), call)
+        self.screen.status.window = self._windows[of]
+
+    def _window(self, run: Seen, call: StepEvent) -> int:
+        created = self.app.runs.first_of(run.folder.id)
+        if created is None:
+            return 0
+        try:
+            models = self.app.terms.models(self.app.runs.root_of(run.folder), created)
+            models = run.workflow.routed(run.params, models)
+            most = self.app.project.provider(models, call.role, call.agent).capabilities.maxContextTokens
+        except UsageError:
+            return 0  # a foreign run, say, whose models are not configured here
+        return 0 if isinstance(most, UnsetType) else most
 
     def line(self, text: str) -> None:
         self.screen.line(click.style(text, dim=True) if text.startswith(_PROGRESS) else text)
@@ -149,7 +181,7 @@ class TuiFace(TerminalFace):
 
     def _launched(self, news: Launched) -> None:
         if not news.parent:
-            self._printed = ""
+            self._printed, self._started, self._pace = "", news.run_id, None
             self.screen.status.begin(news.run_id, news.workflow)
             self._name(news.folder)
 
@@ -220,7 +252,9 @@ class TuiFace(TerminalFace):
         run = self.run_of(event)
         if event.type == "RUN_CREATED" and not run.where:
             self._name(run.folder)
-        self.screen.status.event(event, run.workflow.pace(run.params, event))
+        self.screen.status.event(event)
+        self._went(event)
+        self._called(event)
         super().happened(event)
 
     def lost(self, event: Event, request: Event) -> None:
@@ -237,11 +271,12 @@ class TuiFace(TerminalFace):
             super()._show_event(event)
 
     def waiting(self, folder: RunFolder, request: Event) -> None:
-        self.screen.status.state = "waits for you"
+        self.screen.status.state = _WAITS
         super().waiting(folder, request)
 
     def resumed(self, event: Event) -> None:
         """Show a step that began before this run was shown here."""
+        self._called(event)
         self._live.event(event, self.run_of(event).workflow.headline(event), quiet=False)
 
     def answer(self, text: str) -> None:
@@ -254,10 +289,12 @@ class TuiFace(TerminalFace):
             self._print(prose.line(line))
         self._print([*prose.rest(), ""])
 
-    def undriven(self) -> None:
-        """No process drives the run that is shown: nothing of it is alive."""
+    def undriven(self, go_on: str) -> None:
+        """No process drives the run that is shown: nothing of it is alive. `go_on`: the command; empty: answers do."""
         self._live.stop()
-        self.screen.status.state, self.screen.status.since = "no process", 0.0
+        self.screen.status.state, self.screen.status.since = "no process" if go_on else _WAITS, 0.0
+        how = f"; to go on with it here: {go_on}" if go_on else ". It goes on here when all that it asks is answered"
+        self.line(f"no process drives this run now{how}")
 
     def over(self) -> None:
         """What was driven is over, or was stopped: close what is open of it."""

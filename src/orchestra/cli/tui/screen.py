@@ -5,12 +5,12 @@ Rules
 2. While something runs the live rows above the input are of a fixed number, so the cursor stays in its cell. With what
    is typed and the menu below it, they are never more than 12.
 3. A prompt takes the input line. One that comes while a line is typed sleeps: the status row names it, and the keys go
-   on to that line until it is sent or emptied, or nothing was typed for a second; then the line is put aside, and comes
-   back after the prompt. A person who was typing just before the prompt took the input line must end an answer with
-   Enter, and a letter just after that counts only if nothing follows: so no letter of a sentence approves anything.
+   on to that line until it is sent or emptied, or put aside with Ctrl-C; then it comes back after the prompt. However
+   long the person thinks, a sentence that was begun before the prompt answers nothing. A person who sent a line just
+   before the prompt must end an answer with Enter, and a letter just after that counts only if nothing follows.
    What was typed at a prompt that is answered elsewhere is refused; so is the next line, which may be the rest of it.
 4. The input line is drawn before the program is loaded; what was typed before and is sent meanwhile: early.py.
-5. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. Ctrl-D at an empty line leaves.
+5. Ctrl-C at text discards it, if no prompt sleeps; at an empty line it is told to `interrupted`. Ctrl-D there leaves.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _INPUT = 6
 _MENU = 5
 _BATCH_S = 0.1
 _TYPING_S = 1.0  # a person who pressed a key so lately is typing
-_FINISH = "finish your line first, then answer: "  # in the status row, before a prompt that sleeps
+_FINISH = "Enter sends your line, Ctrl-C puts it aside; then answer: "  # in the status row, before a sleeping prompt
 _DEAD_S = 0.3  # no letter alone answers a prompt that is so young
 
 
@@ -322,8 +322,8 @@ class Screen:
         self.changed()
 
     def _rouse_later(self) -> None:
-        """Let the prompt that sleeps take the keys when nothing was typed for a second; at once if it was so."""
-        if not self._asleep:
+        """Let a prompt take the keys if no line is begun, and no rest of a refused one comes within a second."""
+        if not self._asleep or self._buffer.text:
             return
         left = self._typed_at + _TYPING_S - time.monotonic()
         if left > 0:
@@ -345,7 +345,7 @@ class Screen:
             begun = ""
         self._lost = ""
         self._draft = begun or self._draft
-        typing = bool(begun) or time.monotonic() - self._typed_at < _TYPING_S
+        typing = time.monotonic() - self._typed_at < _TYPING_S
         if self._answering:
             self._letters.of = self._keys_of
         elif not typing:
@@ -424,11 +424,12 @@ class Screen:
         @keys.add("c-c", filter=here)
         @keys.add("<sigint>")
         def interrupt(event: KeyPressEvent) -> None:
-            if event.current_buffer.text:
+            if event.current_buffer.text and self._asleep:
+                self._rouse()
+            elif event.current_buffer.text:
                 event.current_buffer.append_to_history()
                 event.current_buffer.reset()
                 self._lost = ""
-                self._rouse()
             else:
                 self.interrupted()
 

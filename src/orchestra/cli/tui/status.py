@@ -37,11 +37,20 @@ class Status(Struct):
     queued: int = 0  # messages that were typed meanwhile
     spent: dict[str, Spending] = {}  # by run
     spoke: str = ""  # the run whose call was the newest
+    window: int = 0  # the most tokens of context that the model of the newest call takes; 0: not known
+    past: str = ""  # what the run before took
 
     def begin(self, run: str, workflow: str) -> None:
         """Tell of another run."""
         self.run, self.workflow, self.cap = run, workflow, None
-        self.state, self.step, self.most, self.spent, self.spoke = "", 0, 0, {}, ""
+        self.state, self.step, self.most, self.spent, self.spoke, self.window = "", 0, 0, {}, "", 0
+
+    def end(self, now: float) -> None:
+        """Tell of no run; the row has what the last one took."""
+        if self.run:
+            took = (*self._used(), (7, f"{now - self.since:.0f} s")) if self.since else self._used()
+            self.past = _BETWEEN.join([self.run, *(text for _, text in took)])
+        self.run = ""
 
     def before(self, spent: Mapping[str, Spending]) -> None:
         """Add what runs had spent before they were shown."""
@@ -52,9 +61,8 @@ class Status(Struct):
         """Tell how far the run is: the step and the most steps, if the workflow tells them."""
         self.step, self.most = pace or (self.step, self.most)
 
-    def event(self, event: Event, pace: tuple[int, int] | None) -> None:
+    def event(self, event: Event) -> None:
         """Count an event."""
-        self.paced(pace)
         self.spent.setdefault(event.runId, Spending()).add(event)
         if event.type != "PHASE_STARTED" and effect_of(event) == ModelCall.__name__:
             self.spoke = event.runId
@@ -74,23 +82,29 @@ class Status(Struct):
         yield 2, "/help"
         if self.queued:
             yield 3, f"{self.queued} to send"
+        if self.past:
+            yield 4, self.past
+
+    def _used(self) -> Iterator[tuple[int, str]]:
+        """The tokens and the cost of the run."""
+        spent = self.spent.values()
+        if tokens := sum(one.tokens for one in spent):
+            yield 8, f"{tokens:,} tok"
+        if any(one.calls for one in spent):
+            usd = money(sum(one.usd for one in spent), sum(one.unpriced for one in spent))
+            yield 2, usd + (f" of ${self.cap:g}" if self.cap else "")
 
     def _parts(self, now: float) -> Iterator[tuple[int, str]]:
         """The parts of the row in order, each with its place among those that are left out last."""
-        spent = self.spent.values()
-        tokens, seen = sum(one.tokens for one in spent), self.spent.get(self.spoke)
+        seen = self.spent.get(self.spoke)
         yield 3, f"run {self.run}"
         yield 6, self.workflow
         yield 0, clean(self.state or "starting").replace("\n", " ")
         if self.most:
             yield 4, f"step {self.step}/{self.most}"
         if seen and seen.context:
-            yield 9, f"context {seen.context:,}"
-        if tokens:
-            yield 8, f"{tokens:,} tok"
-        if any(one.calls for one in spent):
-            usd = money(sum(one.usd for one in spent), sum(one.unpriced for one in spent))
-            yield 2, usd + (f" of ${self.cap:g}" if self.cap else "")
+            yield 9, f"context {seen.context:,}" + (f" of {self.window:,}" if self.window else "")
+        yield from self._used()
         if self.since:
             yield 7, f"{now - self.since:.0f} s"
         if self.waits:

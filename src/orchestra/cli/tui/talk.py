@@ -17,6 +17,7 @@ import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from orchestra.providers.choose import NoModel
 from orchestra.runs.find import Member
 
 _AGAIN_S = 2.0
+_COUNT_S = 5.0  # from one count of what waits to the next
 _WAITS = 3  # the exit code of a run that waits for a person
 
 
@@ -59,6 +61,7 @@ class Talk:
         self._attached: Attached | None = None
         self._hosting = asyncio.Lock()  # one command at a time: its output is caught
         self._looks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()  # something was done here: what waits is counted at once
         screen.heard, screen.interrupted, screen.left = self._heard, self._interrupted, self._leave
         screen.aside = self._aside
 
@@ -71,9 +74,9 @@ class Talk:
         asyncio.get_running_loop().set_exception_handler(self._broken)
         for text in early.lines:
             self._heard(text)
-        taking = asyncio.ensure_future(self._take())
+        taking, counting = asyncio.ensure_future(self._take()), asyncio.ensure_future(self._count())
         await asyncio.wait([shown, taking], return_when=asyncio.FIRST_COMPLETED)
-        for task in (taking, *self._looks):
+        for task in (taking, counting, *self._looks):
             task.cancel()
         await asyncio.wait([taking])
         self._screen.flush()
@@ -101,7 +104,7 @@ class Talk:
                 self._face.use(self._app)
                 self._signals()
             if self._code is None:
-                self._count_waiting()
+                self._changed.set()
                 self._screen.expect()
                 text = await self._lines.get()
                 self._screen.status.queued = self._lines.qsize()
@@ -321,18 +324,25 @@ class Talk:
         self._face.over()
         self._screen.flush()  # before the live rows become fewer: the cursor stays in its cell
         self._screen.busy = False
-        self._screen.status.run = ""
+        self._screen.status.end(time.monotonic())
         self._screen.changed()
 
     # -- what waits ---------------------------------------------------------------------------------------------------
 
-    def _count_waiting(self) -> None:
-        """Count what waits in the project, in a thread: there may be many runs."""
-        look = asyncio.ensure_future(self._counted())
-        self._looks.add(look)
-        look.add_done_callback(self._looks.discard)
+    async def _count(self) -> None:
+        """Count what waits in the project, again and again: other processes start runs, and answer them.
 
-    async def _counted(self) -> None:
+        It is done in a thread, because there may be many runs, and takes half a percent of the time at most.
+        """
+        while True:
+            self._changed.clear()
+            began = time.monotonic()
+            await self._count_once()
+            pause = max(_COUNT_S, 200 * (time.monotonic() - began))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), pause)
+
+    async def _count_once(self) -> None:
         def count() -> tuple[int, int]:
             app = App(self._path)
             waits = stopped = 0
@@ -342,8 +352,11 @@ class Talk:
                 stopped += not requests and not run.driven
             return waits, stopped
 
+        status = self._screen.status
+        before = status.waits, status.stopped
         try:
-            self._screen.status.waits, self._screen.status.stopped = await in_thread(count)
+            status.waits, status.stopped = await in_thread(count)
         except (OrchestraError, OSError):
             return  # a run that cannot be read is told by the commands about it
-        self._screen.changed()
+        if (status.waits, status.stopped) != before:
+            self._screen.changed()

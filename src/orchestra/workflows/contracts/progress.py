@@ -159,6 +159,13 @@ class Progress:
             self.updated = event.ts
         return changed
 
+    def pace(self, event: Event) -> tuple[int, int] | None:
+        """Take over an event; how many subtasks began, of how many. A task that has none yet counts as one."""
+        self.add(event)
+        tasks = self.tasks.values()
+        begun = sum(one.status != "pending" for task in tasks for one in task.subtasks.values())
+        return (begun, sum(len(task.subtasks) or 1 for task in tasks)) if tasks else None
+
     def _note(self, event: Event, step: StepEvent) -> bool:
         if event.type in FINAL:
             self.ended = event.type

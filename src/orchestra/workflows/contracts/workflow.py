@@ -283,6 +283,7 @@ CONTRACTS = Workflow(
     forks_open=False,
     verified=verified,
     headline=_headline,
+    pace=lambda params: Progress().pace,
     outline=_outline,
     report=_report,
     results=_results,

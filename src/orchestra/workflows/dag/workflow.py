@@ -33,7 +33,7 @@ from orchestra.workflows.dag.scenario import EvalReport, Scenario
 from orchestra.workflows.dag.shapes import Job, Plan
 from orchestra.workflows.dag.states import TABLE, TASK
 from orchestra.workflows.dag.verify import verify_tasks
-from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Inner, Running, ShownLine, Workflow
+from orchestra.workflows.description import MIXED, Ended, Findings, Hint, Inner, Pace, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, how_it_ended, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import ended
@@ -142,6 +142,22 @@ _CURES = (  # a part of the reason -> what to do
 )
 
 # -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _pace(params: Mapping[str, Any]) -> Pace:
+    """How many tasks began, and how many are planned."""
+    planned, begun = 0, set[str]()
+
+    def at(event: Event) -> tuple[int, int] | None:
+        nonlocal planned
+        if event.type == "PHASE_COMPLETED" and effect_of(event) == AdoptPlan.__name__:
+            outcome = outcome_of(event)
+            planned = len(outcome.plan.get("tasks", ())) + (planned if outcome.added else 0)
+        elif event.type == "PHASE_STARTED" and event.phase == "execute":
+            begun.add(branch_of(event))
+        return (len(begun), planned) if planned else None
+
+    return at
 
 
 def _headline(event: Event) -> str:
@@ -259,6 +275,7 @@ DAG = Workflow(
     approval=lambda config: config.dag.approval,
     uncommitted=MIXED,
     headline=_headline,
+    pace=_pace,
     details=_details,
     shown=_shown,
     after_no=_after_no,

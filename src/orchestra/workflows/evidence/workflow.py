@@ -23,7 +23,7 @@ from orchestra.core.records import FINAL, Event
 from orchestra.core.text import brief, cell, clean, count, estimated_tokens
 from orchestra.core.work import ModelReply
 from orchestra.providers.choose import Models
-from orchestra.workflows.description import Ended, Hint, Running, Workflow
+from orchestra.workflows.description import Ended, Hint, Pace, Running, Workflow
 from orchestra.workflows.evidence import protocol
 from orchestra.workflows.evidence.effects import (
     Compact,
@@ -96,9 +96,15 @@ def configured(project: Project, goal: str, agent: str = DEFAULT, **typed: Any) 
     return Job(goal=goal, agent=agent, **{**_defaults(project), **usual, **typed})
 
 
-def _pace(params: Mapping[str, Any], event: Event) -> tuple[int, int] | None:
-    step, most = StepEvent.of(event).step, params.get("maxSteps")
-    return (step, most) if step and isinstance(most, int) else None
+def _pace(params: Mapping[str, Any]) -> Pace:
+    """The worker's step, and how many it may take."""
+    most = params.get("maxSteps")
+
+    def at(event: Event) -> tuple[int, int] | None:
+        step = StepEvent.of(event).step
+        return (step, most) if step and isinstance(most, int) else None
+
+    return at
 
 
 def prepare(project: Project, job: Job, models: Models) -> tuple[Job, Models]:

@@ -22,7 +22,7 @@ from orchestra.core.text import brief, cell, checks_changed, clean, count
 from orchestra.policy.decide import decide
 from orchestra.providers.choose import ROLES, Models
 from orchestra.providers.contract import Serves
-from orchestra.workflows.description import Ended, Findings, Hint, Running, ShownLine, Workflow
+from orchestra.workflows.description import Ended, Findings, Hint, Pace, Running, ShownLine, Workflow
 from orchestra.workflows.headline import VERDICTS, headline, how_it_ended, short
 from orchestra.workflows.loop.checks import BASELINE
 from orchestra.workflows.loop.effects import Evaluate, Evaluation, KeepPlan
@@ -141,10 +141,12 @@ def _effects(running: Running) -> Handlers:
     return {Evaluate: record_evaluation, KeepPlan: keep_plan}
 
 
-def _pace(params: Mapping[str, Any], event: Event) -> tuple[int, int] | None:
+def _pace(params: Mapping[str, Any]) -> Pace:
     """The patch that is worked on, and how many there may be: the first, and the fixes."""
     most = params.get("maxFixIterations")
-    return (event.iteration, most + 1) if isinstance(event.iteration, int) and isinstance(most, int) else None
+    if not isinstance(most, int):
+        return lambda event: None
+    return lambda event: (event.iteration, most + 1) if isinstance(event.iteration, int) else None
 
 
 def _headline(event: Event) -> str:

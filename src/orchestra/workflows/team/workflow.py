@@ -17,7 +17,7 @@ from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder, digest
 from orchestra.core.text import cell, count
 from orchestra.providers.choose import ROLES, Models
-from orchestra.workflows.description import Ended, Hint, Renewed, Running, ShownLine, Workflow
+from orchestra.workflows.description import Ended, Hint, Pace, Renewed, Running, ShownLine, Workflow
 from orchestra.workflows.headline import again, headline, short
 from orchestra.workflows.project import Project
 from orchestra.workflows.report import Reported, render
@@ -144,6 +144,21 @@ _MOST_GIVEN = 1 << 20  # bytes of one file
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
+def _pace(params: Mapping[str, Any]) -> Pace:
+    """The phase that is worked on, and how many the team has."""
+    try:
+        phases = [phase.number for phase in msgspec.convert(params, Job).definition.team.phases]
+    except msgspec.ValidationError:
+        phases = []  # a job of another version
+    places = {number: place for place, number in enumerate(phases, 1)}
+
+    def at(event: Event) -> tuple[int, int] | None:
+        place = places.get(StepEvent.of(event).stage)
+        return (place, len(phases)) if place else None
+
+    return at
+
+
 def _headline(event: Event) -> str:
     """One line for an event: the phase, the agent, and what it does with which file."""
     step = StepEvent.of(event)
@@ -263,6 +278,7 @@ TEAM = Workflow(
     projections=_projections,
     renewed=_renewed,
     headline=_headline,
+    pace=_pace,
     details=_details,
     results=_results,
     report=_report,
