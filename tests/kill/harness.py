@@ -19,6 +19,7 @@ import msgspec
 
 from orchestra.core.disk import Disk
 from orchestra.core.logs import LogBook
+from orchestra.core.reading import RunCreated
 from orchestra.core.records import Event, WorkflowState
 from orchestra.core.run import RunFolder
 from orchestra.core.tables import Fold
@@ -317,6 +318,12 @@ def cases(operations: Operations, shard: int, shards: int) -> Iterator[tuple[int
         if name == JOURNAL:
             found.append((number, "after"))
     yield from found[shard::shards]
+
+
+def undated(journal: Path) -> str:
+    """A run by its journal: its id without the day and what is made of it, because tests may go on past midnight."""
+    name = re.sub(r"^\d{4}-\d\d-\d\d_|-[0-9a-f]{8}$", "", journal.parent.name)
+    return f"{name} {RunCreated.of(next(iter(read_events(journal)), None)).parentKey}"
 
 
 def appends(operations: Operations) -> list[int]:

@@ -20,7 +20,7 @@ import pytest
 
 from orchestra.core.reading import effect_of, key_of
 from orchestra.core.records import Event
-from tests.kill.harness import JOURNAL, Gone, Operations, Zygote, cases, findings, journals, other_end
+from tests.kill.harness import JOURNAL, Gone, Operations, Zygote, cases, findings, journals, other_end, undated
 from tests.support.contracts import (
     EXPLORED,
     EXPLORING,
@@ -75,7 +75,7 @@ class Ending:
     """Everything about a finished run that a kill must not change."""
 
     def __init__(self, work: Path) -> None:
-        runs = {journal.parent.name: read_events(journal) for journal in journals(work)}
+        runs = {undated(journal): read_events(journal) for journal in journals(work)}
         ended = ("PHASE_COMPLETED", "PHASE_FAILED", "PATCH_APPLIED")
         steps = ((run, e.type, e.payload["key"]) for run, events in runs.items() for e in events if e.type in ended)
         self.steps = Counter(steps)

@@ -16,7 +16,7 @@ from orchestra.core.reading import effect_of, key_of
 from orchestra.core.records import Event
 from orchestra.core.tables import Fold
 from tests.kill.editing import AGENTS, EDITED, WORKFLOWS
-from tests.kill.harness import SHARDS, Gone, Operations, Zygote, findings, journals, other_end
+from tests.kill.harness import SHARDS, Gone, Operations, Zygote, findings, journals, other_end, undated
 from tests.support.runs import read_events
 
 KINDS = {workflow.name: workflow for workflow in WORKFLOWS}
@@ -36,7 +36,7 @@ class Ending:
     """Everything about the finished run that a kill must not change."""
 
     def __init__(self, work: Path) -> None:
-        runs = {path.parent.name.rsplit("_", 1)[0]: read_events(path) for path in journals(work)}
+        runs = {undated(path): read_events(path) for path in journals(work)}
         self.files = {p.name: p.read_text(encoding="utf-8") for p in sorted((work / "계약").iterdir())}
         self.calls = sorted(_key(e) for events in runs.values() for e in events if _is_call(e))
         self.editions = sorted(key_of(e) for events in runs.values() for e in events if effect_of(e) == "Edition")
@@ -46,7 +46,7 @@ class Ending:
             for e in events
             if e.type == "QUESTION_ANSWERED"
         )
-        self.ends = {p.parent.name: read_events(p)[-1].type for p in journals(work)}
+        self.ends = {undated(p): read_events(p)[-1].type for p in journals(work)}
         self.results = [events[-1].payload.get("result") for events in runs.values()]
 
 

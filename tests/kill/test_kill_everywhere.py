@@ -30,6 +30,7 @@ from tests.kill.harness import (
     journals,
     other_end,
     told_once,
+    undated,
 )
 from tests.kill.zygote import PARENT
 from tests.support.project import PLAN, Project, ask, reply, role
@@ -100,7 +101,7 @@ class Ending:
     """Everything about a finished run that a kill must not change."""
 
     def __init__(self, project: Path) -> None:
-        self.journals = {path.parent.name: _milestones(read_events(path)) for path in journals(project)}
+        self.journals = {undated(path): _milestones(read_events(path)) for path in journals(project)}
         self.files = {
             str(path.relative_to(project)): path.read_bytes()
             for path in sorted(project.rglob("*"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestra.core.records import Event
-from tests.kill.harness import JOURNAL, Gone, Only, Operations, Zygote, findings, journals, other_end
+from tests.kill.harness import JOURNAL, Gone, Only, Operations, Zygote, findings, journals, other_end, undated
 from tests.support.runs import read_events
 from tests.support.trees import REPLIES, TREE
 
@@ -36,7 +36,7 @@ class Ending:
     """Everything about a finished tree that a kill must not change."""
 
     def __init__(self, work: Path) -> None:
-        self.runs = {journal.parent.name: _essence(read_events(journal)) for journal in journals(work)}
+        self.runs = {undated(journal): _essence(read_events(journal)) for journal in journals(work)}
         [self.result] = [
             read_events(journal)[-1].payload["result"] for journal in journals(work) if "_crew_" in str(journal)
         ]

@@ -65,7 +65,7 @@ def points(operations: Operations) -> list[tuple[int, str]]:
 
 def test_the_run_under_test_has_it_all(zygote: Zygote, unkilled: tuple[Ending, Operations]) -> None:
     ending, operations = unkilled
-    last = {name.split("_")[2]: [row[0] for row in rows] for name, rows in ending.journals.items()}
+    last = {name.split("_")[1]: [row[0] for row in rows] for name, rows in ending.journals.items()}
     assert set(last) == {"worktree", "loop", "commit", "undo"}
     assert (
         last["commit"][1:]
