@@ -3,7 +3,7 @@
 Rules
 1. A finished line of an answer is printed once, when it is complete; its unfinished line is in the live rows.
 2. The text of other calls is in the live rows only: the event that settles a call tells what came of it.
-3. A thought is folded: the live rows tell how long it is.
+3. A thought is folded: the live rows tell how long it is. JSON is shown as what it says (readable.py).
 4. A command inside the UI runs in a thread. What it tells is taken in the thread of the screen, in the same order.
 """
 
@@ -26,15 +26,15 @@ from orchestra.cli.text import safe
 from orchestra.cli.tui.answer import Answer
 from orchestra.cli.tui.prompts import Prompts
 from orchestra.cli.tui.prose import Prose
+from orchestra.cli.tui.readable import Readable
 from orchestra.cli.tui.surface import Surface
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import Launched, News, Notice, Output, Token
 from orchestra.core.livetext import MaskedCalls
-from orchestra.core.reading import Request, RunCreated, StepEvent, effect_of, key_of
+from orchestra.core.reading import Request, RunCreated, StepEvent, key_of
 from orchestra.core.records import FINAL, Event
 from orchestra.core.run import RunFolder
 from orchestra.core.thinking import Thinking
-from orchestra.core.work import ModelCall
 from orchestra.runs.find import Member
 from orchestra.runs.tree import given_name
 from orchestra.workflows.description import Pace
@@ -50,7 +50,8 @@ class _Below:
     def __init__(self, screen: Surface, before: Callable[[Event], None]) -> None:
         """`before` is called with the events of a run that goes on."""
         self._screen, self._before = screen, before
-        self._thoughts: dict[tuple[str, str], tuple[Thinking, int]] = {}
+        # by run and key: a reply that arrives, and how long its thoughts are
+        self._read: dict[tuple[str, str], tuple[Thinking, Readable, int]] = {}
 
     def event(self, event: Event, headline: str, *, quiet: bool) -> None:
         step, tail = StepEvent.of(event), self._screen.tail
@@ -60,7 +61,7 @@ class _Below:
             tail.begin(event.runId, step.key, name, time.monotonic())
         else:
             tail.end(event.runId, step.key)
-            self._thoughts.pop((event.runId, step.key), None)
+            self._read.pop((event.runId, step.key), None)
         if event.type in FINAL:
             tail.end_run(event.runId)
         self._screen.changed()
@@ -74,14 +75,15 @@ class _Below:
         self._screen.status.before({one.folder.id: one.summary.spent for one in members if not one.kept})
 
     def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
+        of = (token.run_id, token.key)
         if token.restart:  # what its row has of the text is void
-            self._thoughts.pop((token.run_id, token.key), None)
-            self._screen.tail.restart(token.run_id, token.key)
-        thinking, folded = self._thoughts.get((token.run_id, token.key)) or (Thinking(), 0)
+            self._read.pop(of, None)
+            self._screen.tail.restart(*of)
+        thinking, readable, folded = self._read.get(of) or (Thinking(), Readable(), 0)
         pieces = thinking.feed(shown)
         folded += sum(len(piece.text) for piece in pieces if piece.kind == "thought")
-        self._thoughts[token.run_id, token.key] = (thinking, folded)
-        text = "".join(piece.text for piece in pieces if piece.kind == "text")
+        self._read[of] = (thinking, readable, folded)
+        text = readable.feed("".join(piece.text for piece in pieces if piece.kind == "text"))
         tail, now = self._screen.tail, time.monotonic()
         tail.more(token.run_id, token.key, now, agent=token.agent, text=text, arrived=len(token.text), thinking=folded)
         self._screen.changed()
@@ -97,7 +99,7 @@ class _Below:
         """Nothing: a prompt is below the live rows."""
 
     def stop(self) -> None:
-        self._thoughts.clear()
+        self._read.clear()
         self._screen.tail.clear()
         self._screen.changed()
 
@@ -139,9 +141,9 @@ class TuiFace(TerminalFace):
 
     def _called(self, event: Event) -> None:
         """Tell how much context the model takes whose call began with this event, if that is known."""
-        if event.type != "PHASE_STARTED" or effect_of(event) != ModelCall.__name__:
-            return
         call = StepEvent.of(event)
+        if event.type != "PHASE_STARTED" or not call.role:
+            return
         of = (event.runId, call.role, call.agent)
         if of not in self._windows:
             self._windows[of] = self._window(self.run_of(event), call)
