@@ -58,11 +58,11 @@ def test_what_worker_and_main_write_is_live_in_colours_of_their_own_and_thoughts
     with Tui(project, rows=40) as tui:
         tui.say("add()는 무엇을 하나?")
         tui.wait(lambda: any("planning" in row for row in tui.rows))
-        tui.wait(lambda: tui.colours('{"action": "call_tool"'))
-        of_worker = tui.colours('{"action": "call_tool"')
+        tui.wait(lambda: tui.colours("action: call_tool"))
+        of_worker = tui.colours("action: call_tool")
         tui.wait_for("thinking…")
-        tui.wait(lambda: tui.colours('{"decision": "finalize"'))
-        of_main = tui.colours('{"decision": "finalize"')
+        tui.wait(lambda: tui.colours("decision: finalize"))
+        of_main = tui.colours("decision: finalize")
         assert len(of_worker) == len(of_main) == 1 and of_worker != of_main
         assert "default" not in of_worker | of_main
         tui.wait_for(ANSWER)
