@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,10 @@ def _use_for_temporary_files(folder: Path) -> None:
     folder.chmod(0o1777)  # some tests run as another user
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None
+
+
+# The rewritten tests are kept, also where the machine's variables forbid it: collecting takes a third of the time then.
+sys.dont_write_bytecode = False
 
 
 def pytest_sessionstart() -> None:
