@@ -42,7 +42,9 @@ WIDTH = 96
 
 def main(arguments: list[str]) -> int:
     """Write every stale page, or with --check only name it."""
-    stale = {path: text for path, text in {**pages(), **transcripts(), **pictures()}.items() if _read(path) != text}
+    with tempfile.TemporaryDirectory() as demos:
+        fresh = {**pages(), **transcripts(Path(demos)), **pictures()}
+    stale = {path: text for path, text in fresh.items() if _read(path) != text}
     for path, text in stale.items():
         name = path.relative_to(ROOT)
         if arguments == ["--check"]:
@@ -446,41 +448,45 @@ NO_PYTHON = "  there is no python on PATH: python3 is used\n"  # so it is on man
 SIDE_BY_SIDE = re.compile(r"(?:· 1 (?:declared|texts) .*\n)+")  # tasks that do not wait for each other
 
 
-def transcripts() -> dict[Path, str]:
-    """Every page that has a transcript, with what the demos really print."""
-    return {ROOT / page: _with_transcript(page, *what) for page, what in TRANSCRIPTS.items()}
+def transcripts(demos: Path) -> dict[Path, str]:
+    """Every page that has a transcript, with what the demos really print, each in its folder of this one."""
+    return {ROOT / page: _with_transcript(page, demos, *what) for page, what in TRANSCRIPTS.items()}
 
 
-def _with_transcript(page: str, name: str, demo: str, headings: tuple[str, ...]) -> str:
+def _with_transcript(page: str, demos: Path, name: str, demo: str, headings: tuple[str, ...]) -> str:
     text = (ROOT / page).read_text(encoding="utf-8")
     marks = (f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n")
     before, begin, rest = text.partition(marks[0])
     _, end, after = rest.partition(marks[1])
     if not (begin and end):
         raise SystemExit(f"{page} has lost its markers {marks[0].strip()} and {marks[1].strip()}")
-    sections = [part for part in printed(demo).split("\n== ") if part.startswith(headings)]
+    folder = demos.resolve() / demo
+    sections = [part for part in _settled(printed(demo, folder), folder).split("\n== ") if part.startswith(headings)]
     commands = "\n".join(part[part.index("$ ") :].rstrip("\n") + "\n" for part in sections)
     return f"{before}{begin}\n```text\n{commands}```\n\n{end}{after}"
 
 
 @functools.cache
-def printed(demo: str) -> str:
-    """What a demo prints, without what differs by day and machine."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary).resolve() / "demo"
-        command = [sys.executable, str(ROOT / "examples" / demo), str(folder)]
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={n: v for n, v in os.environ.items() if not n.startswith("ORCHESTRA_")} | {"COLUMNS": "100"},
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise SystemExit(f"the demo failed (exit code {done.returncode}):\n{done.stdout}")
-        text = done.stdout.replace(str(folder), "demo/1").replace(NO_PYTHON, "")
+def printed(demo: str, folder: Path) -> str:
+    """What a demo prints in a new folder."""
+    command = [sys.executable, str(ROOT / "examples" / demo), str(folder)]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={n: v for n, v in os.environ.items() if not n.startswith("ORCHESTRA_")} | {"COLUMNS": "100"},
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the demo failed (exit code {done.returncode}):\n{done.stdout}")
+    return done.stdout
+
+
+def _settled(text: str, folder: Path) -> str:
+    """What a demo printed, without what differs by day and machine."""
+    text = text.replace(str(folder), "demo/1").replace(NO_PYTHON, "")
     text = re.sub(r"(?<=sessions/)[0-9a-f]{8}(?=/)", "1a2b3c4d", settled(text))  # the digest of the project's path
     return SIDE_BY_SIDE.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True), key=_in_order)), text)
 

@@ -43,8 +43,20 @@ def test_generated_pages_are_fresh() -> None:
     assert stale == [], "run make docs"
 
 
-def test_the_transcripts_are_what_the_demos_print() -> None:
-    found = _of_docs("generate").transcripts()
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the demos of these tests are: each is run once."""
+    return tmp_path_factory.mktemp("demos").resolve()
+
+
+def demo(name: str, demos: Path) -> str:
+    """What a demo printed in its folder of `demos`."""
+    said: str = _of_docs("generate").printed(name, demos / name)
+    return said
+
+
+def test_the_transcripts_are_what_the_demos_print(demos: Path) -> None:
+    found = _of_docs("generate").transcripts(demos)
     assert {path.name for path in found} == {"loop.md", "tasks.md", "contracts.md"}
     assert [path.name for path, text in found.items() if path.read_text(encoding="utf-8") != text] == [], (
         "run make docs"
@@ -70,12 +82,9 @@ def test_a_picture_gives_every_syllable_the_width_of_two_letters() -> None:
     assert len(ends) == 2 and ends[0] == ends[1]
 
 
-def test_the_demo_says_what_happened_where_it_is_and_what_to_try_next(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path / "demo")]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    [folder] = (tmp_path / "demo" / "greeting" / ".runs" / "workflows").iterdir()
-    last = done.stdout.partition("== What happened")[2]
+def test_the_demo_says_what_happened_where_it_is_and_what_to_try_next(demos: Path) -> None:
+    last = demo("demo.py", demos).partition("== What happened")[2]
+    [folder] = (demos / "demo.py" / "greeting" / ".runs" / "workflows").iterdir()
     assert "2 patches were applied, 1 failed its checks and was fixed" in last
     assert str(folder) in last
     tried = re.findall(r"^(?:export|cd|orchestra) .*$", last, re.MULTILINE)
@@ -83,20 +92,18 @@ def test_the_demo_says_what_happened_where_it_is_and_what_to_try_next(tmp_path: 
     again = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "conforms" in again.stdout
-    assert (tmp_path / "demo" / "yours" / ".runs").exists()
+    assert (demos / "demo.py" / "yours" / ".runs").exists()
 
 
-def test_the_demo_of_a_task_graph_says_what_to_try_next(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "demo_dag.py"), str(tmp_path / "demo")]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    tried = re.findall(r"^(?:export|cd|orchestra) .*$", done.stdout.partition("== What to try")[2], re.MULTILINE)
+def test_the_demo_of_a_task_graph_says_what_to_try_next(demos: Path) -> None:
+    said = demo("demo_dag.py", demos)
+    tried = re.findall(r"^(?:export|cd|orchestra) .*$", said.partition("== What to try")[2], re.MULTILINE)
     script = "\n".join(["set -e", *tried[:-1], f"{tried[-1]} --approval never"])  # the last one would ask a person
     again = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "conforms" in again.stdout and "## Artifacts" in again.stdout
-    assert (tmp_path / "demo" / "yours" / "LICENSES.md").exists()
-    assert not list((tmp_path / "demo").glob("*/build"))
+    assert (demos / "demo_dag.py" / "yours" / "LICENSES.md").exists()
+    assert not list((demos / "demo_dag.py").glob("*/build"))
 
 
 @pytest.mark.parametrize("demo", ["demo.py", "demo_dag.py", "demo_contracts.py"])

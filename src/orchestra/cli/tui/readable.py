@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Literal
 
 _FENCE = "`"
+_LONGEST = 12  # characters of an escape: a pair of `\uXXXX`
 _OPENS, _CLOSES = "{[", "}]"
 _SAID = {"n": "\n", "t": "\t", "r": "\n", "b": "", "f": ""}  # other letters behind a backslash are themselves
 
@@ -48,7 +49,7 @@ class Readable:
             char = text[at]
             size = 1
             if self._inside and char == "\\":
-                size, said = _escape(text[at:])
+                size, said = _escape(text[at : at + _LONGEST])
                 if not size:
                     self._held = text[at:]  # rule 2
                     break
