@@ -27,7 +27,7 @@ from orchestra.core.run import RunFolder
 from orchestra.core.text import dollars_of, seconds_of
 from orchestra.providers.spec import from_here
 from orchestra.runs.answers import told_apart
-from orchestra.workflows.own.context import typed
+from orchestra.workflows.own.context import as_declared
 from orchestra.workflows.own.definition import Definition, refuse_another
 from orchestra.workflows.own.workflow import described
 
@@ -189,7 +189,7 @@ def _outcome(app: App, folder: RunFolder, on_ask: OnAsk) -> Outcome[Any]:
     if end.exit_code == WAITING and end.status not in FINAL.values():
         return Outcome(end.run_id, end.status, end.exit_code, None, _awaited(app, root))
     known = app.workflows.get(app.runs.summary(root, keep=False).workflow)
-    result = typed(end.result, known.returns if known else None) if end.status == "completed" else None
+    result = as_declared(end.result, known.returns if known else None) if end.status == "completed" else None
     return Outcome(end.run_id, end.status, end.exit_code, result, end.message)
 
 

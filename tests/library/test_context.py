@@ -16,7 +16,7 @@ import orchestra
 from orchestra.app import App
 from orchestra.core.errors import UsageError
 from orchestra.providers.choose import Models
-from orchestra.workflows.own.context import file_name, returned, typed
+from orchestra.workflows.own.context import as_declared, file_name, returned
 from tests.library.support import conforms
 from tests.support.project import Project, new_file, role
 
@@ -643,7 +643,7 @@ class Callable:
     ],
 )
 def test_what_was_recorded_is_read_as_the_declared_type_if_it_fits(value: Any, hint: Any, read: Any) -> None:
-    assert typed(value, hint) == read
+    assert as_declared(value, hint) == read
 
 
 def test_the_declared_type_of_whatever_can_be_called() -> None:

@@ -13,7 +13,7 @@ import click
 
 from orchestra.app import App
 from orchestra.cli.commands import UNDO
-from orchestra.cli.hosting import SHELL, typed
+from orchestra.cli.hosting import SHELL, how_commands_begin
 from orchestra.cli.text import safe
 from orchestra.config.upward import find_project
 from orchestra.core.engine import RunEnd
@@ -39,7 +39,7 @@ def command(app: App, *words: str) -> str:
 
     At a terminal the numbers of runs stand for their ids.
     """
-    beginning = typed()
+    beginning = how_commands_begin()
     inside = beginning != SHELL
     here = inside or app.project.path in (Path.cwd(), find_project(Path.cwd(), os.environ))
     shown = [_short(app, word) for word in words] if sys.stderr.isatty() else words

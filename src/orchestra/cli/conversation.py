@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from orchestra.cli.advice import answer_lines, command
 from orchestra.cli.driving import Drive
-from orchestra.cli.hosting import SHELL, typed_as
+from orchestra.cli.hosting import SHELL, commands_begin_with
 from orchestra.cli.sessions import finished_turns, told_lines
 from orchestra.cli.text import safe
 from orchestra.cli.turns import begin_turn, unfinished
@@ -206,7 +206,7 @@ class Conversation:
         leave = 0 if self._drive.signals.count(signal.SIGINT) > 1 else None
         waiting = [one for one in self._app.trees.requests(run) if not one.answered]
         if waiting:  # rule 4
-            with typed_as(SHELL):
+            with commands_begin_with(SHELL):
                 elsewhere = answer_lines(self._app, run.id, waiting)
             lines = ("left open; your next message asks it again, /cancel ends the turn. From elsewhere:", *elsewhere)
             return Heard(lines=lines, stopped=True, leave=leave)

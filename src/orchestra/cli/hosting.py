@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from orchestra.core.run import RunFolder
 
 SHELL = "orchestra "
-_TYPED: ContextVar[str] = ContextVar("typed", default=SHELL)  # how a command begins where its line is read
+_BEGINNING: ContextVar[str] = ContextVar("beginning", default=SHELL)  # how a command begins where its line is read
 
 
 class Host(Protocol):
@@ -52,15 +52,15 @@ def host() -> Host | None:
 
 
 @contextmanager
-def typed_as(beginning: str) -> Iterator[None]:
+def commands_begin_with(beginning: str) -> Iterator[None]:
     """Let the commands that lines name begin so (rule 3)."""
-    token = _TYPED.set(beginning)
+    token = _BEGINNING.set(beginning)
     try:
         yield
     finally:
-        _TYPED.reset(token)
+        _BEGINNING.reset(token)
 
 
-def typed() -> str:
+def how_commands_begin() -> str:
     """How a command that a line names begins (rule 3)."""
-    return _TYPED.get()
+    return _BEGINNING.get()

@@ -17,7 +17,7 @@ import click
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import command, waiting_lines
-from orchestra.cli.hosting import SHELL, typed
+from orchestra.cli.hosting import SHELL, how_commands_begin
 from orchestra.cli.show import show
 from orchestra.cli.text import echo_lines, safe
 from orchestra.core.cells import cut
@@ -60,8 +60,8 @@ def overview(app: App) -> Iterator[str]:
     if not runs:
         yield from _newest(app)
     if others := waiting_elsewhere(app):
-        yield f"{count(others, 'run')} of other projects wait for you: {typed()}inbox --all"
-    yield f"every command: {'/help' if typed() != SHELL else 'orchestra --help'}"
+        yield f"{count(others, 'run')} of other projects wait for you: {how_commands_begin()}inbox --all"
+    yield f"every command: {'/help' if how_commands_begin() != SHELL else 'orchestra --help'}"
 
 
 def _line(one: RunSummary) -> str:

@@ -22,7 +22,7 @@ import msgspec
 from orchestra.app import App
 from orchestra.cli import options
 from orchestra.cli.advice import answer_lines, command, waiting_lines
-from orchestra.cli.hosting import typed
+from orchestra.cli.hosting import how_commands_begin
 from orchestra.cli.text import echo_lines, print_json, safe
 from orchestra.core.accounts import money
 from orchestra.core.cells import aligned
@@ -79,7 +79,7 @@ def runs(every: bool, latest: tuple[str, str] | None, as_json: bool, project: Pa
     elif rows:
         room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
         echo_lines(aligned(*fitted(rows, room), whole=not sys.stdout.isatty()))
-        echo_lines(note.format(typed()) for note in _NOTES if note in notes)
+        echo_lines(note.format(how_commands_begin()) for note in _NOTES if note in notes)
         echo_lines(waits)
     return 0
 

@@ -16,24 +16,24 @@ from types import ModuleType
 
 import click
 
-from orchestra.cli.hosting import typed_as
-from orchestra.cli.tui.early import INTERRUPTED, Early, Typed
+from orchestra.cli.hosting import commands_begin_with
+from orchestra.cli.tui.early import INTERRUPTED, Early, Flags
 from orchestra.cli.tui.plain import Plain
 from orchestra.cli.tui.screen import Screen
 from orchestra.cli.tui.surface import Surface
 from orchestra.cli.tui.threads import in_thread
 
 
-def begin(typed: Typed, plain: str) -> int:
+def begin(flags: Flags, plain: str) -> int:
     """Show the UI until the person leaves; returns the exit code.
 
     `plain`: what asks for plain lines; empty: live rows.
     """
-    with typed_as("/"):
-        return asyncio.run(_begin(typed, plain))
+    with commands_begin_with("/"):
+        return asyncio.run(_begin(flags, plain))
 
 
-async def _begin(typed: Typed, plain: str) -> int:
+async def _begin(flags: Flags, plain: str) -> int:
     screen: Surface = Plain(plain) if plain else Screen(colour=not os.environ.get("NO_COLOR"))
     early = Early(screen)
     _take_signals(screen)
@@ -47,7 +47,7 @@ async def _begin(typed: Typed, plain: str) -> int:
         if early.left is not None or shown.done():
             await shown
             return early.left or 0
-        return int(await session.talk(typed, screen, shown, early))
+        return int(await session.talk(flags, screen, shown, early))
     finally:
         drawn.cancel()
         screen.end()

@@ -52,12 +52,12 @@ def agent_tui(
     orchestra agent:tui --session s1 --provider local
     """
     from orchestra.cli.tui.begin import begin
-    from orchestra.cli.tui.early import Typed
+    from orchestra.cli.tui.early import Flags
     from orchestra.cli.tui.plain import why_plain
 
     stream = False if no_stream else None
-    typed = Typed(project, session, agent, mode, max_steps, stream, who, environment)
-    return begin(typed, why_plain(screen_reader, os.environ))
+    flags = Flags(project, session, agent, mode, max_steps, stream, who, environment)
+    return begin(flags, why_plain(screen_reader, os.environ))
 
 
 tui = agent_tui

@@ -31,7 +31,7 @@ INTERRUPTED = 130  # the exit code
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class Typed(NamedTuple):
+class Flags(NamedTuple):
     """What was typed on the command line. Without a session, a free one is taken."""
 
     project: Path
@@ -44,7 +44,7 @@ class Typed(NamedTuple):
     environment: str
 
 
-def take_typed(keys: Input) -> str:
+def take_early_keys(keys: Input) -> str:
     """Give an input, which is in raw mode, the keys that are there already (rule 1).
 
     Returns the beginning of a line that the terminal has echoed, as it shows it.

@@ -51,7 +51,7 @@ from rich.cells import cell_len
 from orchestra.cli.emoji import PlainEmoji
 from orchestra.cli.keys import Letters, editing_keys
 from orchestra.cli.text import safe, safe_painted
-from orchestra.cli.tui.early import LateHistory, take_typed
+from orchestra.cli.tui.early import LateHistory, take_early_keys
 from orchestra.cli.tui.status import Status
 from orchestra.cli.tui.surface import answer_of
 from orchestra.cli.tui.tail import Tail
@@ -455,7 +455,7 @@ class Screen:
         ticking = asyncio.ensure_future(self._tick())
         try:
             with self._app.input.raw_mode():
-                if echoed := take_typed(self._app.input):  # the input line is drawn over it
+                if echoed := take_early_keys(self._app.input):  # the input line is drawn over it
                     rows = (cell_len(echoed) - 1) // self._app.output.get_size().columns
                     self._out.write(f"\x1b[{rows}A\r" if rows else "\r")
                     self._out.flush()

@@ -17,7 +17,7 @@ from orchestra.cli import options
 from orchestra.cli.conversation import Conversation, Wishes
 from orchestra.cli.driving import Drive
 from orchestra.cli.editor import KeptHistory
-from orchestra.cli.tui.early import Early, Typed
+from orchestra.cli.tui.early import Early, Flags
 from orchestra.cli.tui.face import TuiFace
 from orchestra.cli.tui.hosted import OTHER, following
 from orchestra.cli.tui.names import as_typed_here, names
@@ -30,16 +30,16 @@ _SESSION = "tui"
 _MOST_SESSIONS = 100  # that are tried for a free one
 
 
-async def talk(typed: Typed, screen: Surface, shown: asyncio.Task[None], early: Early) -> int:
+async def talk(flags: Flags, screen: Surface, shown: asyncio.Task[None], early: Early) -> int:
     """Talk until the person leaves; returns the exit code. `shown` is the task that shows the screen."""
     face = TuiFace(screen)
-    how = options.Driving(typed.project, as_json=False, no_input=False, quiet=False)
-    drive = Drive(how, environment=typed.environment, face=face)
+    how = options.Driving(flags.project, as_json=False, no_input=False, quiet=False)
+    drive = Drive(how, environment=flags.environment, face=face)
     found = drive.app.project
     with _printed_above(screen):
-        models = options.routed(typed.who, found.providers)
-    wishes = Wishes(typed.agent, typed.mode, typed.max_steps, typed.stream)
-    wanted = typed.session
+        models = options.routed(flags.who, found.providers)
+    wishes = Wishes(flags.agent, flags.mode, flags.max_steps, flags.stream)
+    wanted = flags.session
     sessions = [wanted] if wanted else [_SESSION, *(f"{_SESSION}-{n}" for n in range(2, _MOST_SESSIONS))]
     with ExitStack() as held:
 
@@ -61,7 +61,7 @@ async def talk(typed: Typed, screen: Surface, shown: asyncio.Task[None], early: 
             screen.line(f"session {_SESSION} is open in another process; this is session {conversation.session}")
         words = Words(names(), found.files, lambda *begun: _following(conversation, found.path, *begun))
         screen.remember(KeptHistory(conversation.history, found.disk, found.redactor), words)
-        return await Talk(screen, face, drive, conversation, tuple(_given(typed.who))).run(shown, early)
+        return await Talk(screen, face, drive, conversation, tuple(_given(flags.who))).run(shown, early)
 
 
 def _leave_signals() -> None:

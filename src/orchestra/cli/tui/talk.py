@@ -27,7 +27,7 @@ from orchestra.app import App
 from orchestra.cli.advice import command
 from orchestra.cli.conversation import Conversation, Heard
 from orchestra.cli.driving import Drive
-from orchestra.cli.hosting import SHELL, typed_as
+from orchestra.cli.hosting import SHELL, commands_begin_with
 from orchestra.cli.program import failure
 from orchestra.cli.text import safe
 from orchestra.cli.tui.attach import Attached
@@ -276,7 +276,7 @@ class Talk:
         try:
             end = await taken.drive.go(taken.folder, known=taken.known, accept_drift=taken.accept_drift)
             self._face.over()
-            with typed_as("/" if self._code is None else SHELL):
+            with commands_begin_with("/" if self._code is None else SHELL):
                 self._face.done(end, taken.folder)
             if end.result is not None and end.status == "completed":
                 self._face.answer(safe(app.workflow_of(end.run_id).printed(end.result)))

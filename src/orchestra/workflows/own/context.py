@@ -87,7 +87,7 @@ class Context:
         verb.retry(retry)
         effect = CallFunction(function, args, again=retry.times > 0)
         called = await self._run.perform(name, effect, retry=retry)
-        return typed(called.result, returned(function))
+        return as_declared(called.result, returned(function))
 
     # -- models, commands, patches, people ----------------------------------------------------------------------------
 
@@ -298,10 +298,10 @@ async def _call(
         why = f": {child.error}" if child.error else ""
         how = "failed" if child.status == "failed" else f"was {child.status}"
         raise StepFailed(key, CHILD_FAILED, f"child run {child.childRunId} {how}{why}")
-    return typed(child.result, known.returns) if known else child.result
+    return as_declared(child.result, known.returns) if known else child.result
 
 
-def typed(value: Any, hint: Any) -> Any:
+def as_declared(value: Any, hint: Any) -> Any:
     """Recorded JSON as the type that a function declares to return; unchanged if it declares none or another type."""
     if hint in (None, Any, object, type(None)):
         return value
