@@ -99,6 +99,87 @@ def test_a_sentence_answers_nothing_however_long_its_writer_thinks(tmp_path: Pat
     assert terminal.end() == 0
 
 
+def test_a_letter_alone_answers_also_when_the_line_was_put_aside_or_taken_back_a_moment_ago(tmp_path: Path) -> None:
+    for taken_back in (CTRL_C, "\x7f" * len("tell me w")):
+        terminal = screen_of(tmp_path, "tell me w")
+        terminal.type("tell me w")
+        terminal.wait_for("then answer: apply [y,n]?")
+        terminal.type(taken_back)
+        terminal.wait_for("apply [y,n]?")
+        terminal.type("y")
+        terminal.wait_for("answer: 'y'")
+        assert terminal.end() == 0
+
+
+# Whatever a person typed was typed just now; the first prompt's answer, or loss, leaves another one, or none.
+SLOW = SCREEN.replace(
+    "async def main():", "from orchestra.cli.tui import screen as made\nmade._TYPING_S = 600\n\nasync def main():"
+)
+LATER = "answer = await said\n    screen.end()"
+
+
+def test_an_enter_behind_an_answer_does_not_send_the_line_that_came_back(tmp_path: Path) -> None:
+    code = SLOW.replace(LATER, "print(f'said {await said!r}')\n    screen.idle()\n    await asyncio.sleep(600)")
+    terminal = Terminal([sys.executable, "-c", code, "tell me w", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
+    terminal.wait_for("here")
+    terminal.type("tell me w")
+    terminal.wait_for("then answer: apply [y,n]?")
+    terminal.type(CTRL_C)
+    terminal.wait_for("apply [y,n]?")
+    terminal.type(f"n{ENTER}")
+    terminal.wait_for("said 'n'", "> tell me w")
+    terminal.type(f"{ENTER}at{ENTER}")
+    terminal.wait_for("heard: 'tell me wat'")
+    terminal.vanish()
+    terminal.wait()
+
+
+LOST = """
+    async def lose():
+        await asyncio.wait_for(gone.wait(), 120)
+        screen.lose("elsewhere")
+        screen.close()
+        screen.line("lost")
+
+    gone = asyncio.Event()
+    losing = asyncio.ensure_future(lose())
+    screen.interrupted = gone.set
+    screen.line("here")
+"""
+
+
+def test_a_line_that_was_put_aside_is_not_refused_with_a_prompt_that_was_answered_elsewhere(tmp_path: Path) -> None:
+    code = SLOW.replace('    screen.line("here")\n', LOST).replace(LATER, "await asyncio.sleep(600)")
+    terminal = Terminal([sys.executable, "-c", code, "tell me w", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
+    terminal.wait_for("here")
+    terminal.type("tell me w")
+    terminal.wait_for("then answer: apply [y,n]?")
+    terminal.type(CTRL_C)
+    terminal.wait_for("apply [y,n]?")
+    terminal.type(CTRL_C)  # the prompt is lost, and nothing was typed at it
+    terminal.wait_for("lost", "> tell me w")
+    terminal.type(f"at{ENTER}")
+    terminal.wait_for("heard: 'tell me wat'")
+    terminal.vanish()
+    terminal.wait()
+
+
+def test_ctrl_c_gives_a_prompt_the_keys_also_while_only_the_rest_of_a_refused_line_may_come(tmp_path: Path) -> None:
+    code = SLOW.replace('screen.line("here")', 'screen.ask("what colour? ", print, ""); screen.line("here")')
+    code = code.replace("and not screen._ask and", "and").replace(
+        "            screen.ask(sys", '            screen.lose("gone"); screen.close()\n            screen.ask(sys'
+    )
+    terminal = Terminal([sys.executable, "-c", code, "blue", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
+    terminal.wait_for("here")
+    terminal.type("blue")
+    terminal.wait_for("not taken: 'blue'; gone", "a moment; then answer: apply [y,n]?")
+    terminal.type(CTRL_C)
+    terminal.wait_for("apply [y,n]?")
+    terminal.type(f"n{ENTER}")
+    terminal.wait_for("answer: 'n'")
+    assert terminal.end() == 0
+
+
 def test_a_line_that_is_put_aside_makes_way_for_the_prompt_and_comes_back(project: Project) -> None:
     with Tui(project) as tui:
         tui.say(loop_of(project))

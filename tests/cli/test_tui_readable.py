@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestra.cli.tui.face import _Reply
 from orchestra.cli.tui.readable import Readable
+from orchestra.core.livetext import LiveText
+from orchestra.core.redact import Redactor
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -29,18 +32,34 @@ def read(*pieces: str) -> str:
         ('{"decision": "finalize", "answer": "첫 줄\\n\\"둘째\\" 줄"}', 'decision: finalize\nanswer: 첫 줄\n"둘째" 줄'),
         (
             '{"action":"call_tool","args":{"cmd":"ls -l"},"n":[1,true]}',
-            "action: call_tool\nargs: \ncmd: ls -l\nn: 1 true",
+            "action: call_tool\nargs:\n  cmd: ls -l\nn: 1 true",
         ),
-        ('```json\n{"a": ["x", "y"], "b": 2}\n```', "a: \nx \ny\nb: 2"),
+        ('```json\n{"a": ["x", "y"], "b": 2}\n```', "a:\n  - x\n  - y\nb: 2"),
         ('{"a": "\\ud83d\\ude00 \\ud83d \\ude00 \\u00e9 \\uzzzz \\/"}', "a: 😀 \ufffd \ufffd é uzzzz /"),
         ("A plain reply: {no JSON}", "A plain reply: {no JSON}"),
         ("```python\nprint(1)\n```", "```python\nprint(1)\n```"),
         ("  \n", ""),
+        ("  plain", "plain"),
+        ('[x] done: see "the file"', '[x] done: see "the file"'),
+        ('[1] First, I will "do" it.', '[1] First, I will "do" it.'),
+        ("{name} is missing", "{name} is missing"),
+        ("`code` is the answer", "`code` is the answer"),
+        ('{"a": {"b": -1.5, "c": null}, "d": [[2, 3]]}', "a:\n  b: -1.5\n  c: null\nd: 2 3"),
+        ('["x", "y"]', "- x\n- y"),
+        ('{"a": 1}\n{"a": 2}', "a: 1\na: 2"),
+        ('```json\n\n {"a": "x"}\n```\nThat is "it".', 'a: x\nThat is "it".'),
     ],
 )
 def test_json_is_shown_as_what_it_says_and_other_text_as_it_is(reply: str, shown: str) -> None:
     assert read(reply) == shown
     assert read(*reply) == shown  # letter by letter
+
+
+def test_a_secret_that_was_not_seen_while_it_was_quoted_is_masked_when_it_is_decoded() -> None:
+    secret = "sk-ant-api03-" + "A1b2" * 20
+    reply = _Reply(LiveText(Redactor(())))
+    shown = reply.more(json.dumps({"a": secret}).replace("-", "\\u002d") + "\n")
+    assert "a: " in shown and secret not in shown and "A1b2A1b2" not in shown
 
 
 @given(JSON, st.booleans(), st.lists(st.integers(0, 200)))
@@ -57,4 +76,4 @@ def test_however_a_reply_is_cut_the_same_is_shown_and_it_can_be_written(
 @given(st.text())
 def test_whatever_comes_is_the_same_letter_by_letter(text: str) -> None:
     for reply in (text, "{" + text, '{"a": "' + text, "```" + text):
-        assert read(*reply) == read(reply)
+        assert read(*reply).split() == read(reply).split()  # of blanks before anything is known one is kept

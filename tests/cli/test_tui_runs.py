@@ -13,6 +13,8 @@ from tests.support.evidence import ANSWER, decision, finalize, main, planning, r
 from tests.support.evidence import ask as ask_of_worker
 from tests.support.graph import write_long_run
 from tests.support.hunks import HUNKS, LINES
+from tests.support.models import KEY as KEY_OF_MODELS
+from tests.support.modelserver import ModelServer, Say
 from tests.support.project import PLAN, PROGRAM, RIGHT, RIGHT_PATCH, Project, conforms, patch, reply, role
 from tests.support.terminal import Terminal
 from tests.support.tui import CTRL_C, ENTER, PROMPT, Tui
@@ -183,6 +185,18 @@ def test_what_waits_elsewhere_is_counted_while_something_waits_here_and_what_a_r
         tui.wait_for("completed")
         tui.wait(lambda: tui.below[0].startswith(" 1 waiting: /inbox · /help · @1 · "))
         tui.leave()
+
+
+def test_the_status_row_tells_how_much_of_its_context_a_model_used(project: Project) -> None:
+    with ModelServer(Say(PLAN, input_tokens=1000), Say(RIGHT_PATCH, input_tokens=12_000)) as server:
+        project.configure(
+            f"providers: {{mine: {{kind: openai_compat, base_url: {server.url}/v1, model: m, context_tokens: 40000}}}}"
+        )
+        with Tui(project, columns=120, env={"OPENAI_API_KEY": KEY_OF_MODELS}) as tui:
+            tui.say(f"{loop_of(project)} --provider mine")
+            tui.wait(lambda: PATCH_PROMPT.strip() in tui.row)
+            tui.wait(lambda: any(" · context 12,000 of 40,000 · " in row for row in tui.rows))
+            tui.kill()
 
 
 @pytest.mark.spec("S5-79", "S5-85")

@@ -82,36 +82,61 @@ RETRY_AT = "2026-01-31T01:10:00.000Z"
 FAILED = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", error={}, retryAt=RETRY_AT)
 
 
-def test_a_wait_for_a_retry_counts_as_far_as_the_journal_goes_and_the_process_that_waits_on_counts_the_rest() -> None:
+def attempt(at: str, number: int = 2, *, waitedMs: object = None) -> Event:
+    """The intent of the next attempt at the step that has failed."""
+    key = f"plan.{number}"
+    return happened(
+        at, "PHASE_STARTED", number=number + 1, key=key, effect="ModelCall", attempt=number, waitedMs=waitedMs
+    )
+
+
+def test_a_wait_for_a_retry_that_nobody_ended_counts_as_its_processes_kept_it() -> None:
+    """Also if a later process recorded something else before it was killed, too: nobody drove the run between them."""
     assert seconds_worked([FAILED]) == 0
     assert seconds_worked([FAILED], kept("01:00:30", 30)) == 30
-    beside = happened("01:04:00", "PHASE_STARTED", number=3, key="other.1", effect="ModelCall")
-    assert seconds_worked([FAILED, beside]) == 240
+    beside = happened("01:08:00", "PHASE_STARTED", number=3, key="other.1", effect="ModelCall")
+    assert seconds_worked([FAILED, beside]) == 0
+    assert seconds_worked([FAILED, beside], kept("01:08:02", 7)) == 7
 
 
-def test_a_wait_for_a_retry_counts_whole_if_one_process_waited() -> None:
-    retried = happened("01:10:05", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2)
-    assert seconds_worked([FAILED, retried]) == 600
-    again = happened(
-        "01:10:05", "PHASE_FAILED", number=4, key="plan.2", effect="ModelCall", retryAt="2026-01-31T01:20:00.000Z"
-    )
-    third = happened("01:20:00", "PHASE_STARTED", number=5, key="plan.3", effect="ModelCall", attempt=3)
-    assert seconds_worked([FAILED, retried, again]) == 600
-    assert seconds_worked([FAILED, retried, again, third]) == 600 + 595
-
-
-def test_of_a_wait_that_another_process_ended_counts_what_that_process_waited_and_what_is_kept_of_the_first() -> None:
+def test_a_wait_for_a_retry_counts_as_long_as_the_process_waited_that_ended_it() -> None:
     """A kill five seconds after the failure; hours, or seven minutes, later the run is resumed."""
-    late = happened("09:00:00", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2, waitedMs=0)
+    late = attempt("09:00:00", waitedMs=0)
     assert seconds_worked([FAILED, late]) == 0
     assert seconds_worked([FAILED, late], kept("01:00:05", 5)) == 5
-    rest = happened(
-        "01:10:01", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2, waitedMs=180_000
-    )
+    rest = attempt("01:10:01", waitedMs=180_000)
     assert seconds_worked([FAILED, rest]) == 180
     assert seconds_worked([FAILED, rest], kept("01:00:05", 5)) == 185
-    old = happened("09:00:00", "PHASE_STARTED", number=3, key="plan.2", effect="ModelCall", attempt=2)
-    assert seconds_worked([FAILED, old]) == 0  # of a version that did not record it
+    whole = attempt("01:10:30", waitedMs=600_000)  # and it took half a minute until the next attempt could begin
+    assert seconds_worked([FAILED, whole]) == 600
+    failed_again = happened(
+        "01:10:30", "PHASE_FAILED", number=4, key="plan.2", effect="ModelCall", retryAt="2026-01-31T01:20:00.000Z"
+    )
+    third = attempt("01:20:00", 3, waitedMs=570_000)
+    assert seconds_worked([FAILED, whole, failed_again, third]) == 600 + 570
+
+
+def test_a_fork_counts_what_it_waited_after_a_failure_that_it_copied() -> None:
+    origin = {"runId": "old", "at": "00000002", "origin": "old"}
+    created = happened("01:00:00", "RUN_CREATED", number=1, forkedFrom=origin)
+    assert seconds_worked([created, FAILED, attempt("01:10:00", waitedMs=540_000)]) == 540
+
+
+def test_a_wait_that_an_older_version_recorded_counts_whole_if_the_retry_came_when_it_was_over() -> None:
+    assert seconds_worked([FAILED, attempt("01:10:05")]) == 600
+    assert seconds_worked([FAILED, attempt("09:00:00")]) == 0
+    ages = happened("01:00:00", "PHASE_FAILED", key="plan.1", effect="ModelCall", retryAt="9999-01-01T00:00:00.000Z")
+    assert seconds_worked([ages, attempt("01:01:00")]) == 60  # the clock was set back, say
+
+
+@pytest.mark.parametrize("number", [10**400, -5, "long", None, 1e300])
+def test_what_is_no_time_counts_nothing(number: object) -> None:
+    sleep = happened("01:00:00", "PHASE_STARTED", key="s.1", effect="Sleep", deadline="2026-01-31T01:00:30.000Z")
+    over = happened("01:00:30", "PHASE_COMPLETED", key="s.1", effect="Sleep", outcome={"waitedMs": number})
+    child = happened("01:00:30", "PHASE_COMPLETED", key="c.1", effect="ChildRun", outcome={"treeMs": number})
+    took = happened("01:00:30", "PHASE_COMPLETED", key="m.1", effect="ModelCall", outcome={"durationMs": number})
+    assert seconds_worked([FAILED, attempt("01:10:00", waitedMs=number), child, took]) in (0, 600)
+    assert seconds_worked([sleep, over]) in (0, 30)
 
 
 def test_a_finished_child_need_not_be_read_for_the_time_it_took() -> None:

@@ -190,7 +190,8 @@ def test_the_intent_of_a_next_try_says_how_long_the_process_waited_that_went_on(
     assert live(tmp_path, on, {Say: Flaky(1)}) == "x"
     events = read_events(tmp_path / "events.ndjson")
     _, second, third = (e.payload for e in events if e.type == "PHASE_STARTED")
-    assert 0 < second["waitedMs"] <= 400 and "waitedMs" not in third  # one process waited for the third
+    assert 0 < second["waitedMs"] <= 350  # not what the first process waited
+    assert 400 < third["waitedMs"] <= 800
     [first, _] = [e for e in events if e.type == "PHASE_FAILED"]
     waited = datetime.fromisoformat(first.payload["retryAt"]) - datetime.fromisoformat(first.ts)
     assert waited.total_seconds() >= second["waitedMs"] / 1000
@@ -247,7 +248,7 @@ def test_a_sleep_ends_at_its_deadline_and_is_not_slept_again(tmp_path: Path) -> 
     deadline = datetime.fromisoformat(started.payload["deadline"])
     rounded = timedelta(milliseconds=5)  # moments are written to the millisecond
     assert deadline <= datetime.fromisoformat(started.ts) + timedelta(seconds=0.05) + rounded
-    assert datetime.fromisoformat(woke) >= deadline - rounded and ended.payload["outcome"] == {"at": woke}
+    assert datetime.fromisoformat(woke) >= deadline - rounded and ended.payload["outcome"]["at"] == woke
     assert live(tmp_path, flow, {}) == woke
 
 
@@ -263,7 +264,7 @@ def test_a_sleep_says_how_long_the_process_waited_that_found_it_begun(tmp_path: 
         live(tmp_path, killed, {})
     live(tmp_path, flow, {})
     ended = read_events(tmp_path / "events.ndjson")[-1]
-    assert 0 < ended.payload["outcome"]["waitedMs"] <= 400
+    assert 0 < ended.payload["outcome"]["waitedMs"] <= 350  # not what the first process waited
 
 
 # -- concurrency ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Rules
    the run ends. So the time of a step that a kill cut off, which the journal cannot have, is not lost.
 2. It is sealed for exactly this run, like an answer (core/seal.py). A file that is damaged, of another key or of
    another run is as good as none. An older reading of the same run is genuine, and so is a missing file: a reading adds
-   to what the journal has (core/accounts.py), and never takes from it.
+   to what the journal has (core/worked.py), and never takes from it.
 3. It is written over the one before, without a sync: it survives `kill -9`, and not always a power cut. Then the
    journal's figure counts. All readings have the same length. A file that is not a valid reading is removed
    when the root is driven (handlers.py).

@@ -323,9 +323,9 @@ class Context:
     async def _wait_for_retry(
         self, key: str, effect: Effect[Any], failure: StepFailed, *, earlier: bool
     ) -> Mapping[str, Any]:
-        """Wait for the next try, or stop (rule 6). `earlier`: an earlier process recorded the failure, and waited, too.
+        """Wait for the next attempt, or stop (rule 6); `earlier`: the failure was recorded by an earlier process.
 
-        Returns what the intent of the next try says of the wait.
+        Returns what the intent of the next attempt says of the wait: how long this process waited (core/worked.py).
         """
         failed = self._ledger.recorded(key).outcome
         if failed is None or self._only or self._drive.stale is not None:
@@ -334,7 +334,7 @@ class Context:
         if "retryAt" in failed.payload:
             left = milliseconds_until(failed.payload["retryAt"])
             await self._wait_until(failed.payload["retryAt"], key, self._handlers[type(effect)])
-            return {"waitedMs": left} if earlier else {}
+            return {"waitedMs": left}
         if "notBefore" in failed.payload and not earlier:
             raise NotYet(key, str(failure), failed.payload["notBefore"])
         return {}

@@ -137,7 +137,7 @@ class Now(Effect[Instant], frozen=True):
 
 
 class Slept(Struct, frozen=True):
-    """When a sleep was over, and how long the process waited that ended it, if an earlier one began it."""
+    """When a sleep was over, and how long the process waited that ended it; an older version does not say that."""
 
     at: str
     waitedMs: int | UnsetType = UNSET

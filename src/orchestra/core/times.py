@@ -7,8 +7,6 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from orchestra.core.effects import Instant, NewId, Now, RandomId, Sleep, Slept
 from orchestra.core.records import now
 
@@ -45,6 +43,6 @@ async def sleep(effect: Sleep, step: Step) -> Slept:
     """Handler of Sleep."""
     assert step.intent is not None, "a sleep has an intent, with its deadline"
     deadline = step.intent.payload["deadline"]
-    left = milliseconds_until(deadline) if step.redo else UNSET
+    left = milliseconds_until(deadline)
     await sleep_until(deadline)
     return Slept(now(), left)

@@ -3,8 +3,10 @@
 Rules
 1. A step whose outcome says how long it took counts that long, up to when its outcome was recorded. Another step of
    the workflow's own counts from its intent to its outcome, unless another process began it again.
-2. A sleep, and the wait for a retry, count whole if one process waited. If another process waited to the end, the
-   event that follows says how long (`waitedMs`), and only that counts: nobody drove the run before.
+2. A sleep, and the wait for a retry, count as long as the process waited that ended them: the event that follows says
+   how long (`waitedMs`). What an earlier process waited before a kill is in its reading (rule 5): between the two
+   nobody drove the run. For the same reason a wait that nobody ended counts nothing here. In a journal of an older
+   version, which does not say how long, a wait counts whole if the next attempt came when it was over.
 3. What overlaps counts once. The time of a person does not count.
 4. The outcome of a child run has a reading of the clock of the whole tree (`treeMs`). Only what came after the newest
    reading is added to it, so a finished child need not be read again.
@@ -21,11 +23,12 @@ from math import inf
 
 from orchestra.core.calls import last_copied
 from orchestra.core.clockfile import ClockReading
-from orchestra.core.effects import ChildRun
+from orchestra.core.effects import ChildRun, Sleep
 from orchestra.core.reading import StepEvent, duration_of
 from orchestra.core.records import Event
 
-_LATE_S = 5.0  # for journals without `waitedMs`: a retry that begins later than this was not waited for to the end
+_LATE_S = 5.0  # of an older version: a retry that begins later than this was not waited for to the end
+_MOST_MS = 366 * 86_400_000  # no step or wait is longer: a larger number is none
 _CHILD = ChildRun.__name__
 _TELLING = ("ModelCall", "RunCommand", _CHILD)  # whose outcomes say how long they took
 _Step = tuple[str, str]  # a run, and a key in it
@@ -53,62 +56,62 @@ class _Spans:
         self._done: list[tuple[float, float]] = []
         self._begun: dict[_Step, tuple[float, float]] = {}  # when steps began, and end at the latest (rule 1)
         self._waits: dict[_Step, tuple[float, float]] = {}  # for retries that did not begin yet
-        self._last = ""  # when the newest event came
 
     def add(self, event: Event) -> None:
-        self._last = max(self._last, event.ts)
         effect, key = event.payload.get("effect"), (event.runId, str(event.payload.get("key", "")))
         if event.payload.get("attempt"):
-            self._end_wait(event, _tries(key))
+            self._end_wait(event, _attempts(key))
         if effect == _CHILD:
-            if (reading := _reading(event)) and (when := _when(event.ts)) > self.newest[1]:
+            if (reading := _told(event, "treeMs")) and (when := _when(event.ts)) > self.newest[1]:
                 self.newest = reading, when
-        elif milliseconds := duration_of(event):
+        elif taken := _seconds(duration_of(event)):
             end = _when(event.ts)
-            self._done.append((end - milliseconds / 1000, end))
+            self._done.append((end - taken, end))
         elif event.type == "PHASE_STARTED" and effect not in _TELLING:
             deadline = event.payload.get("deadline")  # of a sleep, which a later process may find over long ago
             self._begun[key] = _when(event.ts), _when(str(deadline)) if deadline else inf
         elif key in self._begun and not event.payload.get("redone"):
             start, latest = self._begun.pop(key)
             end = min(latest, _when(event.ts))
-            self._done.append((max(start, end - _waited(event)), end))
+            waited = _told(event, "waitedMs") if effect == Sleep.__name__ else None
+            self._done.append((start if waited is None else max(start, end - waited), end))
         if event.type == "PHASE_FAILED" and (retry_at := StepEvent.of(event).retryAt):
-            self._waits[_tries(key)] = _when(event.ts), _when(retry_at)
+            self._waits[_attempts(key)] = _when(event.ts), _when(retry_at)
 
     def _end_wait(self, event: Event, step: _Step) -> None:
-        """Count the wait that ends because the next try of this step begins (rule 2)."""
-        if step not in self._waits:
-            return
-        (start, end), waited = self._waits.pop(step), _waited(event)
-        if waited < inf or _when(event.ts) - end <= _LATE_S:
-            self._done.append((max(start, end - waited), end))
+        """Count the wait that ends because the next attempt at this step begins (rule 2)."""
+        begins = _when(event.ts)
+        start, end = self._waits.pop(step, (-inf, -inf))
+        waited = event.payload.get("waitedMs")
+        if waited is not None:
+            end = begins if end == -inf else min(end, begins)  # the failure may be a copy (rule 6)
+            self._done.append((max(start, end - _seconds(waited)), end))
+        elif begins - end <= _LATE_S:
+            self._done.append((start, min(end, begins)))
 
     def in_order(self) -> list[tuple[float, float]]:
-        """All spans, by their beginnings. A wait that reaches past the newest event is counted by who waits on."""
-        last = _when(self._last) if self._waits else 0.0
-        return sorted((*self._done, *((start, min(end, last)) for start, end in self._waits.values())))
+        """All spans, by their beginnings."""
+        return sorted(self._done)
 
 
-def _tries(step: _Step) -> _Step:
-    """What all tries of a step have in common: its key without the number."""
+def _attempts(step: _Step) -> _Step:
+    """What all attempts at a step have in common: its key without the number."""
     run, key = step
     return run, key.rpartition(".")[0]
 
 
-def _waited(event: Event) -> float:
-    """The seconds that a wait took of the process which ended it; infinite if the same process began it."""
-    outcome = event.payload.get("outcome")  # of a sleep; the intent of a next try says it itself
-    told = outcome if isinstance(outcome, dict) else event.payload
-    waited = told.get("waitedMs")
-    return waited / 1000 if isinstance(waited, int) else inf
-
-
-def _reading(event: Event) -> float:
-    """The reading of the clock in the outcome of a child run, in seconds; 0 if there is none."""
+def _told(event: Event, name: str) -> float | None:
+    """The seconds that this field of an outcome tells in milliseconds; None if it is not there."""
     outcome = event.payload.get("outcome")
-    reading = outcome.get("treeMs") if isinstance(outcome, dict) else 0
-    return reading / 1000 if isinstance(reading, int) else 0.0
+    found = outcome.get(name) if isinstance(outcome, dict) else None
+    return None if found is None else _seconds(found)
+
+
+def _seconds(milliseconds: object) -> float:
+    """These milliseconds in seconds; 0 for what is no time. A journal may come from anybody."""
+    if isinstance(milliseconds, int | float) and 0 <= milliseconds <= _MOST_MS:
+        return milliseconds / 1000
+    return 0.0
 
 
 def _after(total: float, reached: float, spans: list[tuple[float, float]]) -> float:

@@ -81,7 +81,8 @@ class Hint(Struct, frozen=True):
     path: str = ""
 
 
-# Gets the events of one run in order: the step that it is at, and how many there may be; None: the event tells neither.
+# Gets the events of one run in order, each once: the step that the run is at, and how many there may be; None if the
+# event tells neither. It never fails, because the events may be anybody's.
 Pace = Callable[[Event], tuple[int, int] | None]
 
 

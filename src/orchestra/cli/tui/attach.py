@@ -160,12 +160,24 @@ class Attached:
         """Ask what was not asked yet (rule 2), or tell why a foreign run cannot be answered."""
         for one in self._requests():
             of, foreign = (one.run.folder.id, one.id), one.run.foreign
-            if foreign and not self._refused:
-                self._refused = True
-                self._face.line(str(ForeignRun(self._root.id, foreign)))
+            if foreign:
+                self._refuse(foreign)
             if not one.answered and not foreign and of not in self._asked:
                 self._asked.add(of)
                 self._face.waiting(one.run.folder, one.event)
+
+    def _refuses(self) -> bool:
+        """Whether the run is foreign, and so never driven here; tells why."""
+        foreign = next((one.summary.foreign for one in self._members), "")
+        if foreign:
+            self._refuse(foreign)
+        return bool(foreign)
+
+    def _refuse(self, foreign: str) -> None:
+        """Tell once why a foreign run cannot be gone on with."""
+        if not self._refused:
+            self._refused = True
+            self._face.line(str(ForeignRun(self._root.id, foreign)))
 
     def _idle(self) -> None:
         """Nothing happened for a while: is the run driven at all? (rule 3)"""
@@ -177,7 +189,7 @@ class Attached:
             self.answered = True
             self._stop()
             return
-        if self._told != self._seen and not any(one.run.foreign for one in requests):
+        if self._told != self._seen and not self._refuses():
             self._told = self._seen
             self._face.undriven("" if requests else command(self._app, "resume", self._root.id))
         self._ask()

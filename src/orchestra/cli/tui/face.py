@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 
 import click
-from msgspec import UnsetType
+from msgspec import UnsetType, ValidationError
 from msgspec.structs import replace
 
 from orchestra.cli.chatface import is_told
@@ -28,11 +28,11 @@ from orchestra.cli.tui.prompts import Prompts
 from orchestra.cli.tui.prose import Prose
 from orchestra.cli.tui.readable import Readable
 from orchestra.cli.tui.surface import Surface
-from orchestra.core.errors import UsageError
+from orchestra.core.errors import OrchestraError
 from orchestra.core.faces import Launched, News, Notice, Output, Token
-from orchestra.core.livetext import MaskedCalls
+from orchestra.core.livetext import LiveText, MaskedCalls
 from orchestra.core.reading import Request, RunCreated, StepEvent, key_of
-from orchestra.core.records import FINAL, Event
+from orchestra.core.records import FINAL, Event, utf8
 from orchestra.core.run import RunFolder
 from orchestra.core.thinking import Thinking
 from orchestra.runs.find import Member
@@ -44,14 +44,28 @@ _GATHER_S = 0.05
 _WAITS = "waits for you"
 
 
+class _Reply:
+    """A reply that arrives: its thought is folded, its JSON is read, and what was decoded for that is masked."""
+
+    def __init__(self, masked: LiveText) -> None:
+        self._thinking, self._readable, self._masked = Thinking(), Readable(), masked
+        self.folded = 0  # characters of thoughts
+
+    def more(self, shown: str) -> str:
+        """More of the reply, masked as it was written; returns what is to be shown of it."""
+        pieces = self._thinking.feed(shown)
+        self.folded += sum(len(piece.text) for piece in pieces if piece.kind == "thought")
+        text = self._readable.feed("".join(piece.text for piece in pieces if piece.kind == "text"))
+        return self._masked.feed(utf8(text))
+
+
 class _Below:
     """The live rows, as a face fills them."""
 
-    def __init__(self, screen: Surface, before: Callable[[Event], None]) -> None:
-        """`before` is called with the events of a run that goes on."""
-        self._screen, self._before = screen, before
-        # by run and key: a reply that arrives, and how long its thoughts are
-        self._read: dict[tuple[str, str], tuple[Thinking, Readable, int]] = {}
+    def __init__(self, screen: Surface, before: Callable[[Event], None], mask: Callable[[], LiveText]) -> None:
+        """`before` is called with the events of a run that goes on; `mask` makes what masks the text of a call."""
+        self._screen, self._before, self._mask = screen, before, mask
+        self._replies: dict[tuple[str, str], _Reply] = {}  # by run and key: those that arrive
 
     def event(self, event: Event, headline: str, *, quiet: bool) -> None:
         step, tail = StepEvent.of(event), self._screen.tail
@@ -61,7 +75,7 @@ class _Below:
             tail.begin(event.runId, step.key, name, time.monotonic())
         else:
             tail.end(event.runId, step.key)
-            self._read.pop((event.runId, step.key), None)
+            self._replies.pop((event.runId, step.key), None)
         if event.type in FINAL:
             tail.end_run(event.runId)
         self._screen.changed()
@@ -77,15 +91,11 @@ class _Below:
     def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
         of = (token.run_id, token.key)
         if token.restart:  # what its row has of the text is void
-            self._read.pop(of, None)
+            self._replies.pop(of, None)
             self._screen.tail.restart(*of)
-        thinking, readable, folded = self._read.get(of) or (Thinking(), Readable(), 0)
-        pieces = thinking.feed(shown)
-        folded += sum(len(piece.text) for piece in pieces if piece.kind == "thought")
-        self._read[of] = (thinking, readable, folded)
-        text = readable.feed("".join(piece.text for piece in pieces if piece.kind == "text"))
-        tail, now = self._screen.tail, time.monotonic()
-        tail.more(token.run_id, token.key, now, agent=token.agent, text=text, arrived=len(token.text), thinking=folded)
+        reply = self._replies.setdefault(of, _Reply(self._mask()))
+        text, now, come = reply.more(shown), time.monotonic(), len(token.text)
+        self._screen.tail.more(*of, now, agent=token.agent, text=text, arrived=come, thinking=reply.folded)
         self._screen.changed()
 
     def output(self, output: Output, *, quiet: bool) -> None:
@@ -99,7 +109,7 @@ class _Below:
         """Nothing: a prompt is below the live rows."""
 
     def stop(self) -> None:
-        self._read.clear()
+        self._replies.clear()
         self._screen.tail.clear()
         self._screen.changed()
 
@@ -123,31 +133,35 @@ class TuiFace(TerminalFace):
         self._noticed: set[str] = set()
         self._started = ""  # the run that the status row is about; not a child run of it
         self._pace: Pace | None = None  # how far that run is
+        self._counted = ""  # the newest event of it that was counted
         self._windows: dict[tuple[str, str, str], int] = {}  # by run, role and agent
+        self._calls: dict[tuple[str, str], int] = {}  # by run and key: the windows of calls that run
 
     def prompter(self) -> Prompts:
         return Prompts(self.screen, idle=self._closed, broken=self._broken)
 
     def live(self) -> _Below:
-        return _Below(self.screen, self._went)
+        return _Below(self.screen, self._went, lambda: LiveText(self.app.project.redactor))
 
     def _went(self, event: Event) -> None:
         """Tell how far the run is that was started: its child runs have steps of their own."""
-        if event.runId == self._started:
+        if event.runId == self._started and event.id > self._counted:
+            self._counted = event.id
             if self._pace is None:
                 run = self.run_of(event)
                 self._pace = run.workflow.pace(run.params)
             self.screen.status.paced(self._pace(event))
 
     def _called(self, event: Event) -> None:
-        """Tell how much context the model takes whose call began with this event, if that is known."""
+        """Tell how much context a model takes with the outcome of its call, which tells how much was used."""
         call = StepEvent.of(event)
-        if event.type != "PHASE_STARTED" or not call.role:
-            return
         of = (event.runId, call.role, call.agent)
-        if of not in self._windows:
-            self._windows[of] = self._window(self.run_of(event), call)
-        self.screen.status.window = self._windows[of]
+        if event.type == "PHASE_STARTED" and call.role:
+            if of not in self._windows:
+                self._windows[of] = self._window(self.run_of(event), call)
+            self._calls[event.runId, call.key] = self._windows[of]
+        elif (window := self._calls.pop((event.runId, call.key), None)) is not None:
+            self.screen.status.window = window
 
     def _window(self, run: Seen, call: StepEvent) -> int:
         created = self.app.runs.first_of(run.folder.id)
@@ -157,7 +171,7 @@ class TuiFace(TerminalFace):
             models = self.app.terms.models(self.app.runs.root_of(run.folder), created)
             models = run.workflow.routed(run.params, models)
             most = self.app.project.provider(models, call.role, call.agent).capabilities.maxContextTokens
-        except UsageError:
+        except (OrchestraError, ValidationError):
             return 0  # a foreign run, say, whose models are not configured here
         return 0 if isinstance(most, UnsetType) else most
 
@@ -183,7 +197,7 @@ class TuiFace(TerminalFace):
 
     def _launched(self, news: Launched) -> None:
         if not news.parent:
-            self._printed, self._started, self._pace = "", news.run_id, None
+            self._printed, self._started, self._pace, self._counted = "", news.run_id, None, ""
             self.screen.status.begin(news.run_id, news.workflow)
             self._name(news.folder)
 

@@ -3,8 +3,11 @@
 Many replies are JSON: a plan, a decision, an action. Who watches wants to read what they say, not how it is quoted.
 
 Rules
-1. A reply that begins with `{`, `[` or a fence before them is JSON. Its marks are left out, each field begins a line.
-2. Strings are decoded as they arrive. What is not complete (an escape, half of a pair) is held back until it is.
+1. A reply that begins as an object, or as a list of texts, lists or objects, is JSON; a fence may be before it. Its
+   marks are left out, each field and each text of a list begins a line, indented by what it is in. What follows its
+   end is shown as it is.
+2. Strings are decoded as they arrive. What is not complete (an escape, half of a pair) is held back until it is. What
+   was decoded may be a secret that was not seen while it was quoted: who shows it masks it again.
 3. Nothing is checked. A broken reply is shown as far as it goes: the event that settles the call tells what came of it.
 """
 
@@ -12,42 +15,48 @@ from __future__ import annotations
 
 from typing import Literal
 
-_FENCE = "`"
-_LONGEST = 12  # characters of an escape: a pair of `\uXXXX`
+_FENCE = "```"
 _OPENS, _CLOSES = "{[", "}]"
+_BEGINS = {"{": '"}', "[": '"{['}  # what may come first inside
 _SAID = {"n": "\n", "t": "\t", "r": "\n", "b": "", "f": ""}  # other letters behind a backslash are themselves
+_LONGEST = 12  # characters of an escape: a pair of `\uXXXX`
+_DEEPEST = 8  # steps of indentation
+_MOST_HELD = 200  # characters of a fence's line
+
+Kind = Literal["", "text", "json"]  # empty: not known yet
 
 
 class Readable:
     """One reply."""
 
     def __init__(self) -> None:
-        self._kind: Literal["", "text", "json"] = ""  # empty: not known yet
+        self._kind: Kind = ""
         self._held = ""  # what is not known yet, or the beginning of an escape
         self._open: list[str] = []  # the brackets that are open
         self._inside = False  # a string
         self._name = False  # the string is the name of a field
         self._value = False  # a value comes: a colon was before
+        self._gap = False  # a blank belongs before a number, or a word such as true
         self._line = False  # the line has something
+        self._after = False  # what comes is no JSON any more
 
     def feed(self, text: str) -> str:
         """More of the reply; returns what is to be shown of it."""
         text, self._held = self._held + text, ""
-        self._kind = self._kind or _kind_of(text)
+        known, self._kind = self._kind, self._kind or _kind_of(text)
         match self._kind:
             case "json":
-                return "".join(self._read(text))
+                return self._read(text)
             case "text":
-                return text
+                return text if known else text.lstrip()
             case "":
-                self._held = text
+                self._held = _without_blanks(text)
                 return ""
 
-    def _read(self, text: str) -> list[str]:
+    def _read(self, text: str) -> str:
         shown, at = [], 0
-        while at < len(text):
-            char = text[at]
-            size = 1
+        while at < len(text) and not self._after:
+            char, size = text[at], 1
             if self._inside and char == "\\":
                 size, said = _escape(text[at : at + _LONGEST])
                 if not size:
@@ -56,49 +65,72 @@ class Readable:
                 shown.append(said)
             elif self._inside and char != '"':
                 shown.append(char)
-            elif char == '"':
+            elif char == '"' and self._open:
                 shown.append(self._quote())
             else:
                 shown.append(self._mark(char))
             at += size
-        return shown
+        return "".join(shown) + (text[at:] if self._after else "")
 
     def _quote(self) -> str:
         """A string begins or ends."""
         self._inside = not self._inside
         if not self._inside:
-            return ": " if self._name else ""
-        self._name = bool(self._open) and self._open[-1] == "{" and not self._value
-        new = self._line and not self._value
+            return ":" if self._name else ""
+        self._name = self._open[-1] == "{" and not self._value
+        before = " " if self._value else self._new_line() + ("" if self._name else "- ")
         self._line, self._value = True, False
-        return "\n" if new else ""
+        return before
+
+    def _new_line(self) -> str:
+        return ("\n" if self._line else "") + "  " * min(len(self._open) - 1, _DEEPEST)
 
     def _mark(self, char: str) -> str:
         """A character outside of strings."""
         if char in _OPENS:
             self._open.append(char)
-            self._value = False
-        elif char in _CLOSES:
-            del self._open[-1:]
-        elif char == ":":
-            self._value = True
-        elif char == ",":
-            self._value = False
-            return " " if self._open[-1:] == ["["] else ""
-        elif not char.isspace() and self._open:
-            return char  # a number, or true, false, null
+            self._value, self._gap = False, True
+        elif char in _CLOSES and self._open:
+            self._open.pop()
+            self._gap = True
+        elif not self._open:
+            return self._behind(char)
+        elif char in ":,":
+            self._value, self._gap = char == ":", True
+        elif not char.isspace():  # a number, or true, false, null
+            before, self._gap, self._line = " " if self._gap and self._line else "", False, True
+            return before + char
         return ""
 
+    def _behind(self, char: str) -> str:
+        """A character behind the end of the JSON, or between its fence and its beginning."""
+        if not self._line or char.isspace() or char in _FENCE:
+            return ""
+        self._after = True
+        return f"\n{char}"
 
-def _kind_of(text: str) -> Literal["", "text", "json"]:
-    """What a reply with this beginning is; empty if it may be either (rule 1)."""
+
+def _kind_of(text: str) -> Kind:
+    """What a reply with this beginning is (rule 1)."""
     begun = text.lstrip()
-    if begun.startswith(_FENCE):
-        _, ended, begun = begun.partition("\n")
-        begun = begun.lstrip() if ended else ""
-    if not begun:
+    if _FENCE.startswith(begun[: len(_FENCE)]):
+        _, ended, inside = begun.partition("\n")
+        if not ended:
+            return "text" if len(begun) > _MOST_HELD else ""
+        begun = inside.lstrip()
+    if begun[:1] not in _BEGINS:
+        return "text" if begun else ""
+    first = begun[1:].lstrip()[:1]
+    if not first:
         return ""
-    return "json" if begun[0] in _OPENS else "text"
+    return "json" if first in _BEGINS[begun[0]] else "text"
+
+
+def _without_blanks(text: str) -> str:
+    """What is not known yet, without blanks that tell nothing: a reply may begin with any number of them."""
+    body = text.rstrip()
+    blanks = text[len(body) :]
+    return body.lstrip() + ("\n" if "\n" in blanks else blanks[:1])
 
 
 def _escape(text: str) -> tuple[int, str]:

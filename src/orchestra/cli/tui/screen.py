@@ -6,11 +6,13 @@ Rules
    is typed and the menu below it, they are never more than 12.
 3. A prompt takes the input line. One that comes while a line is typed sleeps: the status row names it, and the keys go
    on to that line until it is sent or emptied, or put aside with Ctrl-C; then it comes back after the prompt. However
-   long the person thinks, a sentence that was begun before the prompt answers nothing. A person who sent a line just
-   before the prompt must end an answer with Enter, and a letter just after that counts only if nothing follows.
-   What was typed at a prompt that is answered elsewhere is refused; so is the next line, which may be the rest of it.
+   long the person thinks, a sentence that was begun before the prompt answers nothing. A letter just after a prompt
+   took the keys counts only if nothing follows, and an Enter just after the answer does not send the line that came
+   back. What was typed at a prompt that is answered elsewhere is refused; so is the next line, which may be the rest
+   of it; Up brings back what was refused, and a line that was put aside before. If nothing was typed, that comes back.
 4. The input line is drawn before the program is loaded; what was typed before and is sent meanwhile: early.py.
-5. Ctrl-C at text discards it, if no prompt sleeps; at an empty line it is told to `interrupted`. Ctrl-D there leaves.
+5. Ctrl-C at text discards it; at an empty line it is told to `interrupted`. While a prompt sleeps it takes the keys
+   instead (rule 3). Ctrl-D at an empty line leaves.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ _INPUT = 6
 _MENU = 5
 _BATCH_S = 0.1
 _TYPING_S = 1.0  # a person who pressed a key so lately is typing
-_FINISH = "Enter sends your line, Ctrl-C puts it aside; then answer: "  # in the status row, before a sleeping prompt
+# In the status row, before a prompt that sleeps: a line is begun (also on few columns), or the rest of one may come.
+_FINISH = "Enter sends your line, Ctrl-C puts it aside; then answer: "
+_FINISH_NARROW, _REST = "your line first (Enter or Ctrl-C); then: ", "a moment; then answer: "
+_NARROW = 80
 _DEAD_S = 0.3  # no letter alone answers a prompt that is so young
 
 
@@ -112,7 +117,8 @@ class Screen:
         self._rest = False  # something was typed at that prompt: the rest of it may come at any time
         self._still = False  # nothing ran when the open prompt appeared: no rows are kept for it
         self._answering = False  # an answer was just given: a prompt now is the next one of the same decision
-        self._draft = ""
+        self._draft = ""  # a line that was put aside
+        self._returned, self._returned_at = "", 0.0  # the one that came back, and when
         self._typed_at = 0.0
         self._letters = Letters()
         self._history = LateHistory()
@@ -203,7 +209,8 @@ class Screen:
 
     def _status(self) -> StyleAndTextTuples:
         if self._ask and self._asleep:
-            return [("ansiyellow", cut(f" {_FINISH}{safe(self._ask[0])}".replace("\n", " "), self.width))]
+            first = _REST if not self._buffer.text else _FINISH if self.width >= _NARROW - 1 else _FINISH_NARROW
+            return [("ansiyellow", cut(f" {first}{safe(self._ask[0])}".replace("\n", " "), self.width))]
         return [("ansibrightblack", self.status.row(self.width, time.monotonic()))]
 
     def changed(self) -> None:
@@ -282,6 +289,8 @@ class Screen:
             self._typed_at = time.monotonic()
         elif self._asleep:
             self._rouse()
+        elif self._ask is not None and not self._letters.of:
+            self._wake_in(_DEAD_S)  # several letters were typed, and taken back
 
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -289,6 +298,8 @@ class Screen:
             buffer.text = text  # the history gets it, too
         self._typed_at = 0.0  # Enter, or a letter that is an answer: the person waits
         if self._ask is None or self._asleep:
+            if text == self._returned and time.monotonic() - self._returned_at < _TYPING_S:
+                return True  # an Enter behind a letter that was an answer already: the line stays
             if not self._refused(text):
                 self.heard(text)
             asyncio.get_running_loop().call_soon(self._rouse)  # when the buffer is empty
@@ -340,17 +351,21 @@ class Screen:
 
     def _take_keys(self) -> None:
         """From now on keys answer the open prompt; a letter alone as soon as no sentence can be meant (rule 3)."""
-        begun, asked = self._buffer.text, self._ask
+        begun = self._buffer.text
         if self._refused(begun):
+            self._buffer.append_to_history()
             begun = ""
         self._lost = ""
         self._draft = begun or self._draft
         typing = time.monotonic() - self._typed_at < _TYPING_S
         if self._answering:
             self._letters.of = self._keys_of
-        elif not typing:
-            asyncio.get_running_loop().call_later(_DEAD_S, self._wake, asked, self._keys_of)
+        else:
+            self._wake_in(_TYPING_S if typing else _DEAD_S)
         self._buffer.reset()
+
+    def _wake_in(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._wake, self._ask, self._keys_of)
 
     def _wake(self, asked: object, keys: str) -> None:
         """From now on a letter alone answers this prompt; also one that was typed meanwhile, if nothing follows it."""
@@ -370,6 +385,9 @@ class Screen:
             self._rest = self._refused(self._buffer.text)
             if self._rest:
                 self._lost = why
+                if self._draft:  # the rest would be typed behind it: Up brings both back
+                    self._history.append_string(self._draft)
+                    self._draft = ""
                 self._buffer.append_to_history()
                 self._buffer.reset()
 
@@ -398,9 +416,11 @@ class Screen:
         asyncio.get_running_loop().call_soon(self._bring_back)
 
     def _bring_back(self) -> None:
+        """Bring back the line that was put aside. It is older than what a prompt lost, so it is not refused."""
         if self._draft and self._ask is None and not self._buffer.text:
+            self._lost = ""
             self._buffer.insert_text(self._draft)
-            self._draft = ""
+            self._returned, self._returned_at, self._draft = self._draft, time.monotonic(), ""
 
     async def elsewhere(self, program: Coroutine[Any, Any, Any]) -> Any:
         """Wait for a program that has the terminal."""
@@ -424,7 +444,7 @@ class Screen:
         @keys.add("c-c", filter=here)
         @keys.add("<sigint>")
         def interrupt(event: KeyPressEvent) -> None:
-            if event.current_buffer.text and self._asleep:
+            if self._asleep:
                 self._rouse()
             elif event.current_buffer.text:
                 event.current_buffer.append_to_history()

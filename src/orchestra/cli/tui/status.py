@@ -91,8 +91,8 @@ class Status(Struct):
         if tokens := sum(one.tokens for one in spent):
             yield 8, f"{tokens:,} tok"
         if any(one.calls for one in spent):
-            usd = money(sum(one.usd for one in spent), sum(one.unpriced for one in spent))
-            yield 2, usd + (f" of ${self.cap:g}" if self.cap else "")
+            usd, unpriced = sum(one.usd for one in spent), sum(one.unpriced for one in spent)
+            yield 2 if usd or unpriced else 9, money(usd, unpriced) + (f" of ${self.cap:g}" if self.cap else "")
 
     def _parts(self, now: float) -> Iterator[tuple[int, str]]:
         """The parts of the row in order, each with its place among those that are left out last."""

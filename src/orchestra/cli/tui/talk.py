@@ -310,6 +310,7 @@ class Talk:
                 await self._drive_run(Taken(self._drive, root, known=True, accept_drift=frozenset()))
         finally:
             self._attached = None
+            self._screen.status.since = 0.0  # how long it was looked at is not how long it took
             self._end()
 
     def _begin(self, stop: Callable[[int], None]) -> None:

@@ -152,7 +152,11 @@ def _pace(params: Mapping[str, Any]) -> Pace:
         nonlocal planned
         if event.type == "PHASE_COMPLETED" and effect_of(event) == AdoptPlan.__name__:
             outcome = outcome_of(event)
-            planned = len(outcome.plan.get("tasks", ())) + (planned if outcome.added else 0)
+            tasks = outcome.plan.get("tasks")
+            if not outcome.added:  # it replaces the plan before, of which nothing began
+                planned = 0
+                begun.clear()
+            planned += len(tasks) if isinstance(tasks, list) else 0
         elif event.type == "PHASE_STARTED" and event.phase == "execute":
             begun.add(branch_of(event))
         return (len(begun), planned) if planned else None
