@@ -293,6 +293,9 @@ def test_a_loop_says_which_other_loop_waits_with_the_same_files(tmp_path: Path) 
     assert "works on these files too" not in project.run("loop", "셋째", *by, "--worktree").stderr
     third = project.run("loop", "넷째", *by)
     assert "run @1 " not in third.stderr and "run @2 works on these files too" in third.stderr
+    assert project.run("loop", "다섯째", *by, env={"ORCHESTRA_CHAOS": "9:after"}).returncode == -9
+    fifth = project.run("loop", "여섯째", *by)
+    assert "run @5 works on these files too (stopped): 다섯째." in fifth.stderr
 
 
 def test_runs_in_a_folder_of_the_persons_own_are_hidden_from_git(tmp_path: Path) -> None:

@@ -225,13 +225,26 @@ def test_lines_of_a_pipe_are_taken_one_after_the_other(tmp_path: Path) -> None:
     command = [PROGRAM, "tui", "--provider", f"scripted:{project.script}"]
     lines = "처음?\n/nosuch\n/loop 색을 정해라 --check true\n/status\n//status 색\n/inbx\n"
     done = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=project.path, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (2, "")
     said = done.stdout
     found = [said.index(one) for one in ("plain lines (no terminal)", "> 처음?", "첫 답", "/nosuch", "어느 색?")]
     assert found == sorted(found) and "did you mean /inbox" in said and "\x1b" not in said
     assert '"/status 색"' in "".join(path.read_text() for path in project.path.rglob("events.ndjson"))
     nothing = subprocess.run(command, input="", capture_output=True, text=True, cwd=project.path, timeout=60)
     assert nothing.returncode == 2 and "needs a terminal, or lines" in nothing.stderr
+
+
+def test_a_pipe_that_ends_after_an_error_has_its_exit_code(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", planning("final_report"), main("첫 답", "execute"))
+    for lines, provider, code in (
+        ("처음?\n", (), 2),  # no model
+        ("/nosuch\n/status\n", (), 2),
+        ("/status\n", (), 0),
+        ("처음?\n", ("--provider", f"scripted:{project.script}"), 0),
+    ):
+        command = [PROGRAM, "tui", *provider]
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=project.path, timeout=60)
+        assert done.returncode == code, (lines, done.stdout)
 
 
 def test_an_answer_of_a_pipe_that_came_too_late_is_refused_and_is_no_message(tmp_path: Path) -> None:

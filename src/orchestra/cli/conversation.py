@@ -69,6 +69,7 @@ class Heard(Struct, frozen=True):
     lines: tuple[str, ...] = ()
     stopped: bool = False  # the person stopped the turn
     leave: int | None = None  # the exit code, if the conversation ends
+    failed: int = 0  # the exit code of an error that the lines tell
 
 
 class _Command(Struct, frozen=True):
@@ -160,7 +161,7 @@ class Conversation:
             async for heard in taken:
                 yield heard
         except OrchestraError as error:
-            yield Heard(lines=(f"orchestra: {safe(str(error))}",))
+            yield Heard(lines=(f"orchestra: {safe(str(error))}",), failed=error.exit_code)
 
     async def _message(self, text: str) -> AsyncIterator[Heard]:
         if self.lacks:

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from orchestra.cli import options, which
 from orchestra.cli.driving import Drive
 from orchestra.cli.goals import goal_argument
+from orchestra.cli.runs import status_text
 from orchestra.core.errors import UsageError
 from orchestra.core.faces import Notice
 from orchestra.core.reading import job_of
@@ -112,7 +113,8 @@ def _started(drive: Drive, job: Job, models: Models, worktree: bool, *, typed: t
     def make() -> RunFolder:
         folder = app.start(name, work, models, typed=typed, follows=after)
         for other in beside:
-            what = f"run {number_text(other.facts.number)} works on these files too ({other.fold.state.status})"
+            status = status_text(other, other.fold.state.status, at_rest=not other.driven)
+            what = f"run {number_text(other.facts.number)} works on these files too ({status})"
             app.face.tell(Notice(folder.id, f"{what}: {brief(other.facts.goal, _GOAL)}. --worktree keeps runs apart"))
         return folder
 

@@ -7,7 +7,7 @@ Rules
 2. Ctrl-C stops what runs: a turn is canceled (cli/conversation.py), another run stays as it is and can go on, one that
    is only shown is left alone. At once again, or with nothing running and twice, it leaves.
 3. To leave stops nothing for good: a turn is finished by the next UI, a run waits for `/resume`.
-4. No error of a line ends the UI: it is printed on the screen.
+4. No error of a line ends the UI: it is printed on the screen. A pipe that ends after one has its exit code.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -56,6 +57,7 @@ class Talk:
         self._given = given
         self._lines: asyncio.Queue[str] = asyncio.Queue()
         self._code: int | None = None
+        self._failed_with = 0  # the exit code of the newest error: for who wrote the lines, if that was a program
         self._stopped_at = 0.0
         self._stop: Callable[[int], None] = lambda number: None  # stops what runs, as this signal does
         self._attached: Attached | None = None
@@ -84,7 +86,7 @@ class Talk:
         await shown
         if not taking.cancelled() and (error := taking.exception()) is not None:
             raise error
-        return self._code or 0
+        return self._code or (0 if sys.stdin.isatty() else self._failed_with)
 
     def _signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -210,6 +212,7 @@ class Talk:
                 self._face.over()
                 for line in heard.lines:
                     self._screen.line(as_typed_here(line) if line.startswith("orchestra: ") else line)
+                self._failed_with = heard.failed or self._failed_with
                 if heard.answer:
                     self._face.answer(heard.answer)
                 if heard.leave is not None and self._code is None:
@@ -239,6 +242,7 @@ class Talk:
         self._failed(error if isinstance(error, Exception) else RuntimeError(context["message"]))
 
     def _failed(self, error: Exception) -> None:
+        self._failed_with = failure(error)[1]
         if isinstance(error, NoModel):
             return self._screen.line(f"orchestra: {as_typed_here(error.in_one_line)}")
         for line in failure(error)[0].split("\n"):
