@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orchestra.commands.clock import InTime, Timekeeper
 from orchestra.core.clockfile import ClockReading
 from orchestra.core.effects import Sleep
 from orchestra.core.errors import StepFailed, TimeReached
-from orchestra.core.records import Event, EventType
+from orchestra.core.records import Event, EventType, utc
 from orchestra.core.text import dollars_of, duration_text, seconds_of
 from orchestra.core.worked import seconds_worked
 
@@ -114,6 +118,36 @@ def test_a_wait_for_a_retry_counts_as_long_as_the_process_waited_that_ended_it()
     )
     third = attempt("01:20:00", 3, waitedMs=570_000)
     assert seconds_worked([FAILED, whole, failed_again, third]) == 600 + 570
+
+
+def moment(seconds: float) -> str:
+    """So many seconds after the failure."""
+    return utc(datetime.fromisoformat(FAILED.ts) + timedelta(seconds=seconds))
+
+
+LIVES = st.lists(st.tuples(st.floats(0, 400), st.booleans(), st.floats(0, 4000)), max_size=4)
+
+
+@given(LIVES)
+def test_however_often_a_wait_is_cut_off_what_processes_waited_is_counted(
+    lives: list[tuple[float, bool, float]],
+) -> None:
+    """Each life waits so long, or to the end, and may record something else meanwhile; then nobody drives the run."""
+    events, reading = [FAILED], None
+    now = truth = 0.0
+    for lasts, records, pause in lives:
+        base, until = seconds_worked(events, reading), max(now, min(now + lasts, 600.0))
+        if records:
+            beside = happened("00:00:00", "PHASE_STARTED", number=len(events) + 2, key=f"b.{len(events)}")
+            events.append(replace(beside, ts=moment((now + until) / 2)))
+        truth += until - now
+        reading = ClockReading(round(1000 * (base + until - now)), moment(until))
+        if until >= 600:
+            ended = attempt("00:00:00", waitedMs=round(1000 * max(0.0, 600 - now)))
+            events.append(replace(ended, ts=moment(until)))
+            break
+        now = until + pause
+    assert abs(seconds_worked(events, reading) - truth) < 0.05
 
 
 def test_a_fork_counts_what_it_waited_after_a_failure_that_it_copied() -> None:
