@@ -218,7 +218,7 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.spec("S5-68")
-@pytest.mark.parametrize(("workflow", "tokens"), [("loop", 16), ("dag", 16)])
+@pytest.mark.parametrize(("workflow", "tokens"), [("loop", 8), ("dag", 8)])
 def test_a_workflow_on_a_real_small_model_keeps_the_contract(
     workflow: str, tokens: int, llama: str, tmp_path: Path
 ) -> None:
