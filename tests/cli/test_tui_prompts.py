@@ -58,10 +58,19 @@ def asked_at(tui: Tui, prompt: str = "apply this patch [y,n,a,d,e,?,q]?") -> Non
     tui.wait(lambda: prompt in tui.row, why=f"{prompt!r} was not asked")
 
 
-def screen_of(tmp_path: Path, at: str, prompt: str = "apply [y,n]? ", keys: str = "yn") -> Terminal:
-    terminal = Terminal([sys.executable, "-c", SCREEN, at, prompt, keys], tmp_path, size=(80, 24))
+def screen_of(
+    tmp_path: Path, at: str, prompt: str = "apply [y,n]? ", keys: str = "yn", *, code: str = SCREEN
+) -> Terminal:
+    terminal = Terminal([sys.executable, "-c", code, at, prompt, keys], tmp_path, size=(80, 24))
     terminal.wait_for("here")
     return terminal
+
+
+def says_no(terminal: Terminal) -> None:
+    """The prompt has the keys, and takes this answer; the program ends with it."""
+    terminal.type(f"n{ENTER}")
+    terminal.wait_for("answer: 'n'")
+    assert terminal.end() == 0
 
 
 @pytest.mark.parametrize(("prompt", "keys"), [("apply [y,n]? ", "yn"), ("answer > ", "")])
@@ -71,9 +80,7 @@ def test_the_rest_of_a_sentence_goes_on_to_the_sentence_when_a_prompt_comes(
     terminal = screen_of(tmp_path, "tell me w", prompt, keys)
     terminal.type(f"tell me www y{ENTER}")
     terminal.wait_for("heard: 'tell me www y'")
-    terminal.type(f"n{ENTER}")
-    terminal.wait_for("answer: 'n'")
-    assert terminal.end() == 0
+    says_no(terminal)
 
 
 def test_a_prompt_that_waits_for_the_line_says_so_and_takes_the_keys_when_the_line_is_emptied(tmp_path: Path) -> None:
@@ -94,9 +101,7 @@ def test_a_sentence_answers_nothing_however_long_its_writer_thinks(tmp_path: Pat
         terminal.read(0.2)
     terminal.type(f" y{ENTER}")
     terminal.wait_for("heard: 'tell me w y'")
-    terminal.type(f"n{ENTER}")
-    terminal.wait_for("answer: 'n'")
-    assert terminal.end() == 0
+    says_no(terminal)
 
 
 def test_a_letter_alone_answers_also_when_the_line_was_put_aside_or_taken_back_a_moment_ago(tmp_path: Path) -> None:
@@ -120,8 +125,7 @@ LATER = "answer = await said\n    screen.end()"
 
 def test_an_enter_behind_an_answer_does_not_send_the_line_that_came_back(tmp_path: Path) -> None:
     code = SLOW.replace(LATER, "print(f'said {await said!r}')\n    screen.idle()\n    await asyncio.sleep(600)")
-    terminal = Terminal([sys.executable, "-c", code, "tell me w", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
-    terminal.wait_for("here")
+    terminal = screen_of(tmp_path, "tell me w", code=code)
     terminal.type("tell me w")
     terminal.wait_for("then answer: apply [y,n]?")
     terminal.type(CTRL_C)
@@ -150,8 +154,7 @@ LOST = """
 
 def test_a_line_that_was_put_aside_is_not_refused_with_a_prompt_that_was_answered_elsewhere(tmp_path: Path) -> None:
     code = SLOW.replace('    screen.line("here")\n', LOST).replace(LATER, "await asyncio.sleep(600)")
-    terminal = Terminal([sys.executable, "-c", code, "tell me w", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
-    terminal.wait_for("here")
+    terminal = screen_of(tmp_path, "tell me w", code=code)
     terminal.type("tell me w")
     terminal.wait_for("then answer: apply [y,n]?")
     terminal.type(CTRL_C)
@@ -169,15 +172,12 @@ def test_ctrl_c_gives_a_prompt_the_keys_also_while_only_the_rest_of_a_refused_li
     code = code.replace("and not screen._ask and", "and").replace(
         "            screen.ask(sys", '            screen.lose("gone"); screen.close()\n            screen.ask(sys'
     )
-    terminal = Terminal([sys.executable, "-c", code, "blue", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
-    terminal.wait_for("here")
+    terminal = screen_of(tmp_path, "blue", code=code)
     terminal.type("blue")
     terminal.wait_for("not taken: 'blue'; gone", "a moment; then answer: apply [y,n]?")
     terminal.type(CTRL_C)
     terminal.wait_for("apply [y,n]?")
-    terminal.type(f"n{ENTER}")
-    terminal.wait_for("answer: 'n'")
-    assert terminal.end() == 0
+    says_no(terminal)
 
 
 def test_a_line_that_is_put_aside_makes_way_for_the_prompt_and_comes_back(project: Project) -> None:
@@ -234,13 +234,10 @@ def test_the_rest_of_an_answer_that_came_second_answers_no_other_prompt(tmp_path
     code = code.replace("and not screen._ask and", "and").replace(
         "            screen.ask(sys", '            screen.lose("gone"); screen.close()\n            screen.ask(sys'
     )
-    terminal = Terminal([sys.executable, "-c", code, "blue, m", "apply [y,n]? ", "yn"], tmp_path, size=(80, 24))
-    terminal.wait_for("here")
+    terminal = screen_of(tmp_path, "blue, m", code=code)
     terminal.type(f"blue, my{ENTER}")
     terminal.wait_for("not taken: 'y'; gone")
-    terminal.type(f"n{ENTER}")
-    terminal.wait_for("answer: 'n'")
-    assert terminal.end() == 0
+    says_no(terminal)
 
 
 # -- commands at a prompt ---------------------------------------------------------------------------------------------

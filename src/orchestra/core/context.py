@@ -56,7 +56,7 @@ from orchestra.core.order import Order
 from orchestra.core.records import ErrorInfo, Event, EventType, Phase, utc
 from orchestra.core.retry import NO_RETRY, Attempt, Retry
 from orchestra.core.scopes import NO_LABELS, Labels, Scope
-from orchestra.core.times import milliseconds_until, new_id, now_is, seconds_until, sleep, sleep_until
+from orchestra.core.times import new_id, now_is, sleep, sleep_until
 
 T = TypeVar("T")
 
@@ -332,22 +332,20 @@ class Context:
             return {}
         await self._ledger.journal.barrier()
         if "retryAt" in failed.payload:
-            left = milliseconds_until(failed.payload["retryAt"])
-            await self._wait_until(failed.payload["retryAt"], key, self._handlers[type(effect)])
-            return {"waitedMs": left}
+            return {"waitedMs": await self._wait_until(failed.payload["retryAt"], key, self._handlers[type(effect)])}
         if "notBefore" in failed.payload and not earlier:
             raise NotYet(key, str(failure), failed.payload["notBefore"])
         return {}
 
-    async def _wait_until(self, moment: str, key: str, handler: Handler) -> None:
+    async def _wait_until(self, moment: str, key: str, handler: Handler) -> int:
+        """Wait until a recorded moment; returns the milliseconds."""
         if not pauses(handler):
-            await sleep_until(moment)
-        elif (left := seconds_until(moment)) > 0:
-            try:
-                await handler.pause(left, key)
-            except CURABLE as stopped:
-                self._stopped.append(stopped)
-                raise
+            return await sleep_until(moment)
+        try:
+            return await sleep_until(moment, lambda seconds: handler.pause(seconds, key))
+        except CURABLE as stopped:
+            self._stopped.append(stopped)
+            raise
 
     def _check_drift(self, key: str, effect: Effect[Outcome], event: Event) -> None:
         if key in self._accepted:

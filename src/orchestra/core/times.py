@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,12 @@ def seconds_until(moment: str) -> float:
     return (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
 
 
-async def sleep_until(moment: str) -> None:
-    """Wait until a recorded moment; not at all if it is over."""
-    await asyncio.sleep(seconds_until(moment))
-
-
-def milliseconds_until(moment: str) -> int:
-    """The whole milliseconds from now to a recorded moment; 0 if it is over."""
-    return max(0, round(1000 * seconds_until(moment)))
+async def sleep_until(moment: str, wait: Callable[[float], Awaitable[None]] = asyncio.sleep) -> int:
+    """Wait until a recorded moment, not at all if it is over; returns the milliseconds. `wait` waits for seconds."""
+    left = max(0.0, seconds_until(moment))
+    if left:
+        await wait(left)
+    return round(1000 * left)
 
 
 async def now_is(effect: Now, step: Step) -> Instant:
@@ -42,7 +41,5 @@ async def new_id(effect: NewId, step: Step) -> RandomId:
 async def sleep(effect: Sleep, step: Step) -> Slept:
     """Handler of Sleep."""
     assert step.intent is not None, "a sleep has an intent, with its deadline"
-    deadline = step.intent.payload["deadline"]
-    left = milliseconds_until(deadline)
-    await sleep_until(deadline)
-    return Slept(now(), left)
+    waited = await sleep_until(step.intent.payload["deadline"])
+    return Slept(now(), waited)

@@ -242,10 +242,10 @@ class Talk:
         self._failed(error if isinstance(error, Exception) else RuntimeError(context["message"]))
 
     def _failed(self, error: Exception) -> None:
-        self._failed_with = failure(error)[1]
+        message, self._failed_with, _ = failure(error)
         if isinstance(error, NoModel):
             return self._screen.line(f"orchestra: {as_typed_here(error.in_one_line)}")
-        for line in failure(error)[0].split("\n"):
+        for line in message.split("\n"):
             self._screen.line(as_typed_here(line))
         return None
 
