@@ -43,7 +43,8 @@ class MaskedCalls:
         """The record with what may be shown now; None if that is nothing, and no text before it is void."""
         if token.restart:
             self._calls.pop((token.run_id, token.key), None)
-        _, text = self._calls.setdefault((token.run_id, token.key), (token, LiveText(self._redactor)))
+        of = (token.run_id, token.key)
+        _, text = self._calls.get(of) or self._calls.setdefault(of, (token, LiveText(self._redactor)))
         return _said(token, text.feed(utf8(token.text)), restart=token.restart)
 
     def clear(self) -> None:

@@ -82,10 +82,12 @@ class _Below:
 
     def begin(self, members: Iterable[Member]) -> None:
         members = list(members)
+        begun: Event | None = None
         for event in members[0].summary.events if members else ():
             self._before(event)
-            if event.type == "PHASE_STARTED":
-                self._screen.status.state = _state_of(event)
+            begun = event if event.type == "PHASE_STARTED" else begun
+        if begun is not None:
+            self._screen.status.state = _state_of(begun)
         self._screen.status.before({one.folder.id: one.summary.spent for one in members if not one.kept})
 
     def token(self, token: Token, shown: str = "", *, quiet: bool) -> None:
@@ -93,7 +95,7 @@ class _Below:
         if token.restart:  # what its row has of the text is void
             self._replies.pop(of, None)
             self._screen.tail.restart(*of)
-        reply = self._replies.setdefault(of, _Reply(self._mask()))
+        reply = self._replies.get(of) or self._replies.setdefault(of, _Reply(self._mask()))
         text, now, come = reply.more(shown), time.monotonic(), len(token.text)
         self._screen.tail.more(*of, now, agent=token.agent, text=text, arrived=come, thinking=reply.folded)
         self._screen.changed()
@@ -243,7 +245,7 @@ class TuiFace(TerminalFace):
                 self._answers[of] = self._answers[of].again()
         run = self._seen.get(token.run_id)
         if run is not None and run.workflow.spoken(token.key):
-            answer = self._answers.setdefault(of, Answer(aloud=self.screen.aloud))
+            answer = self._answers.get(of) or self._answers.setdefault(of, Answer(aloud=self.screen.aloud))
             self._print(answer.more(text))
             if answer.shown:
                 now = time.monotonic()
